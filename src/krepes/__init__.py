@@ -1,0 +1,28 @@
+"""krepes: kernel representation learning at scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from krepes._version import __version__
+
+# Resolved on first use (PEP 562), so that `krepes --help` does not import torch.
+_PUBLIC = {
+    "KernelEmbedding": "krepes.embedding",
+    "TableEncoder": "krepes.preprocessing",
+    "load": "krepes.embedding",
+}
+
+__all__ = ["KernelEmbedding", "TableEncoder", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        import importlib
+
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'krepes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,87 @@
+"""Components: the parts a model is made of, and the one place where a name becomes an object.
+
+A kernel, a landmark rule, a view, a loss and a solver are Components. Each is a scikit-learn
+`BaseEstimator` (arguments stored verbatim, no work in `__init__`, constructible without arguments), so
+`clone`, `GridSearchCV` and `loss__redundancy=...` work. Each final class declares the `name` under which
+it may be given as a string; tests, the command line and the documentation find it through that name.
+
+A Component's attributes are JSON values, numpy arrays, torch tensors or other Components, and nothing
+else: that is all a model file has to know about it. Attributes whose name starts with an underscore are
+scratch and are not saved.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeVar
+
+from sklearn.base import BaseEstimator
+
+C = TypeVar("C", bound="Component")
+
+
+class Component(BaseEstimator):
+    """A named, parameter-aware part of a model."""
+
+    name: ClassVar[str | None] = None
+
+
+def subclasses(kind: type[C]) -> Iterator[type[C]]:
+    """Every class below `kind`, however deep, in order of definition."""
+    for cls in kind.__subclasses__():
+        yield cls
+        yield from subclasses(cls)
+
+
+def named(kind: type[C]) -> dict[str, type[C]]:
+    """The classes of a kind that may be given by name, as {name: class}."""
+    return {cls.name: cls for cls in subclasses(kind) if "name" in vars(cls) and cls.name is not None}
+
+
+def resolve(kind: type[C], value: str | type[C] | C) -> C:
+    """Turn a name, a class or an object into an object of the given kind.
+
+    >>> from krepes.kernels import Kernel
+    >>> resolve(Kernel, "gaussian")
+    Gaussian()
+    """
+    if isinstance(value, kind):
+        return value
+    if inspect.isclass(value) and issubclass(value, kind):
+        return value()
+    choices = named(kind)
+    if isinstance(value, str):
+        key = value.replace("-", "_").lower()
+        if key in choices:
+            return choices[key]()
+        close = difflib.get_close_matches(key, choices, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"{value!r} is not the name of a {kind.__name__}.{hint} Known names: {', '.join(sorted(choices))}."
+        )
+    raise TypeError(
+        f"Expected a {kind.__name__} object or one of the names {', '.join(sorted(choices))}; "
+        f"got {type(value).__name__}: {value!r:.80}."
+    )
+
+
+class NamedParts:
+    """Lets an estimator take its components by name and still answer `set_params(loss__redundancy=...)`.
+
+    `component_kinds` maps the estimator's parameters to kinds. A nested parameter of a component that was
+    given by name replaces the name by the object it stands for, then sets the parameter there.
+    """
+
+    component_kinds: ClassVar[dict[str, type[Component]]] = {}
+
+    def set_params(self, **params: Any) -> Any:
+        for key in params:
+            part, _, nested = key.partition("__")
+            if nested and part in self.component_kinds:
+                value = params.get(part, getattr(self, part))
+                if isinstance(value, str):
+                    setattr(self, part, resolve(self.component_kinds[part], value))
+                    params = {k: v for k, v in params.items() if k != part}
+        return super().set_params(**params)  # type: ignore[misc]
