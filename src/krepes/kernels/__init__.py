@@ -1,0 +1,36 @@
+"""Kernels k(x, y): one file per family. Adding one is a file here and a line below."""
+
+from typing import Any
+
+from krepes.components import resolve
+from krepes.kernels.arc_cosine import ArcCosine
+from krepes.kernels.base import Kernel
+from krepes.kernels.combine import Product, Scaled, Sum
+from krepes.kernels.custom import Custom
+from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
+from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.laplacian import Laplacian
+from krepes.kernels.matern import Matern
+
+__all__ = [
+    "ArcCosine",
+    "Custom",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Product",
+    "Scaled",
+    "Sigmoid",
+    "Sum",
+    "as_kernel",
+]
+
+
+def as_kernel(value: Any) -> Kernel:
+    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
+    if callable(value) and not isinstance(value, Kernel | type):
+        return Custom(value)
+    return resolve(Kernel, value)

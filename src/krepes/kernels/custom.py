@@ -1,0 +1,92 @@
+"""Any callable as a kernel, on vectors or on lists of arbitrary objects.
+
+k(X, Y) -> (n, m)           called with blocks of samples
+k(x, y) -> number           with pairwise=True, called once per pair
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.kernels.base import Block, Kernel
+
+DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
+
+
+class Custom(Kernel):
+    """A user's function as a kernel.
+
+    Parameters
+    ----------
+    function : callable, default=None
+        `function(X, Y) -> (n, m)` array or tensor, for blocks of samples as they were given: tensors for
+        arrays, lists for lists of objects.
+    diagonal : callable, default=None
+        `diagonal(X) -> (n,)`, the values k(x, x). Without it they are read off 16 x 16 blocks.
+    pairwise : bool, default=False
+        Call `function(x, y) -> float` for every pair instead: convenient and slow.
+
+    Notes
+    -----
+    A function cannot be stored in a model file: `krepes.load(path, kernel=function)` asks for it again.
+
+    Examples
+    --------
+    >>> overlap = Custom(lambda a, b: len(set(a) & set(b)), pairwise=True)
+    >>> overlap(["abc", "xyz"], ["abx"])
+    tensor([[2.],
+            [1.]], dtype=torch.float64)
+    """
+
+    takes_objects = True
+
+    def __init__(
+        self,
+        function: Callable[[Any, Any], Any] | None = None,
+        diagonal: Callable[[Any], Any] | None = None,
+        pairwise: bool = False,
+    ):
+        self.function = function
+        self.diagonal = diagonal
+        self.pairwise = pairwise
+
+    def against(self, Y: Any) -> Block:
+        return lambda X: self._matrix(X, Y)
+
+    def diag(self, X: Any) -> Tensor:
+        if self.diagonal is not None:
+            return self._values(self.diagonal(X), (len(X),), X)
+        starts = range(0, len(X), DIAGONAL_BLOCK)
+        parts = [X[i : i + DIAGONAL_BLOCK] for i in starts]
+        return torch.cat([self._matrix(part, part).diagonal() for part in parts])
+
+    def _matrix(self, X: Any, Y: Any) -> Tensor:
+        if self.function is None:
+            raise ValueError(
+                "Custom() has no function: give one, Custom(function), where function(X, Y) -> (n, m)."
+            )
+        if self.pairwise:
+            values = np.array([[float(self.function(x, y)) for y in Y] for x in X]).reshape(len(X), len(Y))
+        else:
+            values = self.function(X, Y)
+        return self._values(values, (len(X), len(Y)), X)
+
+    def _values(self, values: Any, shape: tuple[int, ...], X: Any) -> Tensor:
+        K = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, dtype=float))
+        if tuple(K.shape) != shape:
+            raise ValueError(
+                f"The kernel function returned shape {tuple(K.shape)} for blocks that need {shape}. "
+                "It is called with blocks of samples; for a function of one pair use Custom(function, pairwise=True)."
+            )
+        if not torch.isfinite(K).all():
+            raise ValueError("The kernel function returned NaN or infinite values.")
+        return (
+            K.to(device=X.device, dtype=X.dtype)
+            if isinstance(X, Tensor) and X.is_floating_point()
+            else K.double()
+        )

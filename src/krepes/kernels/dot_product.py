@@ -1,0 +1,130 @@
+"""Kernels of the inner product: linear, polynomial and sigmoid.
+
+    linear       x.y
+    polynomial   (s x.y + c)^q           homogeneous for c = 0
+    sigmoid      tanh(s x.y + c)         not positive semi-definite
+
+`scale="auto"` is 1 / mean |x|^2 of the data, found by `fitted`, so that values are of order one.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from krepes.kernels.base import Block, VectorKernel, as_rows
+
+
+class Linear(VectorKernel):
+    """k(x, y) = x.y: with it, kernel PCA is PCA.
+
+    Examples
+    --------
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    tensor([[11.]], dtype=torch.float64)
+    """
+
+    name = "linear"
+
+    def against_rows(self, Y: Tensor) -> Block:
+        return lambda X: X @ Y.mT
+
+    def diag_rows(self, X: Tensor) -> Tensor:
+        return X.square().sum(1)
+
+
+class DotProductKernel(VectorKernel):
+    """f(s x.y + c); subclasses give f."""
+
+    scale: Any
+    offset: float
+
+    @abstractmethod
+    def function(self) -> Callable[[Tensor], Tensor]:
+        """f, which may work in place; parameters are checked here."""
+
+    def against_rows(self, Y: Tensor) -> Block:
+        f, scale = self.function(), self._scale()
+        return lambda X: f((X @ Y.mT).mul_(scale).add_(self.offset))
+
+    def diag_rows(self, X: Tensor) -> Tensor:
+        return self.function()(X.square().sum(1).mul_(self._scale()).add_(self.offset))
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> DotProductKernel:
+        if self.scale != "auto":
+            return self
+        mean = as_rows(X).double().square().sum(1).mean().item()
+        return clone(self).set_params(scale=1 / mean if mean > 0 else 1.0)
+
+    def _scale(self) -> float:
+        if self.scale == "auto":
+            raise ValueError("scale='auto' depends on data: call kernel.fitted(X) first, or give a number.")
+        if not isinstance(self.scale, numbers.Real) or not self.scale > 0:
+            raise ValueError(f"scale={self.scale!r}: expected a positive number or 'auto'.")
+        return float(self.scale)
+
+
+class Polynomial(DotProductKernel):
+    """k(x, y) = (s x.y + c)^q.
+
+    Parameters
+    ----------
+    degree : int, default=3
+    offset : float, default=1.0
+        c >= 0; with 0 the kernel is homogeneous: monomials of degree exactly q.
+    scale : float or "auto", default="auto"
+
+    Examples
+    --------
+    >>> Polynomial(degree=2, offset=1.0, scale=1.0)([[1.0, 2.0]], [[3.0, 4.0]])      # (11 + 1)^2
+    tensor([[144.]], dtype=torch.float64)
+    """
+
+    name = "polynomial"
+
+    def __init__(self, degree: int = 3, offset: float = 1.0, scale: Any = "auto"):
+        self.degree = degree
+        self.offset = offset
+        self.scale = scale
+
+    def function(self) -> Callable[[Tensor], Tensor]:
+        if not isinstance(self.degree, numbers.Integral) or not int(self.degree) >= 1:
+            raise ValueError(f"degree={self.degree!r}: expected an integer >= 1.")
+        if not self.offset >= 0:
+            raise ValueError(
+                f"offset={self.offset!r}: a negative offset gives a kernel that is not positive."
+            )
+        return lambda u: u.pow_(int(self.degree))
+
+
+class Sigmoid(DotProductKernel):
+    """k(x, y) = tanh(s x.y + c), kept for its fame: it is not positive semi-definite.
+
+    Models use the positive part of its spectrum and warn.
+
+    Parameters
+    ----------
+    scale : float or "auto", default="auto"
+    offset : float, default=0.0
+
+    Examples
+    --------
+    >>> Sigmoid(scale=1.0)([[1.0]], [[1.0]])      # tanh(1)
+    tensor([[0.7616]], dtype=torch.float64)
+    """
+
+    name = "sigmoid"
+    positive_semidefinite = False
+
+    def __init__(self, scale: Any = "auto", offset: float = 0.0):
+        self.scale = scale
+        self.offset = offset
+
+    def function(self) -> Callable[[Tensor], Tensor]:
+        return torch.Tensor.tanh_

@@ -1,0 +1,75 @@
+"""The Laplacian kernel, in the Euclidean and in the Manhattan norm.
+
+    k(x, y) = exp(-|x - y|_2 / l)      or      exp(-|x - y|_1 / l) = prod_j exp(-|x_j - y_j| / l)
+
+The Euclidean one costs a matrix product; L1 distances are 7 to 9 times dearer. The L1 form is a product
+over coordinates, so tabular augmentations can be integrated exactly. With t = x - z and noise s,
+
+    E exp(-|t + s g| / l) = e^(s^2/2l^2) [ e^(-t/l) Q(s/l - t/s) + e^(t/l) Q(s/l + t/s) ],  Q(u) = erfc(u/sqrt 2)/2
+
+evaluated through the scaled function erfcx(u) = e^(u^2) erfc(u), because the bare product overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.kernels.base import Block, Kernel
+from krepes.kernels.distances import manhattan_distances_to
+from krepes.kernels.radial import RadialKernel
+
+
+class Laplacian(RadialKernel):
+    """k(x, y) = exp(-|x - y| / l).
+
+    Parameters
+    ----------
+    lengthscale : float, array of shape (d,), or "median", default="median"
+    norm : 1 or 2, default=2
+        The norm of the difference; 2 is rotation invariant and fast, 1 is a product over coordinates.
+
+    Examples
+    --------
+    >>> Laplacian(lengthscale=1.0, norm=1)([[0.0, 0.0]], [[1.0, 1.0]])      # exp(-2)
+    tensor([[0.1353]], dtype=torch.float64)
+    """
+
+    name = "laplacian"
+
+    def __init__(self, lengthscale: Any = "median", norm: int = 2):
+        super().__init__(lengthscale)
+        self.norm = norm
+
+    def distances_to(self, Y: Tensor):
+        if self.norm not in (1, 2):
+            raise ValueError(f"norm={self.norm!r}: expected 1 (Manhattan) or 2 (Euclidean).")
+        return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)
+
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+        distances = self.distances_to(Y)
+        return lambda X: distances(X).mul_(-1 / lengthscale).exp_()
+
+    def product_terms(self) -> list[tuple[float, Kernel]] | None:
+        return [(1.0, self)] if self.norm == 1 else None
+
+    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
+        if self.norm != 1:
+            return super().coordinate_factor(column, x, z, noise)
+        lengths = np.asarray(self.lengthscale, dtype=float)
+        length = float(lengths if lengths.ndim == 0 else lengths[column])
+        t = (x[:, None] - z[None, :]).abs_()
+        if noise == 0:
+            return t.mul_(-1 / length).exp_()
+        # |t| may stand for t because the expectation is even. With u = (s/l -+ t/s) / sqrt 2 both terms are
+        # e^(-t^2 / 2 s^2) erfcx(u) / 2; u may be very negative in the first one, where the plain form is safe.
+        ratio = noise / length
+        lower, upper = (ratio - t / noise) / math.sqrt(2), (ratio + t / noise) / math.sqrt(2)
+        bell = torch.exp(-0.5 * (t / noise) ** 2)
+        plain = torch.exp(0.5 * ratio**2 - t / length) * torch.special.erfc(lower)
+        scaled = bell * torch.special.erfcx(lower.clamp(min=0))
+        return 0.5 * (torch.where(lower > 0, scaled, plain) + bell * torch.special.erfcx(upper))

@@ -1,0 +1,86 @@
+"""Kernels of the distance between two points, and the rule for their lengthscale.
+
+    k(x, y) = f(|x - y| / l)
+
+`lengthscale="median"` is the median distance between two rows of the data [krepes, kernels], found by
+`fitted`. A lengthscale per feature, shape (d,), is accepted everywhere a number is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from krepes.kernels.base import Block, VectorKernel, as_rows
+from krepes.kernels.distances import median_distance, squared_distances_to
+
+
+class RadialKernel(VectorKernel):
+    """A kernel with a lengthscale and k(x, x) = 1; subclasses implement `against_scaled`.
+
+    Parameters
+    ----------
+    lengthscale : float, array of shape (d,), or "median", default="median"
+        The length l over which similarity decays.
+    """
+
+    def __init__(self, lengthscale: Any = "median"):
+        self.lengthscale = lengthscale
+
+    @abstractmethod
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+        """`against` for rows and one positive lengthscale."""
+
+    def distances_to(self, Y: Tensor):
+        """The distance of which this kernel is a function, as X -> (b, m)."""
+        squared = squared_distances_to(Y)
+        return lambda X: squared(X).sqrt_()
+
+    def against_rows(self, Y: Tensor) -> Block:
+        lengthscale = self._lengthscale(Y.shape[1])
+        if isinstance(lengthscale, float):
+            return self.against_scaled(Y, lengthscale)
+        scale = torch.as_tensor(lengthscale, dtype=Y.dtype, device=Y.device)
+        block = self.against_scaled(Y / scale, 1.0)
+        return lambda X: block(X / scale)
+
+    def diag_rows(self, X: Tensor) -> Tensor:
+        return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> RadialKernel:
+        if not isinstance(self.lengthscale, str):
+            return self
+        self._check_rule()
+        length = median_distance(as_rows(X), self.distances_to, generator)
+        return clone(self).set_params(lengthscale=length)
+
+    def _check_rule(self) -> None:
+        if self.lengthscale != "median":
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, or 'median'."
+            )
+
+    def _lengthscale(self, n_features: int) -> float | np.ndarray:
+        if isinstance(self.lengthscale, str):
+            self._check_rule()
+            raise ValueError(
+                "lengthscale='median' depends on data: call kernel.fitted(X) first, or give a number "
+                "(estimators do this for you)."
+            )
+        length = np.asarray(self.lengthscale, dtype=float)
+        if not (np.all(length > 0) and np.all(np.isfinite(length))):
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r}: every lengthscale must be positive and finite."
+            )
+        if length.ndim == 0:
+            return float(length)
+        if length.shape != (n_features,):
+            raise ValueError(
+                f"lengthscale has shape {length.shape}; expected one number or {n_features} of them."
+            )
+        return length

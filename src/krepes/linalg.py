@@ -1,0 +1,125 @@
+"""Linear algebra with one policy: the only home of truncation, inverse square roots, signs and Gram sums.
+
+    K = U diag(s) U^T,  s_1 >= s_2 >= ... ; directions with s_i <= cut * s_1 are dropped      (relative cut)
+
+A relative cut of 1e-6 makes float32 and float64 features span the same space and shortens them at almost
+no loss of trace; an absolute one (1e-12 is common) leaves a tail of rounding noise which whitening losses
+amplify. Symmetric matrices are decomposed in float64, whatever the dtype of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from scipy.linalg import blas
+from torch import Tensor
+
+RELATIVE_CUT = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 1e-4, torch.float16: 1e-4}
+
+
+def symmetric(M: Tensor) -> Tensor:
+    """(M + M^T) / 2."""
+    return (M + M.mT) / 2
+
+
+def fix_signs(U: Tensor) -> Tensor:
+    """Flip columns so that the entry of largest magnitude is positive: the same signs on every machine."""
+    if U.numel() == 0:
+        return U
+    largest = U.gather(0, U.abs().argmax(dim=0, keepdim=True))
+    return U * torch.where(largest < 0, -1.0, 1.0).to(U.dtype)
+
+
+def descending_eigh(M: Tensor, n_components: int | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of a symmetric matrix in float64, largest first, with fixed signs.
+
+    >>> values, vectors = descending_eigh(torch.tensor([[2.0, 0.0], [0.0, 5.0]]))
+    >>> values.tolist()
+    [5.0, 2.0]
+    """
+    values, vectors = torch.linalg.eigh(symmetric(M.double()))
+    kept = slice(None) if n_components is None else slice(n_components)
+    return values.flip(0)[kept], fix_signs(vectors.flip(1)[:, kept])
+
+
+def truncated_eigh(M: Tensor, cut: float) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of a positive semi-definite matrix above `cut` times the largest, largest first."""
+    values, vectors = descending_eigh(M)
+    largest = values[0].item() if values.numel() else 0.0
+    if not largest > 0:
+        return values[:0], vectors[:, :0]
+    kept = int((values > cut * largest).sum())
+    return values[:kept], vectors[:, :kept]
+
+
+def inverse_sqrt(M: Tensor, cut: float = 1e-12) -> Tensor:
+    """The pseudo-inverse square root of a positive semi-definite matrix, symmetric.
+
+    >>> inverse_sqrt(torch.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    values, vectors = truncated_eigh(M, cut)
+    return (vectors * values.rsqrt()) @ vectors.mT
+
+
+class GramSum:
+    """Sums X^T X over blocks of rows: float32 products inside a block, float64 between blocks.
+
+    On the CPU a block goes through BLAS `syrk`, which computes one triangle (half the work of a general
+    product) and adds it to a buffer of the block's own dtype; after `flush_rows` rows the buffer is added to
+    the float64 total. Memory: 8 r^2 + 4 r^2 bytes.
+    """
+
+    def __init__(self, width: int, device: torch.device | str = "cpu", flush_rows: int = 8192):
+        self.total = torch.zeros(width, width, dtype=torch.float64, device=device)
+        self.flush_rows = flush_rows
+        self.buffer: np.ndarray | None = None  # column-major, upper triangle
+        self.buffered_rows = 0
+
+    def add(self, X: Tensor) -> None:  # X: (b, r)
+        if X.device.type != "cpu" or X.dtype not in (torch.float32, torch.float64):
+            self.total += X.mT @ X
+            return
+        columns = X.contiguous().numpy().T  # a row-major (b, r) block is a column-major (r, b) one
+        syrk = blas.ssyrk if X.dtype == torch.float32 else blas.dsyrk
+        if self.buffer is not None and self.buffer.dtype != columns.dtype:
+            self.flush()
+        if self.buffer is None:
+            self.buffer = syrk(1.0, columns)
+        else:
+            self.buffer = syrk(1.0, columns, beta=1.0, c=self.buffer, overwrite_c=1)
+        self.buffered_rows += len(X)
+        if self.buffered_rows >= self.flush_rows:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.buffer is not None:
+            # The column-major upper triangle is the row-major lower one.
+            lower = torch.from_numpy(self.buffer.T).tril_()
+            self.total += lower
+            self.buffer, self.buffered_rows = None, 0
+
+    def result(self) -> Tensor:
+        """The symmetric float64 sum, (r, r)."""
+        self.flush()
+        if self.total.device.type != "cpu":
+            return symmetric(self.total)
+        return self._mirrored()
+
+    def _mirrored(self) -> Tensor:
+        # General products (other dtypes) fill both triangles; syrk fills the lower one only.
+        lower = self.total.tril()
+        return lower + lower.tril(-1).mT
+
+
+def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
+    """Slices that cover n_rows rows in blocks."""
+    for start in range(0, n_rows, block_rows):
+        yield slice(start, min(start + block_rows, n_rows))
+
+
+def rows_within(budget_bytes: float, bytes_per_row: float, smallest: int = 64, largest: int = 4096) -> int:
+    """How many rows fit into a memory budget, within limits that keep matrix products efficient."""
+    return int(min(largest, max(smallest, budget_bytes // max(bytes_per_row, 1))))
