@@ -15,7 +15,8 @@ Pairs given by the user (anchor, positive) keep their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,10 +87,10 @@ class Moments:
         """Moments of V >= 2 exchangeable views per sample, each of shape (n, r)."""
         V, views = len(Phis), [Phi.double() for Phi in Phis]
         total = sum(views[1:], start=views[0])
-        gram = sum((Phi.mT @ Phi for Phi in views[1:]), start=views[0].mT @ views[0])
-        cross = (total.mT @ total - gram) / (V * (V - 1))
+        gram = sum((Phi.mT @ Phi for Phi in views[1:]), start=views[0].mT @ views[0]) / V
+        cross = (total.mT @ total - V * gram) / (V * (V - 1))
         mean = total.sum(0) / V
-        return cls(len(views[0]), mean, mean, gram / V, gram / V, cross, trace=gram.trace().item() / V)
+        return cls(len(views[0]), mean, mean, gram, gram, cross, trace=gram.trace().item())
 
     @property
     def rank(self) -> int:
@@ -99,6 +100,11 @@ class Moments:
     def paired(self) -> bool:
         """Whether there are two views per sample."""
         return self.gram_ab is not None
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether the two views share their moments (S_aa and S_bb are one tensor)."""
+        return self.gram_bb is self.gram_aa
 
     @property
     def mean_a(self) -> Tensor:
@@ -133,7 +139,7 @@ class Moments:
     @property
     def S(self) -> Tensor:
         """(S_aa + S_bb) / 2."""
-        return self.S_aa if self.gram_bb is self.gram_aa else (self.gram_aa + self.gram_bb) / (2 * self.n)
+        return self.S_aa if self.exchangeable else (self.gram_aa + self.gram_bb) / (2 * self.n)
 
     @property
     def S_plus(self) -> Tensor:
@@ -170,7 +176,7 @@ class Moments:
     def _combined(self, other: Moments, sign: float) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
-        result = {}
+        result: dict[str, Any] = {}
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
             if (mine is None) != (theirs is None):
@@ -178,21 +184,19 @@ class Moments:
             if isinstance(mine, Tensor) and mine.shape != theirs.shape:
                 raise ValueError(f"Cannot combine moments of {self.rank} and {other.rank} features.")
             result[field.name] = mine if mine is None else mine + sign * theirs
+        if self.exchangeable and other.exchangeable:
+            result |= {"sum_b": result["sum_a"], "gram_bb": result["gram_aa"]}
         combined = Moments(**result)
         if combined.n <= 0:
             raise ValueError(f"Subtracting {other.n:g} samples from {self.n:g} leaves none.")
         return combined
 
-    def to(self, device: torch.device | str) -> Moments:
-        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if self._is_tensor(f.name)}
-        return replace(self, **moved)
-
     def state(self) -> dict[str, Tensor]:
         """Tensors for a file, scalars included."""
         scalars = torch.tensor([self.n, self.trace], dtype=torch.float64)
         tensors = {f.name: getattr(self, f.name) for f in fields(self) if self._is_tensor(f.name)}
-        if self.gram_bb is self.gram_aa:
-            del tensors["gram_bb"]
+        if self.exchangeable:
+            del tensors["gram_bb"], tensors["sum_b"]
         return {"scalars": scalars, **tensors}
 
     @classmethod
@@ -200,6 +204,7 @@ class Moments:
         n, trace = state["scalars"].tolist()
         tensors = {name: value for name, value in state.items() if name != "scalars"}
         tensors.setdefault("gram_bb", tensors["gram_aa"])
+        tensors.setdefault("sum_b", tensors["sum_a"])
         return cls(n=n, trace=trace, **tensors)
 
     def _is_tensor(self, name: str) -> bool:

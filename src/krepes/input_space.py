@@ -1,0 +1,127 @@
+"""The input space of a model: how a raw batch becomes the rows that kernels see.
+
+    vectors     used as given, (b, d)
+    images      used as given, (b, h, w[, c]); integer pixels are divided by 255
+    table       encoded by a TableEncoder, (b, d)
+    objects     used as given, a list
+
+Decided once, from the first source; later batches must fit, and NaN or infinite values are refused with the
+names of their columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.components import Component
+from krepes.preprocessing import TableEncoder
+from krepes.sources import Source
+
+
+class InputSpace(Component):
+    """Turns raw batches into tensors of the model's dtype on the model's device.
+
+    Parameters
+    ----------
+    kind : "vectors", "images", "table" or "objects"
+    shape : tuple of int
+        Of one row, before encoding; empty for tables and objects.
+    divide : float
+        Pixels are divided by it.
+    encoder : TableEncoder or None
+
+    Examples
+    --------
+    >>> InputSpace("vectors", (2,)).tensor(np.array([[1, 2]]), torch.float32)
+    tensor([[1., 2.]])
+    """
+
+    def __init__(
+        self,
+        kind: str = "vectors",
+        shape: tuple[int, ...] = (),
+        divide: float = 1.0,
+        encoder: TableEncoder | None = None,
+    ):
+        self.kind = kind
+        self.shape = shape
+        self.divide = divide
+        self.encoder = encoder
+
+    @classmethod
+    def of(cls, source: Source, sample: Any, encoder: TableEncoder | None) -> InputSpace:
+        """The space that a source's rows live in; `sample` is a raw batch of them."""
+        if encoder is not None:
+            return cls("table", encoder=encoder)
+        if source.kind == "objects":
+            return cls("objects")
+        integers = not (
+            sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"
+        )
+        divide = 255.0 if source.kind == "images" and integers else 1.0
+        return cls(source.kind, tuple(sample.shape[1:]), divide)
+
+    @property
+    def n_features(self) -> int | None:
+        """The flattened width of a raw row; None for objects."""
+        if self.kind == "objects":
+            return None
+        return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
+
+    @property
+    def groups(self) -> list[list[int]] | None:
+        """Encoded columns that belong to one column of the table."""
+        return None if self.encoder is None else self.encoder.groups_
+
+    def tensor(self, batch: Any, dtype: torch.dtype, device: torch.device | str = "cpu") -> Any:
+        """A raw batch as a tensor (a list for objects), checked."""
+        if self.kind == "objects":
+            return list(batch)
+        if self.encoder is not None:
+            batch = self.encoder.transform(batch)
+        X = batch.detach() if isinstance(batch, Tensor) else torch.from_numpy(writable(np.asarray(batch)))
+        if self.encoder is None:
+            self._check_shape(X)
+        X = X.to(device=device, dtype=dtype)
+        if self.divide != 1.0:
+            X = X / self.divide
+        self._check_finite(X)
+        return X
+
+    def _check_shape(self, X: Tensor) -> None:
+        if tuple(X.shape[1:]) == self.shape:
+            return
+        width = math.prod(X.shape[1:])
+        expected = f"{math.prod(self.shape)} features"
+        if len(self.shape) > 1 or X.ndim > 2:
+            expected = f"rows of shape {self.shape} ({expected})"
+        raise ValueError(
+            f"X has {width} features (shape {tuple(X.shape)}), but KernelEmbedding is expecting {expected} as input."
+        )
+
+    def _check_finite(self, X: Tensor) -> None:
+        if torch.isfinite(X.sum()) or torch.isfinite(X).all():  # one pass over memory in the usual case
+            return
+        flat = X.reshape(len(X), -1)
+        bad = (~torch.isfinite(flat)).any(0).nonzero()[:, 0].tolist()
+        what = "NaN" if torch.isnan(flat).any() else "infinity"
+        names = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
+        raise ValueError(
+            f"Input X contains {what} in columns {names}. Impute or drop these values first, or fit on a "
+            "DataFrame (missing values are then imputed by krepes.TableEncoder)."
+        )
+
+
+def writable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where torch could not share it (read-only maps, odd byte orders and strides)."""
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if array.dtype == np.longdouble and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    return array if native and array.flags.writeable else np.array(array, dtype=array.dtype.newbyteorder("="))

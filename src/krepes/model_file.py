@@ -1,0 +1,195 @@
+"""Model files: one safetensors file with a JSON description, never pickle.
+
+    header      "krepes": JSON with a format version, the class and its nested state
+    tensors     every array of that state, under the path that leads to it ("kernel_.lengthscale")
+
+A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
+Components that krepes itself defines; nothing in a file can name anything else. What cannot be stored (a
+user's function) leaves a note and is asked for at load.
+
+A model file holds its landmarks: real rows of the training data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from krepes import __version__
+from krepes.components import Component, subclasses
+from krepes.files import atomic_path
+
+FORMAT = 1
+KEY = "krepes"
+
+
+class External:
+    """The place of something that a file cannot hold: a user's function."""
+
+    def __init__(self, description: str):
+        self.description = description
+
+    def __call__(self, *_: Any) -> Any:
+        raise ValueError(f"This model needs {self.description}: give it to krepes.load.")
+
+
+def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:
+    """Write a state atomically."""
+    tensors: dict[str, Tensor] = {}
+    header = {"format": FORMAT, "version": __version__, "class": kind, "state": encode(state, "", tensors)}
+    with atomic_path(path, overwrite) as temporary:
+        save_file(tensors, temporary, metadata={KEY: json.dumps(header, allow_nan=False)})
+
+
+def read(path: str | os.PathLike, kind: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header (without its state) and the state of a model file."""
+    header, tensors = _open(Path(path))
+    if kind is not None and header.get("class") != kind:
+        raise ValueError(f"{path} holds a {header.get('class')}, not a {kind}.")
+    try:
+        state = decode(header.pop("state"), tensors)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: its description does not fit its tensors ({error}).") from error
+    return header, state
+
+
+def sizes(path: str | os.PathLike) -> dict[str, int]:
+    """Bytes by tensor name."""
+    _, tensors = _open(Path(path))
+    return {name: tensor.numel() * tensor.element_size() for name, tensor in tensors.items()}
+
+
+def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a model file.")
+    try:
+        # safetensors checks the header's length and every offset against the file's size before it allocates.
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if KEY not in metadata:
+                raise ValueError(f"{path} is a safetensors file, but not a krepes model.")
+            header = json.loads(metadata[KEY])
+            _check_header(header, path)
+            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{path} is not a krepes model, or it was cut short ({error}). Save the model again, or copy the file again."
+        ) from error
+
+
+def _check_header(header: Any, path: Path) -> None:
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int) or "state" not in header:
+        raise ValueError(f"{path} is damaged: its description is not one that krepes writes.")
+    if header["format"] > FORMAT:
+        raise ValueError(
+            f"{path} was written by krepes {header.get('version')} in format {header['format']}; this krepes "
+            f"({__version__}) reads formats up to {FORMAT}. Update krepes."
+        )
+
+
+def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """A value as JSON; arrays go into `tensors` under their path."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"~float": repr(float(value))}
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, Tensor):
+        tensors[path] = value.detach().cpu().contiguous().clone()
+        return {"~tensor": path}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        tensors[path] = torch.from_numpy(np.array(value, order="C", copy=True))
+        return {"~array": path}
+    if isinstance(value, tuple | list | np.ndarray):
+        items = [encode(item, f"{path}.{i}", tensors) for i, item in enumerate(value)]
+        return {"~tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        if any(not isinstance(key, str) for key in value):
+            raise TypeError(f"Cannot store {path}: its keys must be strings.")
+        return {"~dict": {key: encode(item, f"{path}.{key}", tensors) for key, item in value.items()}}
+    if isinstance(value, Component):
+        return {"~component": class_name(value), "state": encode(component_state(value), path, tensors)}
+    if callable(value):
+        return {"~external": f"the function {getattr(value, '__qualname__', type(value).__name__)!r}"}
+    raise TypeError(
+        f"Cannot store {path} of type {type(value).__name__} in a model file: a file holds numbers, text, "
+        "arrays and krepes components. Landmarks that are objects must be JSON (strings, numbers, lists, dicts)."
+    )
+
+
+def decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The inverse of `encode`."""
+    if isinstance(value, list):
+        return [decode(item, tensors) for item in value]
+    if not isinstance(value, dict):
+        return value
+    (tag, content), *rest = value.items()
+    if tag == "~float":
+        return float(content)
+    if tag == "~tensor":
+        return tensors[content]
+    if tag == "~array":
+        return tensors[content].numpy()
+    if tag == "~tuple":
+        return tuple(decode(item, tensors) for item in content)
+    if tag == "~dict":
+        return {key: decode(item, tensors) for key, item in content.items()}
+    if tag == "~external":
+        return External(content)
+    if tag == "~component" and rest:
+        return _component(content, decode(value["state"], tensors))
+    raise ValueError(f"The model file has an unknown entry {tag!r}.")
+
+
+def component_state(component: Component) -> dict[str, Any]:
+    """What a file keeps of a component: its attributes without an underscore in front."""
+    return {name: value for name, value in vars(component).items() if not name.startswith("_")}
+
+
+def class_name(component: Component) -> str:
+    name = type(component).__name__
+    if _registry().get(name) is not type(component):
+        raise TypeError(
+            f"Cannot store {name}: it is not a class of krepes. A user's kernel can be stored as a function, "
+            "krepes.kernels.Custom(function), and is asked for at load."
+        )
+    return name
+
+
+def _component(name: str, state: dict[str, Any]) -> Component:
+    cls = _registry().get(name)
+    if cls is None:
+        raise ValueError(f"The model file needs a class {name!r} that this version of krepes does not have.")
+    component = cls.__new__(cls)
+    vars(component).update(state)
+    return component
+
+
+def _registry() -> dict[str, type[Component]]:
+    """The Components that krepes defines, by class name."""
+    return {cls.__name__: cls for cls in subclasses(Component) if cls.__module__.startswith("krepes.")}
+
+
+def digest(value: Any) -> str:
+    """A short hash of a state, equal for equal states."""
+    tensors: dict[str, Tensor] = {}
+    description = encode(value, "", tensors)
+    h = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        h.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
+        h.update(tensor.numpy().tobytes())
+    return h.hexdigest()[:16]

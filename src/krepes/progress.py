@@ -1,0 +1,91 @@
+"""Progress of long work: a stage has a name, a number of steps and a rate.
+
+The library reports through this small interface; who draws it is decided by the caller. `Silent` draws
+nothing. `Bars` draws on a terminal, and only stages that last longer than a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+logger = logging.getLogger("krepes")
+
+
+class Stage(Protocol):
+    def advance(self, steps: int) -> None: ...
+
+
+class Progress(Protocol):
+    def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Any: ...
+
+
+class _Quiet:
+    def advance(self, steps: int) -> None:
+        pass
+
+
+class Silent:
+    """No display; the duration of every stage goes to the log."""
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Iterator[Stage]:
+        start = time.perf_counter()
+        yield _Quiet()
+        logger.info("%s: %.1f s", name, time.perf_counter() - start)
+
+
+class _Bar:
+    def __init__(self, display: Any, task: Any):
+        self.display, self.task, self.start = display, task, time.perf_counter()
+
+    def advance(self, steps: int) -> None:
+        self.display.advance(self.task, steps)
+        if time.perf_counter() - self.start > 1:
+            self.display.update(self.task, visible=True)
+
+
+class Bars:
+    """Bars with rate and time left on standard error; nothing where that is not a terminal."""
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Iterator[Stage]:
+        from rich import progress
+        from rich.console import Console
+
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[unit]}, {task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+        )
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            with Silent().stage(name, total, unit) as stage:
+                yield stage
+            return
+        with _RatedProgress(*columns, console=console, transient=True) as display:
+            task = display.add_task(name, total=total, visible=False, unit=unit, rate="")
+            yield _Bar(display, task)
+
+
+def _RatedProgress(*columns: Any, **options: Any) -> Any:  # noqa: N802  (a class made on first use: rich is heavy)
+    from rich import progress
+
+    class Rated(progress.Progress):
+        def advance(self, task_id: Any, advance: float = 1) -> None:
+            super().advance(task_id, advance)
+            speed = self.tasks[0].speed
+            if speed:
+                self.update(task_id, rate=f"{speed:,.0f}/s")
+
+    return Rated(*columns, **options)
+
+
+def display(verbose: int) -> Progress:
+    """Bars if verbose, silence otherwise."""
+    return Bars() if verbose else Silent()
