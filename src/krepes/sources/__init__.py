@@ -1,0 +1,18 @@
+"""Where batches come from: arrays, frames, lists, files and folders, in memory or larger than it."""
+
+from .numpy_files import npz_names, read_array
+from .opening import open_source
+from .rows import Batch
+from .sampling import Reservoir, reservoir
+from .source import Source, TableSource
+
+__all__ = [
+    "Batch",
+    "Reservoir",
+    "Source",
+    "TableSource",
+    "npz_names",
+    "open_source",
+    "read_array",
+    "reservoir",
+]

@@ -1,0 +1,124 @@
+"""Objects in memory as sources: lists of anything, and torch datasets."""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arrays import channels_last, check_rows, kind_of
+from .rows import Batch, is_tensor
+from .source import Source
+
+
+class ObjectSource(Source):
+    """A list of objects: strings, graphs, whatever a kernel of one's own understands.
+
+    >>> source = ObjectSource(["ab", "c", "def"])
+    >>> source.describe(), list(source.batches(2))
+    ('list of 3 objects (str)', [(0, ['ab', 'c']), (2, ['def'])])
+    """
+
+    kind = "objects"
+    random_access = True
+
+    def __init__(self, objects: Sequence[Any]):
+        self.objects = objects
+        self.n_rows = len(objects)
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            yield first, list(self.objects[first : first + batch_rows])
+
+    def take(self, indices: np.ndarray) -> Batch:
+        return [self.objects[i] for i in self._checked_indices(indices)]
+
+    def describe(self) -> str:
+        return f"list of {self.n_rows:,} objects ({type(self.objects[0]).__name__})"
+
+
+class DatasetSource(Source):
+    """A map-style torch dataset; of items (x, y, ...) only x is used.
+
+    Rows are what `dataset[i]` returns, so the dataset must return the same for the same i: leave random
+    augmentations to the views. Images that are tensors (c, h, w) become (h, w, c).
+    """
+
+    random_access = True
+
+    def __init__(self, dataset: Any):
+        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+            raise ValueError(
+                f"{type(dataset).__name__} cannot be read by index. Give a map-style dataset, with __len__ and "
+                "__getitem__; save the samples of a stream to a file first."
+            )
+        if len(dataset) == 0:
+            raise ValueError("Found a dataset with 0 sample(s) while a minimum of 1 is required.")
+        self.dataset, self.n_rows = dataset, len(dataset)
+        sample = self._item(0)
+        if is_tensor(sample) or isinstance(sample, np.ndarray):
+            self._shape: tuple[int, ...] | None = tuple(sample.shape)
+            check_rows((self.n_rows, *self._shape), sample.dtype, "torch dataset: ")
+            self.kind = kind_of((self.n_rows, *self._shape))
+        else:
+            self._shape, self.kind = None, "objects"
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            yield first, self._stack(range(first, min(first + batch_rows, self.n_rows)))
+
+    def take(self, indices: np.ndarray) -> Batch:
+        return self._stack(self._checked_indices(indices).tolist())
+
+    def describe(self) -> str:
+        shape = "" if self._shape is None else f" of shape {self._shape}"
+        return f"torch dataset {type(self.dataset).__name__}, {self.n_rows:,} samples{shape}"
+
+    def _item(self, i: int) -> Any:
+        item = self.dataset[i]
+        if isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number):
+            item = item[0]
+        if type(item).__module__.startswith("PIL."):
+            return np.asarray(item)
+        return item.detach() if is_tensor(item) else item
+
+    def _stack(self, indices: Sequence[int]) -> Batch:
+        items = [self._item(i) for i in indices]
+        if self._shape is None:
+            return items
+        for i, item in zip(indices, items):
+            if tuple(np.shape(item)) != self._shape:
+                raise ValueError(
+                    f"Item {i} of the dataset has shape {tuple(np.shape(item))} where item 0 has {self._shape}. "
+                    "All samples must have one shape; resize them in the dataset."
+                )
+        stack = sys.modules["torch"].stack if is_tensor(items[0]) else np.stack
+        return channels_last(stack(items)) if items else np.empty((0, *self._shape))
+
+
+def numeric_list(data: Sequence[Any]) -> Any | None:
+    """A list of equally long sequences of numbers as an array (tensors as a tensor); None if it is not that.
+
+    >>> numeric_list([[1, 2], [3, 4]]).shape, numeric_list([[1, 2], [3]]), numeric_list(["12", "34"])
+    ((2, 2), None, None)
+    """
+    first = data[0]
+    if is_tensor(first):
+        same = first.ndim and all(is_tensor(row) and row.shape == first.shape for row in data)
+        return sys.modules["torch"].stack([row.detach() for row in data]) if same else None
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    if not isinstance(first, (numbers.Number, np.ndarray)):
+        return None
+    if isinstance(data[0], np.ndarray) and not all(isinstance(row, np.ndarray) for row in data):
+        return None
+    try:
+        X = np.array(data)
+    except ValueError:  # rows of different lengths
+        return None
+    return X if X.dtype.kind in "biufc" else None

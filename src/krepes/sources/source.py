@@ -1,0 +1,177 @@
+"""Sources: where batches come from.
+
+A source is a fixed sequence of n rows, read in batches. What it yields never depends on how the data are
+stored: every batch except the last has exactly the number of rows asked for, whatever the row groups or
+blocks of a file are, and the sequence of rows is always the same. Memory is one batch (and one block of
+the file), not n rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from .rows import Batch, concat_rows, count_rows, take_rows
+
+SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
+
+
+class Source(ABC):
+    """A fixed sequence of rows that can be read in batches.
+
+    Attributes
+    ----------
+    kind : "vectors" (b, d), "images" (b, h, w[, c]), "table" (`pyarrow.Table`) or "objects" (list):
+        what a batch is.
+    n_rows : int
+        The number of rows.
+    random_access : bool
+        Whether `take` is cheap. Elsewhere it reads the source up to the last row asked for.
+
+    Notes
+    -----
+    Batches may be views of the caller's data: read them, do not write to them.
+    """
+
+    kind: str
+    n_rows: int
+    random_access: ClassVar[bool] = False
+
+    @abstractmethod
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        """Yield (global index of the first row, batch) from row `start` to the end."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for people, such as "Parquet, 12 files, 581,012 rows × 55 columns"."""
+
+    def take(self, indices: np.ndarray) -> Batch:
+        """The rows at `indices`, in that order (repeats allowed)."""
+        indices = self._checked_indices(indices)
+        wanted, inverse = np.unique(indices, return_inverse=True)
+        parts, found = [], 0
+        if not len(wanted):
+            return take_rows(next(self.batches(1))[1], wanted)
+        for first, batch in self.batches(SCAN_ROWS):
+            stop = int(np.searchsorted(wanted, first + count_rows(batch)))
+            if stop > found:
+                parts.append(take_rows(batch, wanted[found:stop] - first))
+                found = stop
+            if found == len(wanted):
+                break
+        return take_rows(concat_rows(parts), inverse)
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Labels that come with the data (the subfolders of an image folder), else None."""
+        return None
+
+    def label_column(self, name: str) -> np.ndarray:
+        """A column of a table, as labels."""
+        raise ValueError(
+            f"There is no column {name!r}: {self.describe()} is not a table. Give labels as an array "
+            "(krepes.sources.read_array reads one from an .npz file)."
+        )
+
+    def _checked_range(self, batch_rows: int, start: int) -> tuple[int, int]:
+        batch_rows, start = operator.index(batch_rows), operator.index(start)
+        if batch_rows < 1:
+            raise ValueError(f"batch_rows must be at least 1; got {batch_rows}.")
+        if not 0 <= start <= self.n_rows:
+            raise ValueError(f"start must lie between 0 and the {self.n_rows:,} rows; got {start}.")
+        return batch_rows, start
+
+    def _checked_indices(self, indices: np.ndarray) -> np.ndarray:
+        indices = np.asarray(indices)
+        if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iu"):
+            raise ValueError(
+                f"Row indices must be a 1-D array of integers; got shape {indices.shape}, dtype {indices.dtype}."
+            )
+        indices = indices.astype(np.int64)
+        if len(indices) and not (indices.min() >= 0 and indices.max() < self.n_rows):
+            raise IndexError(
+                f"Row indices must lie between 0 and {self.n_rows - 1:,}; got values from "
+                f"{indices.min()} to {indices.max()}."
+            )
+        return indices
+
+
+class TableSource(Source):
+    """A source whose batches are pyarrow tables with one schema."""
+
+    kind = "table"
+    schema: pa.Schema
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.schema.names)
+
+    @abstractmethod
+    def select(self, columns: Sequence[str]) -> TableSource:
+        """The same rows with only these columns, so that nothing else is read."""
+
+    def label_column(self, name: str) -> np.ndarray:
+        """A column's values, n long: numbers (NaN where missing), or objects (None where missing)."""
+        only = self.select([name])
+        return column_values(pa.concat_tables([batch for _, batch in only.batches(SCAN_ROWS)]).column(0))
+
+    def _checked_columns(self, columns: Sequence[str]) -> list[str]:
+        if isinstance(columns, str):
+            columns = [columns]
+        check_columns(columns, self.column_names, self.describe())
+        return list(columns)
+
+
+def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
+    """Raise an error that names the columns that are not there, and the nearest that are."""
+    missing = [name for name in wanted if name not in set(present)]
+    if not missing:
+        return
+    close = [match for name in missing for match in difflib.get_close_matches(str(name), present, n=1)]
+    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+    shown = ", ".join(map(str, present[:30])) + (", ..." if len(present) > 30 else "")
+    raise ValueError(
+        f"There is no column {', '.join(map(repr, missing))} in {where}.{hint} Columns: {shown}."
+    )
+
+
+def check_unique(names: Sequence[str], where: str) -> None:
+    twice = (
+        sorted({name for name in names if list(names).count(name) > 1})
+        if len(set(names)) < len(names)
+        else []
+    )
+    if twice:
+        raise ValueError(
+            f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."
+        )
+
+
+def column_values(column: pa.ChunkedArray) -> np.ndarray:
+    """A column as numpy: numbers stay numbers (missing is NaN), everything else becomes objects or None.
+
+    >>> column_values(pa.chunked_array([[1, 2], [None]]))
+    array([ 1.,  2., nan])
+    >>> column_values(pa.chunked_array([["a", None]]))
+    array(['a', None], dtype=object)
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+        kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return column.to_numpy()
+    if pa.types.is_boolean(kind) and not column.null_count:
+        return column.to_numpy()
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_pylist()
+    return values
