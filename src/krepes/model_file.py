@@ -85,7 +85,7 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"{path} is not a krepes model, or it was cut short ({error}). Save the model again, or copy the file again."
+            f"{path} is not a krepes model, or it was cut short ({error}). Save or copy it again."
         ) from error
 
 

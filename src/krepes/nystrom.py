@@ -81,6 +81,13 @@ class NystromMap:
         self._block = self.kernel.against(self.landmarks)
         self._projection = self.F.to(self.dtype)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.prepare()
+
     def _decompose(self, cut: float) -> tuple[Tensor, Tensor]:
         wide = self.landmarks.double() if isinstance(self.landmarks, Tensor) else self.landmarks
         K_mm = self.kernel(wide).double()

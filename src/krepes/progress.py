@@ -73,7 +73,7 @@ class Bars:
             yield _Bar(display, task)
 
 
-def _RatedProgress(*columns: Any, **options: Any) -> Any:  # noqa: N802  (a class made on first use: rich is heavy)
+def _RatedProgress(*columns: Any, **options: Any) -> Any:  # a class made on first use, because rich is heavy
     from rich import progress
 
     class Rated(progress.Progress):

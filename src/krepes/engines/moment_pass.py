@@ -92,7 +92,7 @@ class MomentPass:
         self._count(len(total), trace, total.sum(0, dtype=torch.float64) / len(views))
 
     def _add_exact(self, X: Any, rows: Tensor) -> None:
-        assert self.expected is not None  # noqa: S101  (narrowing for the type checker)
+        assert self.expected is not None
         Psi = self.features.project(self.expected(X))
         views = self.views(X, rows, self.seed)[: self.views.n_views - 1]
         differences = [self.features(view).sub_(Psi) for view in views]

@@ -1,0 +1,405 @@
+"""KernelEmbedding: a kernel representation from unlabelled data, in one pass over it.
+
+    f(x) = A^T k_x + gamma = W^T phi(x) + gamma            [krepes, section 3]
+
+rows -> views -> Nyström features -> moments -> solver(loss) -> W, gamma. Cost O(n (m d + m r + r^2)) for the
+pass, whatever the loss; then O(r^3) or O(r^2 h) per step, whatever n. Memory O(m^2) beyond one block of rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from krepes import engines, model_file
+from krepes.components import NamedParts, resolve
+from krepes.embedding_inputs import check_same_input, paired_batches, record_input
+from krepes.kernels import Kernel, as_kernel
+from krepes.landmarks import LandmarkSelector
+from krepes.losses import Loss, as_loss
+from krepes.moments import Moments
+from krepes.nystrom import NystromMap
+from krepes.preparation import (
+    Precision,
+    candidate_count,
+    choose_landmarks,
+    choose_precision,
+    choose_views,
+    prepare_inputs,
+)
+from krepes.progress import display
+from krepes.solvers import Solution, Solver, choose_solver
+from krepes.sources import Source, open_source
+from krepes.views import Views
+
+logger = logging.getLogger("krepes")
+
+
+class KernelEmbedding(
+    NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Learn a kernel representation of unlabelled rows, images or objects.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        h, the width of the representation.
+    kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
+    loss : str, Loss or callable f(Z1, Z2), default="barlow_twins"
+    views : "auto", str, Views or None, default="auto"
+        Augmentations: image views for (n, h, w[, c]) arrays and image folders, tabular views for vectors and
+        tables, none for kernel PCA.
+    landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
+    n_landmarks : int, default=1000
+        m; ignored where landmarks are given.
+    solver : "auto", str or Solver, default="auto"
+        The closed form where the loss has one, else descent on the moments.
+    regularization : float, default=0.1
+        lambda = regularization * tr(S) / r multiplies |W|^2: dimensionless, the same for every kernel scale.
+    preprocess : "auto", "table", None or TableEncoder, default="auto"
+        Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
+    device : str, default="auto"
+        "auto" takes a GPU where there is one.
+    dtype : "float32" or "float64", default="float32"
+        Of kernel values and features. Moments are float64.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (m, h)
+        A.
+    intercept_ : ndarray of shape (h,)
+        gamma.
+    landmarks_ : Tensor of shape (m, ...) or list of m objects
+        In the model's input space.
+    landmark_indices_ : ndarray of shape (m,) or None
+        Rows of the training data that the landmarks are.
+    rank_ : int
+        r, the number of Nyström features kept.
+    moments_ : Moments
+    kernel_, loss_, views_, solver_ : the objects used
+    history_ : list of dict
+        Value of every term of the loss, by step.
+    n_iter_ : int
+    n_features_in_ : int
+    n_samples_seen_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> model = KernelEmbedding(n_components=4, n_landmarks=50, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (150, 4)
+    """
+
+    component_kinds = {
+        "kernel": Kernel,
+        "loss": Loss,
+        "views": Views,
+        "landmarks": LandmarkSelector,
+        "solver": Solver,
+    }
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        kernel: Any = "gaussian",
+        loss: Any = "barlow_twins",
+        views: Any = "auto",
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int = 1000,
+        solver: Any = "auto",
+        regularization: float = 0.1,
+        preprocess: Any = "auto",
+        device: str = "auto",
+        dtype: str = "float32",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.loss = loss
+        self.views = views
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.solver = solver
+        self.regularization = regularization
+        self.preprocess = preprocess
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any = None, *, positives: Any = None, negatives: Any = None) -> KernelEmbedding:
+        """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
+        same form as X; views are then not drawn. `y` is ignored.
+        """
+        self._check_parameters()
+        self._prepare(X, paired=positives is not None)
+        self._accumulate(X, positives, negatives)
+        self._solve()
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, positives: Any = None, negatives: Any = None, first_row: int | None = None
+    ) -> KernelEmbedding:
+        """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
+
+        The solve waits until the representation is asked for. `first_row` is the global index of the first
+        row of X, which keys its random views: workers that share a data set give it.
+        """
+        if not hasattr(self, "landmarks_"):
+            self._check_parameters()
+            self._prepare(X, paired=positives is not None)
+        else:
+            check_same_input(self, X)
+        self._accumulate(X, positives, negatives, first_row)
+        self._solution = None
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "n_landmarks"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
+        if not isinstance(self.regularization, int | float | np.number) or not 0 <= self.regularization < np.inf:
+            raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
+
+    def _prepare(self, X: Any, paired: bool) -> None:
+        """Fix everything that must exist before the first kernel value."""
+        source = open_source(X)
+        if source.n_rows < 2:
+            raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
+        progress = display(self.verbose)
+        self.precision_ = choose_precision(self.dtype, self.device)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        generator = torch.Generator().manual_seed(self.seed_)
+        loss, kernel = as_loss(self.loss), as_kernel(self.kernel)
+        views = choose_views(self.views, source.kind, loss.views_needed, paired)
+        n_candidates = candidate_count(self.landmarks, self.n_landmarks)
+        space, candidates = prepare_inputs(
+            source, self.preprocess, n_candidates, self.seed_, self.precision_, progress
+        )
+        record_input(self, X, source, space)
+        self.input_space_, self.loss_ = space, loss
+        self.kernel_ = kernel.fitted(candidates.rows, generator)
+        self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
+        with progress.stage("Landmarks"):
+            self.landmarks_, self.landmark_indices_ = choose_landmarks(
+                self.landmarks, self.n_landmarks, source, space, candidates, self.kernel_, self.precision_, generator
+            )
+            self.features_ = NystromMap(self.kernel_, self.landmarks_, self.precision_.dtype)
+        self.rank_ = self.features_.rank
+        self.exact_views_ = self._views_are_exact()
+        self.moments_: Moments | None = None
+        self.n_samples_seen_ = 0
+        self._solution: Solution | None = None
+
+    def _views_are_exact(self) -> bool:
+        """Integrate the augmentation where there is a formula that costs no more than sampling a view."""
+        if not isinstance(self.landmarks_, Tensor) or not self.views_.exact(self.kernel_):
+            return False
+        n_features = int(np.prod(self.landmarks_.shape[1:]))
+        sampled = 2 * n_features + 2 * self.rank_ + self.rank_**2 / len(self.landmarks_)
+        return self.views_.expected_cost(self.kernel_, n_features) <= sampled
+
+    def _accumulate(self, X: Any, positives: Any, negatives: Any, first_row: int | None = None) -> None:
+        if negatives is not None and positives is None:
+            raise ValueError("negatives= need positives= too: a triplet is a sample, a positive and a negative.")
+        sources = [open_source(data) if data is not None else None for data in (X, positives, negatives)]
+        n_rows = sources[0].n_rows  # type: ignore[union-attr]
+        moment_pass = engines.MomentPass(self.features_, self.views_, self.seed_, self.exact_views_)
+        size = self._block_rows()
+        batches = paired_batches(sources, self.input_space_, self.precision_, 4 * size)
+        offset = self.n_samples_seen_ if first_row is None else first_row
+        shifted = ((first + offset, inputs) for first, inputs in batches)
+        engines.run(moment_pass, shifted, n_rows, display(self.verbose), size)
+        part = moment_pass.result()
+        self.moments_ = part if self.moments_ is None else self.moments_ + part
+        self.n_samples_seen_ += n_rows
+
+    def _block_rows(self) -> int:
+        n_features = int(np.prod(self.landmarks_.shape[1:])) if isinstance(self.landmarks_, Tensor) else 0
+        return engines.block_rows(len(self.landmarks_), self.rank_, self.views_.n_views, n_features)
+
+    # Solving
+
+    def _solve(self) -> Solution:
+        """Minimise the loss over the moments."""
+        moments = self.moments_
+        if moments is None:
+            raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
+        self.loss_ = as_loss(self.loss)
+        solver = choose_solver(self.loss_) if self.solver == "auto" else resolve(Solver, self.solver)
+        lam = self.regularization * moments.S.trace().item() / moments.rank
+        generator = torch.Generator().manual_seed(self.seed_)
+        start = time.perf_counter()
+        solution = solver.solve(self.loss_, moments, self.n_components, lam, generator)
+        logger.info("%s: %.1f s, %d iterations", solver, time.perf_counter() - start, solution.n_iter)
+        if solution.W.shape[1] < self.n_components:
+            warnings.warn(
+                f"n_components={self.n_components}, but only {solution.W.shape[1]} components are left: the "
+                f"features have rank {moments.rank} and regularization={self.regularization:g} cuts weak ones.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.solver_ = solver
+        self._solution = solution
+        self._coefficients = self.features_.coefficients(solution.W)
+        self._intercept = solution.gamma.to(self._coefficients)
+        return solution
+
+    def _solved(self) -> Solution:
+        if "_solution" not in vars(self):
+            raise AttributeError("This KernelEmbedding is not fitted yet: call fit first.")
+        return self._solution if self._solution is not None else self._solve()
+
+    @property
+    def coefficients_(self) -> np.ndarray:
+        self._solved()
+        return self._coefficients.cpu().numpy()
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        self._solved()
+        return self._intercept.cpu().numpy()
+
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        return self._solved().history
+
+    @property
+    def n_iter_(self) -> int:
+        return self._solved().n_iter
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.intercept_)
+
+    def refit(self, **params: Any) -> KernelEmbedding:
+        """A new model from the same moments: another loss, width, regularization or solver, without data."""
+        check_is_fitted(self, "landmarks_")
+        allowed = {"loss", "n_components", "regularization", "solver", "verbose"}
+        fixed = sorted({key.split("__")[0] for key in params} - allowed)
+        if fixed:
+            raise ValueError(
+                f"{', '.join(fixed)} cannot change without the data: moments depend on it. "
+                f"refit takes {', '.join(sorted(allowed))}; for the rest call fit."
+            )
+        copy = self.empty_copy().set_params(**params)
+        copy._check_parameters()
+        copy.moments_, copy.n_samples_seen_ = self.moments_, self.n_samples_seen_
+        copy._solve()
+        return copy
+
+    def empty_copy(self) -> KernelEmbedding:
+        """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
+        check_is_fitted(self, "landmarks_")
+        copy = clone(self)
+        vars(copy).update({name: value for name, value in vars(self).items() if name.endswith("_")})
+        copy.moments_, copy.n_samples_seen_, copy._solution = None, 0, None
+        return copy
+
+    def merge(self, other: KernelEmbedding) -> KernelEmbedding:
+        """Add the rows that another model has seen; both must share everything that moments depend on."""
+        check_is_fitted(self, "landmarks_")
+        check_is_fitted(other, "landmarks_")
+        mine, theirs = self.fingerprint(), other.fingerprint()
+        different = [part for part in mine if mine[part] != theirs[part]]
+        if different:
+            raise ValueError(
+                f"These models cannot be merged: they differ in {', '.join(different)}. Start the parts from "
+                "one model's empty_copy()."
+            )
+        if other.moments_ is not None:
+            self.moments_ = other.moments_ if self.moments_ is None else self.moments_ + other.moments_
+            self.n_samples_seen_ += other.n_samples_seen_
+            self._solution = None
+        return self
+
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each part that moments depend on."""
+        parts = {
+            "preprocessing": self.input_space_,
+            "kernel": self.kernel_,
+            "landmarks": self.landmarks_,
+            "views": self.views_,
+            "dtype": self.dtype,
+        }
+        return {name: model_file.digest(part) for name, part in parts.items()}
+
+    # Using
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The representation of every row, shape (n, h)."""
+        check_is_fitted(self, "landmarks_")
+        check_same_input(self, X)
+        return np.concatenate(list(self.iter_transform(X)))
+
+    def iter_transform(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
+        """The representation in batches: memory stays bounded whatever n is."""
+        check_is_fitted(self, "landmarks_")
+        self._solved()
+        A = self._coefficients.to(self.precision_.dtype)
+        gamma = self._intercept.to(self.precision_.dtype)
+        for Z in self._map(lambda X: self.features_.kernel_block(X).to(A.dtype) @ A + gamma, X, batch_rows):
+            yield Z.cpu().numpy()
+
+    def coverage(self, X: Any) -> np.ndarray:
+        """|phi(x)|^2 / k(x, x) in [0, 1]: 1 = spanned by the landmarks, small = unlike anything seen."""
+        return self._mapped(self.features_.coverage, X)
+
+    def residual(self, X: Any) -> np.ndarray:
+        """k(x, x) - |phi(x)|^2: the part of every row that the landmarks do not span."""
+        return self._mapped(self.features_.residual, X)
+
+    def _mapped(self, function: Any, X: Any) -> np.ndarray:
+        check_is_fitted(self, "landmarks_")
+        check_same_input(self, X)
+        return np.concatenate([values.cpu().numpy() for values in self._map(function, X)])
+
+    def _map(self, function: Any, X: Any, batch_rows: int | None = None) -> Iterator[Tensor]:
+        source, size = open_source(X), self._block_rows()
+        raw = source.batches(batch_rows or 4 * size)
+        space, precision = self.input_space_, self.precision_
+        batches = ((first, space.tensor(batch, precision.dtype, precision.device)) for first, batch in raw)
+        return engines.map_blocks(function, batches, size, source.n_rows, display(self.verbose))
+
+    # Files
+
+    def save(self, path: str | os.PathLike, *, moments: bool = True, overwrite: bool = False) -> None:
+        """Write one safetensors file: landmarks (real rows of the data), coefficients and, with `moments`,
+        what `refit`, `partial_fit` and `merge` need."""
+        check_is_fitted(self, "landmarks_")
+        from krepes.embedding_file import write_embedding
+
+        write_embedding(self, path, moments, overwrite)
+
+
+def load(path: str | os.PathLike, *, kernel: Any = None, device: str = "auto") -> KernelEmbedding:
+    """Read a model file. `kernel` gives back a user's kernel function, which a file cannot hold."""
+    from krepes.embedding_file import read_embedding
+
+    return read_embedding(path, kernel, device)
+
+
+__all__ = ["KernelEmbedding", "Precision", "Source", "load"]

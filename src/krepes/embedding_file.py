@@ -1,0 +1,157 @@
+"""Embeddings as model files: what is written, and how it comes back.
+
+Always: parameters, input space, kernel, views, landmarks, A and gamma. With moments also F and the sums, so
+that the model can be refitted, continued and merged. Without them F is computed again from the landmarks.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from sklearn.exceptions import NotFittedError
+from torch import Tensor
+
+from krepes import model_file
+from krepes.components import Component
+from krepes.embedding import KernelEmbedding
+from krepes.kernels import Custom, Kernel
+from krepes.moments import Moments
+from krepes.nystrom import NystromMap
+from krepes.preparation import choose_precision
+from krepes.solvers import Solution
+
+PROBE = 4  # landmarks whose mutual kernel values identify a user's function
+
+
+def write_embedding(model: KernelEmbedding, path: str | os.PathLike, moments: bool, overwrite: bool) -> None:
+    """Write a fitted model."""
+    state = {
+        "parameters": _parameters(model),
+        "input_space": model.input_space_,
+        "kernel": model.kernel_,
+        "loss": model.loss_,
+        "views": model.views_,
+        "landmarks": model.landmarks_,
+        "landmark_indices": model.landmark_indices_,
+        "seed": model.seed_,
+        "exact_views": model.exact_views_,
+        "n_samples_seen": model.n_samples_seen_,
+        "n_features_in": getattr(model, "n_features_in_", None),
+        "feature_names_in": _names(model),
+        "kernel_probe": model.kernel_(model.landmarks_[:PROBE]).double(),
+    }
+    if model.moments_ is not None:
+        solution = model._solved()
+        state["A"] = model._coefficients.to(model.precision_.dtype)
+        state["gamma"] = model._intercept
+        state["solver"] = model.solver_
+        state["history"] = solution.history
+        state["solution"] = [solution.n_iter, solution.converged, solution.dropped]
+    if moments:
+        state["F"], state["eigenvalues"] = model.features_.F, model.features_.eigenvalues
+        state["moments"] = None if model.moments_ is None else model.moments_.state()
+    model_file.write(path, "KernelEmbedding", state, overwrite)
+
+
+def _parameters(model: KernelEmbedding) -> dict[str, Any]:
+    """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
+    params = model.get_params(deep=False)
+    if not isinstance(params["landmarks"], str | Component):
+        params["landmarks"] = "pivoted_cholesky"
+    if not isinstance(params["random_state"], int | None):
+        params["random_state"] = None
+    return params
+
+
+def _names(model: KernelEmbedding) -> list[str] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def read_embedding(path: str | os.PathLike, kernel: Any = None, device: str = "auto") -> KernelEmbedding:
+    """Read a model that `write_embedding` wrote."""
+    _, state = model_file.read(path, "KernelEmbedding")
+    try:
+        return _restored(state, kernel, device)
+    except (KeyError, AttributeError, IndexError) as error:
+        raise ValueError(f"{path} is damaged: {error!r} is missing.") from error
+
+
+def _restored(state: dict[str, Any], kernel: Any, device: str) -> KernelEmbedding:
+    parameters = state["parameters"] | {"device": device}
+    fitted_kernel = _with_function(state["kernel"], kernel)
+    if isinstance(parameters["kernel"], Custom | model_file.External):
+        parameters["kernel"] = fitted_kernel
+    model = KernelEmbedding(**parameters)
+    model.precision_ = choose_precision(model.dtype, device)
+    where = model.precision_.device
+    landmarks = state["landmarks"]
+    model.landmarks_ = landmarks.to(where) if isinstance(landmarks, Tensor) else landmarks
+    model.input_space_, model.kernel_, model.views_ = state["input_space"], fitted_kernel, state["views"]
+    model.loss_ = state["loss"]
+    _check_probe(model, state["kernel_probe"])
+    for name in ("landmark_indices", "seed", "exact_views", "n_samples_seen"):
+        setattr(model, f"{name}_", state[name])
+    if state["n_features_in"] is not None:
+        model.n_features_in_ = state["n_features_in"]
+    if state["feature_names_in"] is not None:
+        import numpy as np
+
+        model.feature_names_in_ = np.asarray(state["feature_names_in"], dtype=object)
+    model.features_ = _features(model, state)
+    model.rank_ = model.features_.rank
+    moments = state.get("moments")
+    model.moments_ = None if moments is None else Moments.from_state(moments)
+    model._solution = None
+    if "A" in state:
+        _restore_solution(model, state)
+    return model
+
+
+def _features(model: KernelEmbedding, state: dict[str, Any]) -> NystromMap:
+    where, dtype = model.precision_.device, model.precision_.dtype
+    if "F" not in state:
+        return NystromMap(model.kernel_, model.landmarks_, dtype)
+    F, eigenvalues = state["F"].to(where), state["eigenvalues"].to(where)
+    return NystromMap.from_factors(model.kernel_, model.landmarks_, F, eigenvalues, dtype)
+
+
+def _restore_solution(model: KernelEmbedding, state: dict[str, Any]) -> None:
+    A, gamma = state["A"], state["gamma"]
+    n_iter, converged, dropped = state["solution"]
+    W = torch.zeros(model.rank_, A.shape[1], dtype=torch.float64)  # not stored: A = F W serves every use
+    model.solver_ = state["solver"]
+    model._solution = Solution(W, gamma, state["history"], n_iter, converged, model.solver_.name or "", dropped)
+    model._coefficients = A.to(model.precision_.device)
+    model._intercept = gamma.to(model.precision_.device)
+
+
+def _with_function(saved: Kernel, given: Any) -> Kernel:
+    """Put a user's function back where the file has only a note."""
+    if not isinstance(saved, Custom) or not isinstance(saved.function, model_file.External):
+        if given is not None:
+            raise ValueError(f"kernel= was given, but this model's kernel {saved} is stored in its file.")
+        return saved
+    if given is None:
+        raise ValueError(
+            f"This model's kernel is {saved.function.description}, which a file cannot hold: "
+            "give it, krepes.load(path, kernel=function)."
+        )
+    if isinstance(given, Kernel):
+        return given
+    return Custom(given, pairwise=saved.pairwise)
+
+
+def _check_probe(model: KernelEmbedding, expected: Tensor) -> None:
+    """The kernel must give the values it gave when the model was saved."""
+    found = model.kernel_(model.landmarks_[:PROBE]).double().cpu()
+    if not torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item()):
+        raise ValueError(
+            "The kernel given is not the one this model was fitted with: its values between the first "
+            "landmarks differ from those in the file."
+        )
+
+
+__all__ = ["NotFittedError", "read_embedding", "write_embedding"]

@@ -1,0 +1,66 @@
+"""What an estimator remembers of its input, and how batches reach the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sklearn.utils.validation import validate_data
+
+from krepes.input_space import InputSpace
+from krepes.preparation import Precision
+from krepes.sources import Source
+
+
+def record_input(estimator: Any, X: Any, source: Source, space: InputSpace) -> None:
+    """Set `n_features_in_` and, for frames, `feature_names_in_`, as scikit-learn does."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(estimator, name):
+            delattr(estimator, name)
+    if is_frame(X):
+        validate_data(estimator, used_columns(X, space), reset=True, skip_check_array=True)
+    elif space.n_features is not None:
+        estimator.n_features_in_ = space.n_features
+
+
+def check_same_input(estimator: Any, X: Any) -> None:
+    """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn."""
+    if is_frame(X):
+        X = used_columns(X, estimator.input_space_)
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2 and hasattr(estimator, "feature_names_in_"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
+def is_frame(X: Any) -> bool:
+    """A pandas frame: it has named columns and a positional indexer."""
+    return hasattr(X, "columns") and hasattr(X, "iloc")
+
+
+def used_columns(X: Any, space: InputSpace) -> Any:
+    """A frame without its label and excluded columns."""
+    encoder = space.encoder
+    if encoder is None:
+        return X
+    unused = {encoder.label, *encoder.exclude} - {None}
+    return X.loc[:, [column for column in X.columns if column not in unused]] if unused else X
+
+
+def paired_batches(
+    sources: Sequence[Source | None], space: InputSpace, precision: Precision, batch_rows: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Batches (first row, (X, positives, negatives)) of sources that run side by side."""
+    first, *others = sources
+    assert first is not None
+    names = ("positives", "negatives")
+    for name, source in zip(names, others):
+        if source is not None and source.n_rows != first.n_rows:
+            raise ValueError(f"{name}= has {source.n_rows} rows, X has {first.n_rows}: one is needed for every row.")
+    streams = [None if source is None else source.batches(batch_rows) for source in sources]
+    for start, batch in streams[0]:  # type: ignore[union-attr]
+        rest = [None if stream is None else next(stream)[1] for stream in streams[1:]]
+        raw = (batch, *rest)
+        yield (
+            start,
+            tuple(None if b is None else space.tensor(b, precision.dtype, precision.device) for b in raw),
+        )
