@@ -1,0 +1,134 @@
+"""Files are whole or absent, and never overwritten by accident."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from krepes import model_file
+from krepes.files import atomic_path, check_writable
+from krepes.kernels import Gaussian, Sum
+
+
+def test_an_exception_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError), atomic_path(tmp_path / "a") as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_files_are_kept(tmp_path):
+    target = tmp_path / "a"
+    target.write_text("old")
+    with pytest.raises(FileExistsError, match="--force"), atomic_path(target) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "old"
+    with atomic_path(target, overwrite=True) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "new"
+
+
+def test_a_file_made_meanwhile_is_kept(tmp_path):
+    target = tmp_path / "a"
+    with pytest.raises(FileExistsError, match="meanwhile"), atomic_path(target) as temporary:
+        temporary.write_text("mine")
+        target.write_text("theirs")
+    assert target.read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_impossible_targets_are_refused_early(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        check_writable(tmp_path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        check_writable(tmp_path / "no" / "file")
+    with pytest.raises(OSError, match="free on that disk"):
+        check_writable(tmp_path / "a", needed_bytes=10**18)
+
+
+STATE = {
+    "numbers": [1, 2.5, float("nan"), float("inf"), True, None],
+    "pair": (1, "two"),
+    "array": np.arange(6, dtype=np.int32).reshape(2, 3),
+    "tensor": torch.eye(2, dtype=torch.float64),
+    "kernel": Sum(Gaussian(2.0), Gaussian(np.array([1.0, 2.0]))),
+    "names": {"a": "ä", "~float": "not a tag"},
+}
+
+
+def test_states_survive_a_file(tmp_path):
+    model_file.write(tmp_path / "a.krepes", "Thing", STATE)
+    header, state = model_file.read(tmp_path / "a.krepes", "Thing")
+    assert header["format"] == model_file.FORMAT
+    assert repr(state) == repr(STATE)
+    assert model_file.digest(state) == model_file.digest(STATE)
+
+
+def test_digest_sees_every_change():
+    base = model_file.digest(STATE)
+    for change in ({"pair": (1, "three")}, {"array": STATE["array"] + 1}, {"kernel": Gaussian(2.0)}):
+        assert model_file.digest(STATE | change) != base
+
+
+@pytest.mark.parametrize("cut", [0, 4, 100, -10])
+def test_truncated_files_are_refused(tmp_path, cut):
+    path = tmp_path / "a.krepes"
+    model_file.write(path, "Thing", STATE)
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match="not a krepes model, or it was cut short"):
+        model_file.read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello world, this is text", b"\xff" * 64, b"\x80\x04K\x01."])
+def test_foreign_files_are_refused(tmp_path, content):
+    path = tmp_path / "a.krepes"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a krepes model"):
+        model_file.read(path)
+
+
+def test_a_header_that_lies_about_its_size_is_refused(tmp_path):
+    path = tmp_path / "a.krepes"
+    path.write_bytes((2**60).to_bytes(8, "little") + b"{}")
+    with pytest.raises(ValueError, match="not a krepes model"):
+        model_file.read(path)
+
+
+def test_other_safetensors_newer_formats_and_other_classes_are_named(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"x": torch.ones(1)}, path)
+    with pytest.raises(ValueError, match="not a krepes model"):
+        model_file.read(path)
+    newer = {"format": model_file.FORMAT + 1, "version": "99", "class": "Thing", "state": {"~dict": {}}}
+    save_file({"x": torch.ones(1)}, path, metadata={"krepes": json.dumps(newer)})
+    with pytest.raises(ValueError, match="Update krepes"):
+        model_file.read(path)
+    model_file.write(tmp_path / "b", "Thing", {})
+    with pytest.raises(ValueError, match="holds a Thing, not a Other"):
+        model_file.read(tmp_path / "b", "Other")
+
+
+@pytest.mark.parametrize(
+    "state", [{"~component": "Popen", "state": {"~dict": {}}}, {"~call": "os.system"}, {"~tensor": "absent"}]
+)
+def test_a_file_cannot_name_anything_but_components(tmp_path, state):
+    path = tmp_path / "a.krepes"
+    header = {"format": 1, "version": "0", "class": "Thing", "state": {"~dict": {"a": state}}}
+    save_file({"x": torch.ones(1)}, path, metadata={"krepes": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"does not have|unknown entry|damaged"):
+        model_file.read(path)
+
+
+def test_what_cannot_be_stored_is_named():
+    class Mine(Gaussian):
+        pass
+
+    with pytest.raises(TypeError, match="not a class of krepes"):
+        model_file.encode({"kernel": Mine()}, "", {})
+    with pytest.raises(TypeError, match=r"Cannot store \.thing of type object"):
+        model_file.encode({"thing": object()}, "", {})

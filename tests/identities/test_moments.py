@@ -1,0 +1,115 @@
+"""Moments add up, come apart again, and equal what a loop over samples finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from krepes.linalg import GramSum, descending_eigh, inverse_sqrt, truncated_eigh
+from krepes.moments import Moments
+
+
+def draw(n: int, r: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, r, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def close(a: Moments, b: Moments) -> bool:
+    mine, theirs = a.state(), b.state()
+    return mine.keys() == theirs.keys() and all(torch.allclose(mine[k], theirs[k], rtol=1e-12) for k in mine)
+
+
+def test_merge_of_parts_is_the_whole():
+    Phi1, Phi2, Phi3 = draw(50, 4, 1), draw(50, 4, 2), draw(50, 4, 3)
+    whole = Moments.of_pairs(Phi1, Phi2, Phi3)
+    parts = [Moments.of_pairs(Phi1[s], Phi2[s], Phi3[s]) for s in (slice(0, 13), slice(13, 50))]
+    assert close(parts[0] + parts[1], whole)
+    assert close(whole - parts[1], parts[0])
+
+
+def test_pairs_equal_a_loop_over_samples():
+    Phi1, Phi2 = draw(20, 3, 1), draw(20, 3, 2)
+    moments = Moments.of_pairs(Phi1, Phi2)
+    loop = sum(torch.outer(a, b) for a, b in zip(Phi1, Phi2)) / 20
+    assert torch.allclose(moments.S_ab, loop)
+    assert torch.allclose(moments.S, (Phi1.T @ Phi1 + Phi2.T @ Phi2) / 40)
+    assert torch.allclose(moments.S_minus, (moments.S_minus + moments.S_minus.T) / 2)
+
+
+@pytest.mark.parametrize("n_views", [2, 3, 5])
+def test_views_equal_a_loop_over_all_ordered_pairs(n_views):
+    views = [draw(11, 3, seed) for seed in range(n_views)]
+    moments = Moments.of_views(*views)
+    pairs = list(itertools.permutations(range(n_views), 2))
+    loop = sum(views[i].T @ views[j] for i, j in pairs) / (len(pairs) * 11)
+    assert torch.allclose(moments.S_ab, loop, rtol=1e-12, atol=1e-14)
+    assert moments.exchangeable
+    assert (moments + moments).exchangeable
+
+
+def test_state_round_trip_keeps_everything():
+    for moments in (Moments.of_rows(draw(5, 3)), Moments.of_views(draw(5, 3, 1), draw(5, 3, 2))):
+        again = Moments.from_state(moments.state())
+        assert close(again, moments)
+        assert again.exchangeable == moments.exchangeable
+
+
+def test_moments_that_do_not_fit_are_refused():
+    rows, pairs = Moments.of_rows(draw(5, 3)), Moments.of_pairs(draw(5, 3), draw(5, 3))
+    with pytest.raises(ValueError, match="only one of them has gram_ab"):
+        rows + pairs
+    with pytest.raises(ValueError, match="3 and 4 features"):
+        rows + Moments.of_rows(draw(5, 4))
+    with pytest.raises(ValueError, match="leaves none"):
+        rows - rows
+    with pytest.raises(ValueError, match="one view per sample"):
+        _ = rows.S_ab
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("flush_rows", [1, 7, 1000])
+def test_gram_sum_is_the_gram_of_all_rows(dtype, flush_rows):
+    X = draw(60, 5).to(dtype)
+    total = GramSum(5, flush_rows=flush_rows)
+    for rows in X.split(9):
+        total.add(rows)
+    exact = X.double().T @ X.double()
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-14
+    assert (total.result() - exact).abs().max() <= tolerance * exact.abs().max()
+    assert torch.equal(total.result(), total.result().T)
+
+
+def test_float32_blocks_keep_small_directions():
+    """Graded features keep the relative precision of their small columns through float32 blocks."""
+    scales = torch.logspace(0, -4, 6, dtype=torch.float64)
+    X = draw(5000, 6) * scales
+    total = GramSum(6)
+    for rows in X.float().split(512):
+        total.add(rows)
+    exact = X.T @ X
+    relative = (total.result() - exact).abs() / torch.outer(exact.diagonal().sqrt(), exact.diagonal().sqrt())
+    assert relative.max() < 1e-5
+
+
+def test_inverse_sqrt_is_a_pseudo_inverse():
+    """M^(-1/2) M M^(-1/2) is the projection on the range of M."""
+    X = draw(3, 6)
+    M = X.T @ X  # rank 3
+    root = inverse_sqrt(M, 1e-10)
+    projection = root @ M @ root
+    assert torch.allclose(projection @ projection, projection, atol=1e-9)
+    assert projection.trace().item() == pytest.approx(3)
+
+
+def test_truncation_is_relative():
+    M = torch.diag(torch.tensor([1.0, 1e-3, 1e-7], dtype=torch.float64))
+    for scale in (1e-20, 1.0, 1e20):
+        assert len(truncated_eigh(scale * M, 1e-6)[0]) == 2
+
+
+def test_eigenvectors_have_fixed_signs():
+    M = draw(6, 6)
+    values, vectors = descending_eigh(M + M.T)
+    assert (values[:-1] >= values[1:]).all()
+    assert (vectors.gather(0, vectors.abs().argmax(0, keepdim=True)) > 0).all()
