@@ -1,0 +1,142 @@
+"""The selector contract: which m of N candidates become landmarks.
+
+`selector.select(candidates, kernel, n_landmarks, generator)` returns distinct indices into the candidates,
+in the order in which they were chosen. All randomness comes from the given generator, so the same seed
+gives the same landmarks. Sources larger than memory hand over a uniform subsample of
+`selector.n_candidates(n_landmarks)` rows; given more, the selector draws that subsample itself.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.components import Component
+from krepes.kernels import Kernel
+from krepes.landmarks.sampling import permutation
+
+FACTOR_BYTES = 2 * 2**30  # without max_candidates, an N x m float32 matrix of this size bounds N
+
+
+class LandmarkSelector(Component, ABC):
+    """A rule that chooses landmarks; subclasses implement `choose`.
+
+    Parameters
+    ----------
+    max_candidates : int, default=None
+        Selection works on a uniform subsample of at most this many candidates. None is a rule: ten per
+        landmark and at least 20 000, but no more than an N x m float32 matrix of 2 GiB allows.
+    views_per_landmark : int, default=1
+        How many views of a landmark the model keeps, p in [krepes, Sec. 3]. Stored here for the model to
+        read; it does not influence which landmarks are chosen.
+    """
+
+    fewest_candidates: ClassVar[int] = 20_000
+    candidates_per_landmark: ClassVar[int] = 10
+
+    def __init__(self, max_candidates: int | None = None, views_per_landmark: int = 1):
+        self.max_candidates = max_candidates
+        self.views_per_landmark = views_per_landmark
+
+    @abstractmethod
+    def choose(
+        self,
+        candidates: Any,  # tensor of shape (N, ...) or list of N objects
+        kernel: Kernel,
+        n_landmarks: int,  # 1 <= n_landmarks < N
+        generator: torch.Generator,
+    ) -> Tensor:  # (m,), int64, m <= n_landmarks
+        """The rule itself, on all the candidates given."""
+
+    @torch.no_grad()
+    def select(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
+        """Indices of the landmarks among the candidates.
+
+        Parameters
+        ----------
+        candidates : tensor or array of shape (N, ...), or list of N objects
+        kernel : Kernel
+            With data-dependent parameters already numbers (`kernel.fitted`).
+        n_landmarks : int
+            With as many as there are candidates, or more, all of them are landmarks.
+        generator : torch.Generator
+            The only source of randomness.
+
+        Returns
+        -------
+        indices : tensor of shape (m,), int64, on the CPU
+            Distinct. A rule that finds that further landmarks add nothing returns fewer than `n_landmarks`.
+        """
+        allowed = self.n_candidates(n_landmarks)
+        candidates = _as_candidates(candidates)
+        n_given = len(candidates)
+        if n_landmarks >= n_given:
+            return torch.arange(n_given)
+        if n_given <= allowed:
+            return self.choose(candidates, kernel, int(n_landmarks), generator).cpu()
+        subsample = permutation(n_given, generator)[:allowed]
+        if n_landmarks == allowed:
+            return subsample
+        return subsample[self.choose(take(candidates, subsample), kernel, int(n_landmarks), generator).cpu()]
+
+    def n_candidates(self, n_landmarks: int) -> int:
+        """How many candidates, drawn uniformly, a source should offer.
+
+        >>> from krepes.landmarks import Uniform
+        >>> Uniform().n_candidates(100), Uniform().n_candidates(5000), Uniform(max_candidates=300).n_candidates(100)
+        (20000, 50000, 300)
+        """
+        _check_count("n_landmarks", n_landmarks)
+        if self.max_candidates is None:
+            wanted = max(self.fewest_candidates, self.candidates_per_landmark * int(n_landmarks))
+            affordable = max(2 * int(n_landmarks), FACTOR_BYTES // (4 * int(n_landmarks)))
+            return min(wanted, affordable)
+        _check_count("max_candidates", self.max_candidates)
+        if self.max_candidates < n_landmarks:
+            raise ValueError(
+                f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}: landmarks are "
+                "chosen among the candidates. Raise max_candidates (several per landmark, or None for the rule) "
+                "or lower n_landmarks."
+            )
+        return int(self.max_candidates)
+
+
+def take(candidates: Any, indices: Tensor) -> Any:
+    """Some of the candidates, in the order of the indices."""
+    if isinstance(candidates, Tensor):
+        return candidates[indices.to(candidates.device)]
+    return [candidates[i] for i in indices.tolist()]
+
+
+def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
+    """The values, or an error that names the kernel."""
+    # The sum is one cheap pass; it may overflow where the values do not.
+    if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
+        raise ValueError(
+            f"The kernel {kernel} has NaN or infinite values between landmark candidates. Check the data for "
+            "NaN and very large numbers, and the kernel's parameters."
+        )
+    return values
+
+
+def check_block_size(value: Any) -> None:
+    if value is not None:
+        _check_count("block_size", value)
+
+
+def _as_candidates(candidates: Any) -> Any:
+    if isinstance(candidates, np.ndarray) and candidates.dtype != object:
+        candidates = torch.as_tensor(candidates)
+    if len(candidates) == 0:
+        raise ValueError("There are no landmark candidates: the data are empty. Give at least one row.")
+    return candidates
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

@@ -1,0 +1,171 @@
+"""Landmarks by k-means++ seeding: far from those already chosen.
+
+    c_1 uniform;  then P(x_j) = D(x_j)^2 / sum_k D(x_k)^2,  D(x)^2 = min over chosen c of |x - c|^2   [krepes, 3.3]
+
+The distance is Euclidean in input space, as in the paper, or that of the kernel's feature space,
+k(x, x) - 2 k(x, c) + k(c, c), which needs no vectors. The minima are kept from step to step: O(N m d) time.
+Because they can only fall, steps are taken in blocks of proposals with rejection (`sampling`), one matrix
+product per block, with the distribution of the one-by-one rule. Memory: 8 N d bytes for a float64 copy of
+the candidates in input space, none in kernel space, and blocks of 64 MiB.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from krepes.kernels import Kernel
+from krepes.kernels.base import as_rows
+from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
+from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
+from krepes.linalg import RELATIVE_CUT, row_blocks, rows_within
+
+BLOCK_BYTES = 64 * 2**20
+
+
+class KMeansPlusPlus(LandmarkSelector):
+    """D^2 sampling: the next landmark is likely to be far from all landmarks before it.
+
+    Parameters
+    ----------
+    space : "input" or "kernel", default="input"
+        Where distances are measured. "kernel" serves lists of objects too.
+    block_size : int, default=None
+        Proposals per block; None adapts it. It changes the draws, not their distribution.
+    max_candidates, views_per_landmark
+        As in `LandmarkSelector`.
+
+    Notes
+    -----
+    When every candidate coincides with a landmark, fewer than `n_landmarks` are returned.
+
+    Examples
+    --------
+    Three copies of 0 and one 5: whatever comes first, both places are chosen.
+
+    >>> from krepes.kernels import Linear
+    >>> X = torch.tensor([[0.0], [0.0], [0.0], [5.0]])
+    >>> chosen = KMeansPlusPlus().select(X, Linear(), 3, torch.Generator().manual_seed(0))
+    >>> sorted(X[chosen, 0].tolist())
+    [0.0, 5.0]
+    """
+
+    name = "kmeans_plus_plus"
+
+    def __init__(
+        self,
+        space: str = "input",
+        block_size: int | None = None,
+        max_candidates: int | None = None,
+        views_per_landmark: int = 1,
+    ):
+        super().__init__(max_candidates, views_per_landmark)
+        self.space = space
+        self.block_size = block_size
+
+    def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
+        check_block_size(self.block_size)
+        space, N = self._space(candidates, kernel), len(candidates)
+        chosen = draw(torch.ones(N), 1, generator)
+        nearest = space.nearest(chosen)
+        size = first_block(self.block_size, n_landmarks, N)
+        while len(chosen) < n_landmarks and bool((nearest > 0).any()):
+            proposed = draw(nearest, size, generator)
+            u = draw_uniforms(size, generator)
+            accepted = proposed[_accepted(space.among(proposed), nearest[proposed], u)]
+            accepted = accepted[: n_landmarks - len(chosen)]
+            chosen = torch.cat([chosen, accepted])
+            nearest = torch.minimum(nearest, space.nearest(accepted))
+            size = next_block(self.block_size, len(accepted), N)
+        return chosen
+
+    def _space(self, candidates: Any, kernel: Kernel) -> Space:
+        if self.space == "kernel":
+            return KernelSpace(candidates, kernel)
+        if self.space != "input":
+            raise ValueError(f"space={self.space!r}: expected 'input' or 'kernel'.")
+        if not isinstance(candidates, Tensor):
+            raise TypeError(
+                "KMeansPlusPlus(space='input') needs vectors, but the candidates are a list of objects. "
+                "Use KMeansPlusPlus(space='kernel'), which measures distances with the kernel."
+            )
+        return InputSpace(candidates)
+
+
+def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
+    """Positions accepted by rejection sampling; D (b, b) are distances among proposals, start and u are (b,)."""
+    current, accepted = start.clone(), []
+    bars = u * start
+    for i in range(len(D)):
+        if bars[i] < current[i]:
+            accepted.append(i)
+            current = torch.minimum(current, D[:, i])
+    return accepted
+
+
+class Space(ABC):
+    """Squared distances between candidates; those within rounding of zero are zero."""
+
+    n_candidates: int
+    rounding: float  # the largest squared distance that rounding alone can produce
+
+    @abstractmethod
+    def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        """A function of some candidates (slice or indices): squared distances to the indexed ones."""
+
+    def among(self, indices: Tensor) -> Tensor:
+        """Squared distances between the indexed candidates, shape (b, b), float64, on the CPU."""
+        D = self.to(indices)(indices).double().cpu()
+        same = indices[:, None] == indices[None, :]
+        return D.masked_fill((self.rounding >= D) | same, 0)
+
+    def nearest(self, indices: Tensor) -> Tensor:
+        """Squared distance from every candidate to the nearest indexed one, shape (N,), float64, on the CPU."""
+        distances = self.to(indices)
+        blocks = row_blocks(self.n_candidates, rows_within(BLOCK_BYTES, 8 * len(indices)))
+        D = torch.cat([distances(rows).amin(dim=1).double().cpu() for rows in blocks])
+        D = D.masked_fill(self.rounding >= D, 0)
+        D[indices] = 0
+        return D
+
+
+class InputSpace(Space):
+    """|x - c|^2, in float64: in float32 an outlier's norm would drown the distances between the others."""
+
+    def __init__(self, candidates: Tensor):
+        X = as_rows(candidates).double()
+        self.X = X - X.mean(dim=0)
+        self.norms = self.X.square().sum(dim=1)
+        if not torch.isfinite(self.norms).all():
+            raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
+        self.n_candidates = len(X)
+        self.rounding = 1e-13 * self.norms.max().item()
+
+    def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        indices = indices.to(self.X.device)
+        C, norms = self.X[indices], self.norms[indices]
+        return lambda rows: torch.addmm(self.norms[rows, None] + norms, self.X[rows], C.mT, alpha=-2)
+
+
+class KernelSpace(Space):
+    """k(x, x) - 2 k(x, c) + k(c, c)."""
+
+    def __init__(self, candidates: Any, kernel: Kernel):
+        self.candidates, self.kernel = candidates, kernel
+        self.diagonal = require_finite(kernel.diag(candidates), kernel)
+        self.n_candidates = len(candidates)
+        self.rounding = RELATIVE_CUT[self.diagonal.dtype] * self.diagonal.abs().max().item()
+
+    def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        block, ends = self.kernel.against(take(self.candidates, indices)), self.diagonal[indices]
+
+        def distances(rows: Any) -> Tensor:
+            some = self.candidates[rows] if isinstance(rows, slice) else take(self.candidates, rows)
+            K = require_finite(block(some), self.kernel)
+            return K.mul_(-2).add_(self.diagonal[rows, None]).add_(ends)
+
+        return distances

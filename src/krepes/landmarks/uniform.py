@@ -1,0 +1,34 @@
+"""Uniform landmarks: every candidate is as likely as every other.
+
+P(x_j) = 1 / n      [krepes, Sec. 3 and App. D, "random uniform"]
+
+Costs nothing and sees neither the kernel nor the data; small clusters may be missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from krepes.kernels import Kernel
+from krepes.landmarks.base import LandmarkSelector
+from krepes.landmarks.sampling import permutation
+
+
+class Uniform(LandmarkSelector):
+    """Landmarks drawn uniformly without replacement.
+
+    Examples
+    --------
+    >>> from krepes.kernels import Linear
+    >>> chosen = Uniform().select(torch.zeros(5, 1), Linear(), 2, torch.Generator().manual_seed(0))
+    >>> len(set(chosen.tolist()))
+    2
+    """
+
+    name = "uniform"
+
+    def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
+        return permutation(len(candidates), generator)[:n_landmarks]
