@@ -3,7 +3,10 @@
     |x - y|^2 = |x|^2 - 2 x.y + |y|^2 = [x, |x|^2, 1] . [-2y, 1, |y|^2]          one matrix product
 
 Rows are shifted by the mean of Y first: distances do not change, and float32 does not lose the spread of
-data that lie far from the origin. Results are clamped at zero in place.
+data that lie far from the origin. Results are clamped at zero in place. The product's rounding error is a
+few eps |x|^2, which two guards keep out of the results: exponents (`scale` < 0) are computed in float64
+for rows that lie very many lengthscales from the mean, and for square roots the distances of near neighbours are
+computed again from their differences.
 """
 
 from __future__ import annotations
@@ -12,6 +15,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from krepes.linalg import row_blocks
+
+LARGEST_EXPONENT_ERROR = 1e-5
+PAIR_NUMBERS = 2**23  # numbers held at once when pairs are computed from their differences
 
 
 def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Tensor]:
@@ -22,6 +30,7 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
         scale
     )
     right_T = right.mT.contiguous()
+    largest_norm = LARGEST_EXPONENT_ERROR / (abs(scale) * torch.finfo(Y.dtype).eps)
 
     def block(X: Tensor) -> Tensor:
         left = X.new_empty(len(X), right.shape[1])
@@ -30,7 +39,31 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
         left[:, -2] = Xc.square().sum(1)
         left[:, -1] = 1
         D = left @ right_T
+        if scale < 0 and X.dtype != torch.float64 and bool((far := left[:, -2] > largest_norm).any()):
+            D[far] = squared_distances_to(Y.double(), scale)(X[far].double()).to(D.dtype)
         return D.clamp_(max=0) if scale < 0 else D.clamp_(min=0)
+
+    return block
+
+
+def distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
+    """A function X -> |x - y|, shape (b, m).
+
+    A square root turns an error of eps |x|^2 into one of sqrt(eps) |x| where x and y coincide. Squared
+    distances below sqrt(eps) |x|^2 are therefore computed again: the error falls to eps^(3/4) |x|, and
+    equal rows are at distance zero exactly.
+    """
+    squared, center = squared_distances_to(Y), Y.mean(dim=0)
+    near = torch.finfo(Y.dtype).eps ** 0.5
+
+    def block(X: Tensor) -> Tensor:
+        D = squared(X)
+        radius = near * (X - center).square().sum(1, keepdim=True)
+        neighbours = torch.le(D, radius).nonzero()
+        for pairs in row_blocks(len(neighbours), max(1, PAIR_NUMBERS // max(1, Y.shape[1]))):
+            i, j = neighbours[pairs].unbind(1)
+            D[i, j] = (X[i] - Y[j]).square_().sum(1)
+        return D.sqrt_()
 
     return block
 
@@ -77,5 +110,5 @@ def median_distance(
     positive = pairs[pairs > 0]
     if positive.numel() == 0:
         return 1.0
-    median = pairs.median().item()
+    median = pairs.quantile(0.5).item()
     return median if median > 0 else positive.mean().item()

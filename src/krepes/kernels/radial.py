@@ -17,7 +17,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.kernels.base import Block, VectorKernel, as_rows
-from krepes.kernels.distances import median_distance, squared_distances_to
+from krepes.kernels.distances import distances_to, median_distance
 
 
 class RadialKernel(VectorKernel):
@@ -38,16 +38,16 @@ class RadialKernel(VectorKernel):
 
     def distances_to(self, Y: Tensor):
         """The distance of which this kernel is a function, as X -> (b, m)."""
-        squared = squared_distances_to(Y)
-        return lambda X: squared(X).sqrt_()
+        return distances_to(Y)
 
     def against_rows(self, Y: Tensor) -> Block:
         lengthscale = self._lengthscale(Y.shape[1])
         if isinstance(lengthscale, float):
             return self.against_scaled(Y, lengthscale)
         scale = torch.as_tensor(lengthscale, dtype=Y.dtype, device=Y.device)
-        block = self.against_scaled(Y / scale, 1.0)
-        return lambda X: block(X / scale)
+        center = Y.mean(dim=0)  # because dividing numbers far from zero would round their differences away
+        block = self.against_scaled((Y - center) / scale, 1.0)
+        return lambda X: block((X - center) / scale)
 
     def diag_rows(self, X: Tensor) -> Tensor:
         return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))
