@@ -85,8 +85,7 @@ class Custom(Kernel):
             )
         if not torch.isfinite(K).all():
             raise ValueError("The kernel function returned NaN or infinite values.")
-        return (
-            K.to(device=X.device, dtype=X.dtype)
-            if isinstance(X, Tensor) and X.is_floating_point()
-            else K.double()
-        )
+        # A copy, because the function may return an array that it keeps, and callers work in place.
+        if isinstance(X, Tensor) and X.is_floating_point():
+            return K.to(device=X.device, dtype=X.dtype, copy=True)
+        return K.to(torch.float64, copy=True)
