@@ -63,7 +63,7 @@ class Laplacian(RadialKernel):
         lengths = np.asarray(self.lengthscale, dtype=float)
         length = float(lengths if lengths.ndim == 0 else lengths[column])
         t = (x[:, None] - z[None, :]).abs_()
-        if noise == 0:
+        if noise <= torch.finfo(t.dtype).eps * length / 4:  # the expectation differs by less than noise / l
             return t.mul_(-1 / length).exp_()
         # |t| may stand for t because the expectation is even. With u = (s/l -+ t/s) / sqrt 2 both terms are
         # e^(-t^2 / 2 s^2) erfcx(u) / 2; u may be very negative in the first one, where the plain form is safe.
