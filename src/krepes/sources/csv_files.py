@@ -25,7 +25,7 @@ import pyarrow.csv as pcsv
 from .rows import Batch, rebatch
 from .source import TableSource, check_unique
 
-_BLOCK_BYTES = 1 << 22
+_BLOCK_BYTES = 1 << 20
 _BOOLS = pa.array(["true", "false"])
 _TEMPORAL = (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us"))
 
@@ -199,7 +199,7 @@ def _explain(message: str, layout: Layout | None) -> str:
         name = f"column {layout.names[int(column[1])]!r}" if layout and column else "the file"
         return f"{name} is not UTF-8 text. Save the file as UTF-8."
     if "straddling" in message:
-        return "a line is longer than 4 MB. Is a quotation mark left open?"
+        return "a line is longer than 1 MB. Is a quotation mark left open?"
     return f"cannot be read as CSV: {message}."
 
 

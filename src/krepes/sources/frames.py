@@ -1,4 +1,4 @@
-"""Tables in memory as sources: pandas, polars, pyarrow, and matrices read as tables.
+"""Tables in memory as sources: pandas, polars and pyarrow.
 
 A frame is turned into pyarrow one batch at a time, so that it is never there twice. pandas and polars are not
 imported here: whoever gives a frame has imported its library.
@@ -72,7 +72,9 @@ def table_source(table: pa.Table) -> FrameSource:
 
 
 def mapping_source(data: Mapping[str, Any]) -> FrameSource:
-    """A mapping of column names to columns of one length."""
+    """A mapping of column names to columns of one length, or to the values of one row."""
+    if all(isinstance(value, str) or not hasattr(value, "__len__") for value in data.values()):
+        data = {name: [value] for name, value in data.items()}
     columns = {}
     for name, values in data.items():
         try:
@@ -103,14 +105,6 @@ def polars_source(frame: Any) -> FrameSource:
     return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
 
 
-def matrix_source(X: np.ndarray, names: Sequence[str] | None = None) -> FrameSource:
-    """An (n, d) array as a table with the columns x0, x1, ..."""
-    names = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
-    kind = pa.from_numpy_dtype(X.dtype)
-    schema = pa.schema([pa.field(name, kind, metadata={"column": str(j)}) for j, name in enumerate(names)])
-    return FrameSource(X, len(X), schema, _matrix_part, "array")
-
-
 def is_pandas(data: object) -> bool:
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
@@ -132,12 +126,6 @@ def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     frame = frame.select(schema.names)
     rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
     return rows.to_arrow().cast(schema)
-
-
-def _matrix_part(X: np.ndarray, schema: pa.Schema, index: Index) -> pa.Table:
-    rows = X[index]
-    columns = [np.ascontiguousarray(rows[:, int(field.metadata[b"column"])]) for field in schema]
-    return pa.Table.from_arrays([pa.array(column) for column in columns], names=schema.names)
 
 
 def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:

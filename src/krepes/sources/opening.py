@@ -66,6 +66,11 @@ def open_source(
 def _open_object(data: Any) -> Source:
     if isinstance(data, Source):
         return data
+    if type(data).__module__.startswith("scipy.sparse"):  # first, because a dok_array is a mapping
+        raise TypeError(
+            f"Sparse input is not supported; got a sparse {type(data).__name__} of shape {data.shape}. Use "
+            "X.toarray() if it fits into memory."
+        )
     if isinstance(data, np.ndarray):
         return _open_array(data)
     if is_tensor(data):
@@ -113,14 +118,9 @@ def _open_list(data: Sequence[Any]) -> Source:
 
 
 def _open_other(data: Any) -> Source:
-    """Sparse matrices, lazy frames and streams have errors of their own; what offers itself as an array or as
+    """Lazy frames and single columns have errors of their own; what offers itself as an array or as
     Arrow data is taken."""
     kind = f"{type(data).__module__}.{type(data).__name__}"
-    if type(data).__module__.startswith("scipy.sparse"):
-        raise TypeError(
-            f"Sparse input is not supported; got a sparse {kind} of shape {data.shape}. Use X.toarray() if it fits "
-            "into memory."
-        )
     if hasattr(data, "collect") and type(data).__name__ == "LazyFrame":
         raise TypeError(f"A {kind} has no rows yet. Call .collect() first, or give the path of its file.")
     if type(data).__name__ == "Series":

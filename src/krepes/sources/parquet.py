@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .rows import Batch, concat_rows, rebatch, take_rows
-from .source import SCAN_ROWS, TableSource, check_unique
+from .source import TableSource, check_unique
 
-_BUFFER_BYTES = 1 << 20  # per column: read pages as they are needed, not whole column chunks
+_READ_ROWS = 16_384
+_PAGED = {"buffer_size": 1 << 16, "pre_buffer": False}  # read pages as they are needed, not whole row groups
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class ParquetSource(TableSource):
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
         batch_rows, start = self._checked_range(batch_rows, start)
-        read_rows = min(batch_rows, SCAN_ROWS)
+        read_rows = min(batch_rows, _READ_ROWS)
         parts = (part for file in self.files for part in self._parts(file, start, read_rows))
         yield from rebatch(parts, batch_rows, start)
 
@@ -84,7 +85,7 @@ class ParquetSource(TableSource):
 
     def _pick(self, file: ParquetFile, group: int, rows: np.ndarray) -> pa.Table:
         parts, first = [], 0
-        for table in self._read(file, [group], SCAN_ROWS):
+        for table in self._read(file, [group], _READ_ROWS):
             inside = rows[(rows >= first) & (rows < first + table.num_rows)]
             parts.append(take_rows(table, inside - first))
             first += table.num_rows
@@ -92,7 +93,7 @@ class ParquetSource(TableSource):
 
     def _read(self, file: ParquetFile, groups: list[int], read_rows: int) -> Iterator[pa.Table]:
         stored = [name for name in self.schema.names if name not in file.partition]
-        with reading(file.path), pq.ParquetFile(file.path, buffer_size=_BUFFER_BYTES) as parquet:
+        with reading(file.path), pq.ParquetFile(file.path, **_PAGED) as parquet:
             for batch in parquet.iter_batches(read_rows, row_groups=groups, columns=stored):
                 yield _conform(batch, file.partition, self.schema)
 

@@ -18,6 +18,7 @@ from .rows import Batch, concat_rows, count_rows, take_rows
 from .source import SCAN_ROWS, Source
 
 CHUNK = 1024  # rows per chunk of the stream
+_MANY_PARTS = 64  # more are put together, because each has a cost of its own
 _STREAM = 0x5EED_0001  # sets this stream apart from others that are keyed by the same seed
 
 
@@ -75,24 +76,26 @@ class Reservoir:
         if not self._parts:
             raise ValueError("No rows were added to the sample.")
         self._shrink()
-        rows, size = self._parts[0], min(size or self.size, len(self._indices))
-        if size == len(self._indices):
-            return rows, self._indices
+        self._parts = [concat_rows(self._parts)]
+        size = min(size or self.size, len(self._indices))
         keep = np.sort(_smallest(self._priorities, self._indices, size))
-        return take_rows(rows, keep), self._indices[keep]
+        return take_rows(self._parts[0], keep), self._indices[keep]
 
     def _shrink(self) -> None:
-        rows = concat_rows(self._parts)
+        """Keep the rows with the smallest priorities, part by part, so that they are never there twice."""
         if len(self._indices) > self.size:
             keep = np.sort(_smallest(self._priorities, self._indices, self.size))
-            rows, self._indices, self._priorities = (
-                take_rows(rows, keep),
-                self._indices[keep],
-                self._priorities[keep],
-            )
+            first, kept = 0, 0
+            for i, part in enumerate(self._parts):
+                stop = int(np.searchsorted(keep, first + count_rows(part)))
+                self._parts[i] = take_rows(part, keep[kept:stop] - first)
+                first, kept = first + count_rows(part), stop
+            self._parts = [part for part in self._parts if count_rows(part)]
+            if len(self._parts) > _MANY_PARTS:
+                self._parts = [take_rows(concat_rows(self._parts), np.arange(self.size))]
+            self._indices, self._priorities = self._indices[keep], self._priorities[keep]
         if len(self._indices) == self.size:
             self._bound = self._priorities.max()
-        self._parts = [rows]
 
 
 def reservoir(source: Source, size: int, seed: int, batch_rows: int = SCAN_ROWS) -> tuple[Batch, np.ndarray]:

@@ -1,0 +1,82 @@
+"""The values of pyarrow columns as numpy: numbers as float64, text as codes into distinct values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+
+def family(kind: pa.DataType) -> str:
+    """What a type is for an encoder: number, text, date or time, binary, nested or empty.
+
+    A dictionary (a pandas or polars categorical) is text, whatever its values are.
+
+    >>> family(pa.int8()), family(pa.dictionary(pa.int8(), pa.int64())), family(pa.date32())
+    ('number', 'text', 'date or time')
+    """
+    if pt.is_dictionary(kind):
+        inner = family(kind.value_type)
+        return "text" if inner == "number" else inner
+    if pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
+        return "number"
+    if pt.is_string(kind) or pt.is_large_string(kind) or kind == pa.string_view():
+        return "text"
+    if pt.is_temporal(kind):
+        return "date or time"
+    if (
+        pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or pt.is_fixed_size_binary(kind)
+        or kind == pa.binary_view()
+    ):
+        return "binary"
+    return "empty" if pt.is_null(kind) else "nested"
+
+
+def holds_numbers(kind: pa.DataType) -> bool:
+    """Whether the values are numbers, possibly behind a dictionary."""
+    return family(kind.value_type if pt.is_dictionary(kind) else kind) == "number"
+
+
+def number_matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Columns as the rows of a (k, n) float64 matrix, NaN where a value is missing."""
+    M = np.empty((len(names), table.num_rows))
+    for j, name in enumerate(names):
+        column = table.column(name)
+        if pt.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        first = 0
+        for chunk in column.chunks:
+            if pt.is_decimal(chunk.type) or (chunk.null_count and pt.is_boolean(chunk.type)):
+                chunk = chunk.cast(pa.float64())
+            M[j, first : first + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+            first += len(chunk)
+    return M
+
+
+def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """For each chunk: codes (n,), −1 where a value is missing, and the distinct values they point to."""
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+        if pt.is_null(chunk.type):
+            yield np.full(len(chunk), -1), []
+            continue
+        if not pt.is_dictionary(chunk.type):
+            text = chunk if pt.is_string(chunk.type) else chunk.cast(pa.large_string())
+            chunk = text.dictionary_encode()
+        codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        used, codes = np.unique(codes, return_inverse=True)  # a dictionary may be far longer than the chunk
+        values = chunk.dictionary.take(pa.array(used[used >= 0])).cast(pa.large_string()).to_pylist()
+        codes = codes - int(used[0] < 0)
+        absent = [i for i, value in enumerate(values) if value is None]
+        yield np.where(np.isin(codes, absent), -1, codes) if absent else codes, values
+
+
+def example(column: pa.ChunkedArray) -> str:
+    """A value of a column to show in a message."""
+    value = next((v.as_py() for chunk in column.chunks for v in chunk if v.is_valid), None)
+    return f"{value!r:.60}"

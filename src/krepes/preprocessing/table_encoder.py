@@ -1,0 +1,298 @@
+"""TableEncoder: a table's columns as numbers that kernels can compare.
+
+    number      (x - mean) / deviation, population moments of the values that are there
+    category    one-hot
+
+Two rows of a standardised column are at squared distance 2 on average, and two different levels of a one-hot
+column are at squared distance 2: a category weighs as much as a number, so one-hot columns are not scaled.
+One scan of the table, O(n d); its results do not depend on how the rows are batched, because moments are taken
+in chunks of fixed size.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from krepes.components import Component
+from krepes.sources import Batch, Reservoir, Source, TableSource, open_source
+from krepes.sources.rows import rebatch
+from krepes.sources.source import check_columns
+from krepes.sources.vectors_table import VectorsTable
+
+from .column_roles import TARGET_NAMES, Column, Role, RoleChoice, output_names
+from .column_scan import ColumnScan
+from .column_values import example, family, holds_numbers
+from .row_encoding import encode_rows, refuse_infinite
+
+_CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
+_MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
+
+
+class TableEncoder(TransformerMixin, Component):
+    """Standardise, impute and one-hot encode the columns of a table.
+
+    Numbers (integers, floats, decimals, true/false) are standardised. Where values were missing, an indicator
+    column is added; a missing value becomes the median, also in columns that had none missing when fitted.
+    Text and categoricals become one column per level, most frequent first; values below `min_frequency` or
+    beyond `max_levels` share a level "rare", missing values have a level if there were any, and values never
+    seen in fitting have the level "unseen" (so do missing ones where there were none). Dates, ids, near-unique
+    text (more distinct values than half the rows), nested and empty columns are left out; `roles_` says why.
+
+    Parameters
+    ----------
+    exclude : sequence of str, default=()
+        Columns that are never features.
+    label : str, default=None
+        The column of labels, never a feature either.
+    min_frequency : "auto", int or float, default="auto"
+        Levels with fewer rows (int) or a smaller share of the rows (float) are rare. "auto" is 10 rows, but at
+        most 1 % of them.
+    max_levels : int, default=100
+        Levels per column, not counting rare, missing and unseen.
+    dtype : "float32" or "float64", default="float32"
+        Of the output.
+
+    Attributes
+    ----------
+    roles_ : list of dict
+        column, role ("numeric", "category", "left out", "label", "excluded"), detail, n_outputs; in the order of
+        the columns.
+    groups_ : list of lists of int
+        The output columns that belong to one input column.
+    columns_ : list of dict
+        Mean, scale, median or levels of every column used.
+    n_features_in_, n_features_out_ : int
+
+    Notes
+    -----
+    Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that those of a uniform sample
+    of that size. Infinite values are an error: a mean and a deviation of them do not exist.
+
+    Examples
+    --------
+    >>> table = {"age": [20.0, 40.0, None, 60.0], "sex": ["f", "m", "f", "f"]}
+    >>> encoder = TableEncoder(dtype="float64").fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'age (missing)', 'sex=f', 'sex=m', 'sex=(unseen)']
+    >>> encoder.transform({"age": [40.0, None], "sex": ["m", "x"]})  # mean 40, median 40
+    array([[0., 0., 0., 1., 0.],
+           [0., 1., 0., 0., 1.]])
+    """
+
+    def __init__(
+        self,
+        exclude: Sequence[str] = (),
+        label: str | None = None,
+        min_frequency: str | int | float = "auto",
+        max_levels: int = 100,
+        dtype: str = "float32",
+    ):
+        self.exclude = exclude
+        self.label = label
+        self.min_frequency = min_frequency
+        self.max_levels = max_levels
+        self.dtype = dtype
+
+    columns_: list[Column]
+    roles_: list[Role]
+    named_: bool
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn the columns of a frame, pyarrow table, mapping of columns, 2-D array or path."""
+        self.fit_source(self._source(X), n_candidates=1)
+        self.named_ = self.named_ and not isinstance(X, np.ndarray)
+        return self
+
+    def fit_source(
+        self,
+        source: Source,
+        *,
+        seed: int = 0,
+        n_candidates: int = 10_000,
+        batch_rows: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[Batch, np.ndarray]:
+        """Learn the columns of a source in one scan that also draws a uniform sample of rows.
+
+        Parameters
+        ----------
+        source : Source of kind "table" or "vectors".
+        seed : int, of the sample.
+        n_candidates : rows in the sample.
+        batch_rows : rows to read at once; changes no result.
+        progress : called with the number of rows read so far.
+
+        Returns
+        -------
+        rows, indices : the sample (raw, without excluded columns and label) and its global row indices, as
+            `krepes.sources.reservoir(source, n_candidates, seed)` would draw it.
+        """
+        self._check_parameters()
+        table_source = self._usable(source)
+        n_columns = len(table_source.schema)
+        chunk_rows = max(1024, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
+        median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
+        sample = Reservoir(max(n_candidates, median_rows), seed)
+        scan = ColumnScan(table_source.schema)
+        batches = (batch for _, batch in table_source.batches(batch_rows or chunk_rows))
+        for start, table in rebatch(batches, chunk_rows):
+            scan.add(table)
+            sample.add(start, table)
+            if progress is not None:
+                progress(start + table.num_rows)
+        refuse_infinite(sorted(scan.infinite))
+        decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_)
+        self.columns_, self.roles_ = decide(table_source.schema, scan, sample.rows()[0])
+        self._finish()
+        return sample.rows(n_candidates)
+
+    def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
+        """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""
+        check_is_fitted(self, "groups_")
+        source = self._source(X, self.input_columns_)
+        check_columns(self.used_columns_, source.column_names, source.describe())
+        source = source.select(self.used_columns_)
+        self._check_types(source)
+        out = np.zeros((source.n_rows, self.n_features_out_), dtype=self.dtype)
+        for start, table in source.batches(1 << 16):
+            encode_rows(table, self.columns_, self.groups_, out[start : start + table.num_rows])
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names such as `age`, `age (missing)`, `sex=f`, `sex=(rare)`."""
+        check_is_fitted(self, "groups_")
+        if input_features is not None and list(input_features) != self.input_columns_:
+            raise ValueError(
+                "input_features is not equal to feature_names_in_: " + ", ".join(self.input_columns_)
+            )
+        names: list[str] = []
+        for name in (name for column in self.columns_ for name in output_names(column)):
+            while name in names:
+                name += "'"
+            names.append(name)
+        return np.array(names, dtype=object)
+
+    def describe(self) -> list[tuple[str, str, str, int]]:
+        """(column, role, detail, number of outputs) for every column, to print as a table."""
+        check_is_fitted(self, "groups_")
+        return [(r["column"], r["role"], r["detail"], r["n_outputs"]) for r in self.roles_]
+
+    @property
+    def used_columns_(self) -> list[str]:
+        """The columns that `transform` needs."""
+        check_is_fitted(self, "groups_")
+        return [column["column"] for column in self.columns_]
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The columns seen in fitting; not there when the encoder was fitted on an array."""
+        if not vars(self).get("named_", False):
+            raise AttributeError("The encoder was not fitted on a table with column names.")
+        return np.array(self.input_columns_, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _check_parameters(self) -> None:
+        share = isinstance(self.min_frequency, float) and 0 <= self.min_frequency < 1
+        count = isinstance(self.min_frequency, (int, np.integer)) and self.min_frequency >= 0
+        if self.min_frequency != "auto" and not (share or count):
+            raise ValueError(
+                f"min_frequency must be 'auto', a number of rows or a share below 1; got {self.min_frequency!r}."
+            )
+        if operator.index(self.max_levels) < 1:
+            raise ValueError(f"max_levels must be at least 1; got {self.max_levels}.")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
+        if isinstance(self.exclude, str):
+            raise ValueError(f"exclude must be a list of column names; got the single name {self.exclude!r}.")
+
+    def _source(self, X: Any, names: list[str] | None = None) -> TableSource:
+        """Whatever was given, as a table; the columns of an array are called `names`."""
+        if isinstance(X, np.ndarray) and X.dtype.kind in "OUS" and X.ndim == 2 and X.size:
+            columns = self._array_columns(X.shape[1], names)
+            X = {name: X[:, j].tolist() for j, name in enumerate(columns)}
+        source = open_source(X)
+        if isinstance(source, TableSource):
+            return source
+        table = VectorsTable(source)
+        columns = self._array_columns(len(table.schema), names)
+        return VectorsTable(source, columns)
+
+    def _array_columns(self, width: int, names: list[str] | None) -> list[str]:
+        """Names for the columns of an array, which must be as many as were fitted."""
+        if names is None:
+            return [f"x{j}" for j in range(width)]
+        if width != len(names):
+            raise ValueError(
+                f"X has {width} features, but TableEncoder is expecting {len(names)} features as input."
+            )
+        if self.named_:
+            warnings.warn(
+                "X does not have valid feature names, but TableEncoder was fitted with feature names.",
+                stacklevel=4,
+            )
+        return names
+
+    def _usable(self, source: Source) -> TableSource:
+        """The source as a table without label and excluded columns."""
+        self.named_ = isinstance(source, TableSource) and not isinstance(source, VectorsTable)
+        table_source = source if isinstance(source, TableSource) else VectorsTable(source)
+        names = table_source.column_names
+        unused = [*self.exclude, *([] if self.label is None else [self.label])]
+        check_columns(unused, names, source.describe())
+        self.n_features_in_, self.input_columns_ = len(names), names
+        used = [name for name in names if name not in set(unused)]
+        if not used:
+            raise ValueError(f"No column is left to use in {source.describe()}: all are excluded.")
+        return table_source.select(used)
+
+    def _finish(self) -> None:
+        """Lay out the output, complete the roles, and warn of columns that look like targets."""
+        for j, name in enumerate(self.input_columns_):
+            if name == self.label or name in self.exclude:
+                role = "label" if name == self.label else "excluded"
+                self.roles_.insert(j, {"column": name, "role": role, "detail": "", "n_outputs": 0})
+        if not self.columns_:
+            reasons = "; ".join(f"{r['column']}: {r['detail'] or r['role']}" for r in self.roles_)
+            raise ValueError(f"No column is left to use as a feature ({reasons}).")
+        edges = np.cumsum([0, *(column["n_outputs"] for column in self.columns_)]).tolist()
+        self.groups_ = [list(range(first, stop)) for first, stop in pairwise(edges)]
+        self.n_features_out_ = edges[-1]
+        targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
+        if targets and self.named_:
+            warnings.warn(
+                f"The column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. If "
+                "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude= "
+                "(--label, --exclude).",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _check_types(self, source: TableSource) -> None:
+        """Refuse text where numbers were and the reverse."""
+        for column in self.columns_:
+            name = column["column"]
+            kind = source.schema.field(name).type
+            if column["role"] == "numeric":
+                fits, was = holds_numbers(kind), "numbers"
+            else:
+                fits = family(kind) == "text" or (column["of_numbers"] and holds_numbers(kind))
+                was = "categories" if column["of_numbers"] else "text"
+            if not fits and family(kind) != "empty":
+                shown = example(next(source.select([name]).batches(1))[1].column(0))
+                raise ValueError(
+                    f"Column {name!r} held {was} when the encoder was fitted; now it holds {kind} such as {shown}. "
+                    "Convert the column, or fit again."
+                )
