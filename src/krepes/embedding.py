@@ -24,6 +24,7 @@ from torch import Tensor
 
 from krepes import engines, model_file
 from krepes.components import NamedParts, resolve
+from krepes.embedding_file import read_embedding, write_embedding
 from krepes.embedding_inputs import check_same_input, paired_batches, record_input
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
@@ -31,7 +32,6 @@ from krepes.losses import Loss, as_loss
 from krepes.moments import Moments
 from krepes.nystrom import NystromMap
 from krepes.preparation import (
-    Precision,
     candidate_count,
     choose_landmarks,
     choose_precision,
@@ -40,15 +40,13 @@ from krepes.preparation import (
 )
 from krepes.progress import display
 from krepes.solvers import Solution, Solver, choose_solver
-from krepes.sources import Source, open_source
+from krepes.sources import open_source
 from krepes.views import Views
 
 logger = logging.getLogger("krepes")
 
 
-class KernelEmbedding(
-    NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a kernel representation of unlabelled rows, images or objects.
 
     Parameters
@@ -145,22 +143,46 @@ class KernelEmbedding(
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # the `dtype` parameter decides
+        return tags
+
     # Fitting
 
-    def fit(self, X: Any, y: Any = None, *, positives: Any = None, negatives: Any = None) -> KernelEmbedding:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        positives: Any = None,
+        negatives: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+    ) -> KernelEmbedding:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
-        same form as X; views are then not drawn. `y` is ignored.
+        same form as X; views are then not drawn. `y` is ignored. With `checkpoint`, a file of that name keeps
+        the sums of a long pass: the same call after an interruption goes on from there (give `random_state`).
         """
         self._check_parameters()
+        if checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "checkpoint= needs a fixed random_state: without it, a second run is another fit."
+            )
         self._prepare(X, paired=positives is not None)
-        self._accumulate(X, positives, negatives)
+        self._accumulate(X, positives, negatives, checkpoint=checkpoint)
         self._solve()
         return self
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, positives: Any = None, negatives: Any = None, first_row: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        positives: Any = None,
+        negatives: Any = None,
+        first_row: int | None = None,
     ) -> KernelEmbedding:
         """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
 
@@ -181,7 +203,10 @@ class KernelEmbedding(
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
-        if not isinstance(self.regularization, int | float | np.number) or not 0 <= self.regularization < np.inf:
+        if (
+            not isinstance(self.regularization, int | float | np.number)
+            or not 0 <= self.regularization < np.inf
+        ):
             raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
 
     def _prepare(self, X: Any, paired: bool) -> None:
@@ -205,7 +230,14 @@ class KernelEmbedding(
         self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
         with progress.stage("Landmarks"):
             self.landmarks_, self.landmark_indices_ = choose_landmarks(
-                self.landmarks, self.n_landmarks, source, space, candidates, self.kernel_, self.precision_, generator
+                self.landmarks,
+                self.n_landmarks,
+                source,
+                space,
+                candidates,
+                self.kernel_,
+                self.precision_,
+                generator,
             )
             self.features_ = NystromMap(self.kernel_, self.landmarks_, self.precision_.dtype)
         self.rank_ = self.features_.rank
@@ -222,18 +254,34 @@ class KernelEmbedding(
         sampled = 2 * n_features + 2 * self.rank_ + self.rank_**2 / len(self.landmarks_)
         return self.views_.expected_cost(self.kernel_, n_features) <= sampled
 
-    def _accumulate(self, X: Any, positives: Any, negatives: Any, first_row: int | None = None) -> None:
+    def _accumulate(
+        self,
+        X: Any,
+        positives: Any,
+        negatives: Any,
+        first_row: int | None = None,
+        checkpoint: str | os.PathLike | None = None,
+    ) -> None:
+        """Add the moments of X to those of the rows seen before."""
         if negatives is not None and positives is None:
-            raise ValueError("negatives= need positives= too: a triplet is a sample, a positive and a negative.")
+            raise ValueError(
+                "negatives= need positives= too: a triplet is a sample, a positive and a negative."
+            )
         sources = [open_source(data) if data is not None else None for data in (X, positives, negatives)]
         n_rows = sources[0].n_rows  # type: ignore[union-attr]
         moment_pass = engines.MomentPass(self.features_, self.views_, self.seed_, self.exact_views_)
-        size = self._block_rows()
-        batches = paired_batches(sources, self.input_space_, self.precision_, 4 * size)
+        size, start, saved = self._block_rows(), 0, None
+        if checkpoint is not None:
+            identity = {"rows": n_rows, "size": size, **self.fingerprint()}
+            saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
+            start = saved.restore(moment_pass)
+        batches = paired_batches(sources, self.input_space_, self.precision_, 4 * size, start)
         offset = self.n_samples_seen_ if first_row is None else first_row
         shifted = ((first + offset, inputs) for first, inputs in batches)
-        engines.run(moment_pass, shifted, n_rows, display(self.verbose), size)
+        engines.run(moment_pass, shifted, n_rows - start, display(self.verbose), size, saved)
         part = moment_pass.result()
+        if saved is not None:
+            saved.remove()
         self.moments_ = part if self.moments_ is None else self.moments_ + part
         self.n_samples_seen_ += n_rows
 
@@ -390,16 +438,9 @@ class KernelEmbedding(
         """Write one safetensors file: landmarks (real rows of the data), coefficients and, with `moments`,
         what `refit`, `partial_fit` and `merge` need."""
         check_is_fitted(self, "landmarks_")
-        from krepes.embedding_file import write_embedding
-
         write_embedding(self, path, moments, overwrite)
 
 
 def load(path: str | os.PathLike, *, kernel: Any = None, device: str = "auto") -> KernelEmbedding:
     """Read a model file. `kernel` gives back a user's kernel function, which a file cannot hold."""
-    from krepes.embedding_file import read_embedding
-
-    return read_embedding(path, kernel, device)
-
-
-__all__ = ["KernelEmbedding", "Precision", "Source", "load"]
+    return read_embedding(KernelEmbedding, path, kernel, device)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import torch
-from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from krepes import model_file
 from krepes.components import Component
-from krepes.embedding import KernelEmbedding
 from krepes.kernels import Custom, Kernel
 from krepes.moments import Moments
 from krepes.nystrom import NystromMap
@@ -25,7 +24,7 @@ from krepes.solvers import Solution
 PROBE = 4  # landmarks whose mutual kernel values identify a user's function
 
 
-def write_embedding(model: KernelEmbedding, path: str | os.PathLike, moments: bool, overwrite: bool) -> None:
+def write_embedding(model: Any, path: str | os.PathLike, moments: bool, overwrite: bool) -> None:
     """Write a fitted model."""
     state = {
         "parameters": _parameters(model),
@@ -52,10 +51,10 @@ def write_embedding(model: KernelEmbedding, path: str | os.PathLike, moments: bo
     if moments:
         state["F"], state["eigenvalues"] = model.features_.F, model.features_.eigenvalues
         state["moments"] = None if model.moments_ is None else model.moments_.state()
-    model_file.write(path, "KernelEmbedding", state, overwrite)
+    model_file.write(path, type(model).__name__, state, overwrite)
 
 
-def _parameters(model: KernelEmbedding) -> dict[str, Any]:
+def _parameters(model: Any) -> dict[str, Any]:
     """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
     params = model.get_params(deep=False)
     if not isinstance(params["landmarks"], str | Component):
@@ -65,26 +64,26 @@ def _parameters(model: KernelEmbedding) -> dict[str, Any]:
     return params
 
 
-def _names(model: KernelEmbedding) -> list[str] | None:
+def _names(model: Any) -> list[str] | None:
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 
-def read_embedding(path: str | os.PathLike, kernel: Any = None, device: str = "auto") -> KernelEmbedding:
-    """Read a model that `write_embedding` wrote."""
-    _, state = model_file.read(path, "KernelEmbedding")
+def read_embedding(estimator: type, path: str | os.PathLike, kernel: Any = None, device: str = "auto") -> Any:
+    """An object of the class `estimator` from a file that `write_embedding` wrote."""
+    _, state = model_file.read(path, estimator.__name__)
     try:
-        return _restored(state, kernel, device)
+        return _restored(estimator, state, kernel, device)
     except (KeyError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is damaged: {error!r} is missing.") from error
 
 
-def _restored(state: dict[str, Any], kernel: Any, device: str) -> KernelEmbedding:
+def _restored(estimator: type, state: dict[str, Any], kernel: Any, device: str) -> Any:
     parameters = state["parameters"] | {"device": device}
     fitted_kernel = _with_function(state["kernel"], kernel)
     if isinstance(parameters["kernel"], Custom | model_file.External):
         parameters["kernel"] = fitted_kernel
-    model = KernelEmbedding(**parameters)
+    model = estimator(**parameters)
     model.precision_ = choose_precision(model.dtype, device)
     where = model.precision_.device
     landmarks = state["landmarks"]
@@ -97,8 +96,6 @@ def _restored(state: dict[str, Any], kernel: Any, device: str) -> KernelEmbeddin
     if state["n_features_in"] is not None:
         model.n_features_in_ = state["n_features_in"]
     if state["feature_names_in"] is not None:
-        import numpy as np
-
         model.feature_names_in_ = np.asarray(state["feature_names_in"], dtype=object)
     model.features_ = _features(model, state)
     model.rank_ = model.features_.rank
@@ -110,7 +107,7 @@ def _restored(state: dict[str, Any], kernel: Any, device: str) -> KernelEmbeddin
     return model
 
 
-def _features(model: KernelEmbedding, state: dict[str, Any]) -> NystromMap:
+def _features(model: Any, state: dict[str, Any]) -> NystromMap:
     where, dtype = model.precision_.device, model.precision_.dtype
     if "F" not in state:
         return NystromMap(model.kernel_, model.landmarks_, dtype)
@@ -118,12 +115,14 @@ def _features(model: KernelEmbedding, state: dict[str, Any]) -> NystromMap:
     return NystromMap.from_factors(model.kernel_, model.landmarks_, F, eigenvalues, dtype)
 
 
-def _restore_solution(model: KernelEmbedding, state: dict[str, Any]) -> None:
+def _restore_solution(model: Any, state: dict[str, Any]) -> None:
     A, gamma = state["A"], state["gamma"]
     n_iter, converged, dropped = state["solution"]
     W = torch.zeros(model.rank_, A.shape[1], dtype=torch.float64)  # not stored: A = F W serves every use
     model.solver_ = state["solver"]
-    model._solution = Solution(W, gamma, state["history"], n_iter, converged, model.solver_.name or "", dropped)
+    model._solution = Solution(
+        W, gamma, state["history"], n_iter, converged, model.solver_.name or "", dropped
+    )
     model._coefficients = A.to(model.precision_.device)
     model._intercept = gamma.to(model.precision_.device)
 
@@ -144,7 +143,7 @@ def _with_function(saved: Kernel, given: Any) -> Kernel:
     return Custom(given, pairwise=saved.pairwise)
 
 
-def _check_probe(model: KernelEmbedding, expected: Tensor) -> None:
+def _check_probe(model: Any, expected: Tensor) -> None:
     """The kernel must give the values it gave when the model was saved."""
     found = model.kernel_(model.landmarks_[:PROBE]).double().cpu()
     if not torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item()):
@@ -152,6 +151,3 @@ def _check_probe(model: KernelEmbedding, expected: Tensor) -> None:
             "The kernel given is not the one this model was fitted with: its values between the first "
             "landmarks differ from those in the file."
         )
-
-
-__all__ = ["NotFittedError", "read_embedding", "write_embedding"]

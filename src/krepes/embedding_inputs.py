@@ -47,7 +47,7 @@ def used_columns(X: Any, space: InputSpace) -> Any:
 
 
 def paired_batches(
-    sources: Sequence[Source | None], space: InputSpace, precision: Precision, batch_rows: int
+    sources: Sequence[Source | None], space: InputSpace, precision: Precision, batch_rows: int, start: int = 0
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Batches (first row, (X, positives, negatives)) of sources that run side by side."""
     first, *others = sources
@@ -55,12 +55,14 @@ def paired_batches(
     names = ("positives", "negatives")
     for name, source in zip(names, others):
         if source is not None and source.n_rows != first.n_rows:
-            raise ValueError(f"{name}= has {source.n_rows} rows, X has {first.n_rows}: one is needed for every row.")
-    streams = [None if source is None else source.batches(batch_rows) for source in sources]
-    for start, batch in streams[0]:  # type: ignore[union-attr]
+            raise ValueError(
+                f"{name}= has {source.n_rows} rows, X has {first.n_rows}: one is needed for every row."
+            )
+    streams = [None if source is None else source.batches(batch_rows, start) for source in sources]
+    for first_row, batch in streams[0]:  # type: ignore[union-attr]
         rest = [None if stream is None else next(stream)[1] for stream in streams[1:]]
         raw = (batch, *rest)
         yield (
-            start,
+            first_row,
             tuple(None if b is None else space.tensor(b, precision.dtype, precision.device) for b in raw),
         )

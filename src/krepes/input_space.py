@@ -96,12 +96,14 @@ class InputSpace(Component):
     def _check_shape(self, X: Tensor) -> None:
         if tuple(X.shape[1:]) == self.shape:
             return
-        width = math.prod(X.shape[1:])
-        expected = f"{math.prod(self.shape)} features"
-        if len(self.shape) > 1 or X.ndim > 2:
-            expected = f"rows of shape {self.shape} ({expected})"
+        expected, given = math.prod(self.shape), math.prod(X.shape[1:])
+        shapes = (
+            ""
+            if len(self.shape) == 1 and X.ndim == 2
+            else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
+        )
         raise ValueError(
-            f"X has {width} features (shape {tuple(X.shape)}), but KernelEmbedding is expecting {expected} as input."
+            f"X has {given} features, but KernelEmbedding is expecting {expected} features as input{shapes}."
         )
 
     def _check_finite(self, X: Tensor) -> None:

@@ -60,7 +60,9 @@ def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | None:
     """The table encoder to fit, if the source is encoded at all."""
     if preprocess is None or preprocess == "none":
         if source.kind == "table":
-            raise ValueError("preprocess=None needs numeric arrays; a table has to be encoded: use preprocess='auto'.")
+            raise ValueError(
+                "preprocess=None needs numeric arrays; a table has to be encoded: use preprocess='auto'."
+            )
         return None
     if isinstance(preprocess, str) and preprocess == "auto":
         return TableEncoder() if source.kind == "table" else None
@@ -105,7 +107,9 @@ def choose_views(views: Any, kind: str, views_needed: int, paired: bool) -> View
     """The views object for a kind of data: `views="auto"` picks by kind, pairs need none."""
     if paired:
         if views_needed < 2:
-            raise ValueError("positives= were given, but this loss looks at one view per sample: leave them out.")
+            raise ValueError(
+                "positives= were given, but this loss looks at one view per sample: leave them out."
+            )
         return Paired()
     if views == "auto":
         if views_needed < 2:
@@ -171,5 +175,5 @@ def candidate_count(landmarks: Any, n_landmarks: int) -> int:
     """How many candidate rows to sample: the selector's own number, or enough to learn scales from."""
     if isinstance(landmarks, str | LandmarkSelector | type):
         selector = resolve(LandmarkSelector, landmarks)
-        return selector.candidate_count(n_landmarks)
+        return selector.n_candidates(n_landmarks)
     return 10_000

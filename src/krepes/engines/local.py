@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from krepes.engines.checkpoint import Checkpoint
 from krepes.engines.moment_pass import MomentPass
 from krepes.linalg import row_blocks, rows_within
 from krepes.progress import Progress, Silent
@@ -42,14 +43,21 @@ def run(
     total: int | None = None,
     progress: Progress | None = None,
     size: int = 2048,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Feed batches (first global row, (X[, positives[, negatives]])) to a moment pass."""
+    """Feed batches (first global row, (X[, positives[, negatives]])) to a moment pass.
+
+    Sums are moved to float64 at the end of every batch, so that a pass resumed there has the same bits.
+    """
     with (progress or Silent()).stage("Moments", total) as stage, prefetched(batches) as ahead:
         for first, inputs in ahead:
             for block in row_blocks(len(inputs[0]), size):
                 rows = torch.arange(first + block.start, first + block.stop)
                 add_halving(moment_pass, tuple(None if x is None else x[block] for x in inputs), rows)
                 stage.advance(len(rows))
+            moment_pass.flush()
+            if checkpoint is not None:
+                checkpoint.offer(moment_pass, first + len(inputs[0]))
 
 
 def add_halving(moment_pass: MomentPass, inputs: tuple[Any, ...], rows: torch.Tensor) -> None:

@@ -125,6 +125,37 @@ class MomentPass:
         self.trace += trace
         self.sum_a += total
 
+    def flush(self) -> None:
+        """Move everything into the float64 sums."""
+        self.gram_a.flush()
+        self.gram_b.flush()
+
+    def state(self) -> dict[str, Any]:
+        """The sums, for a checkpoint."""
+        self.flush()
+        crosses = {"cross": self.cross, "negative": self.negative}
+        return {
+            "n": self.n,
+            "trace": self.trace,
+            "sum_a": self.sum_a,
+            "sum_b": self.sum_b,
+            "gram_a": self.gram_a.total,
+            "gram_b": self.gram_b.total,
+            **{name: cross.total for name, cross in crosses.items() if cross is not None},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the sums of a checkpoint."""
+        device = self.sum_a.device
+        self.n, self.trace = state["n"], state["trace"]
+        self.sum_a, self.sum_b = state["sum_a"].to(device), state["sum_b"].to(device)
+        self.gram_a.total, self.gram_b.total = state["gram_a"].to(device), state["gram_b"].to(device)
+        for name in ("cross", "negative"):
+            if name in state:
+                cross = CrossSum(self.features.rank, device)
+                cross.total = state[name].to(device)
+                setattr(self, name, cross)
+
     def result(self) -> Moments:
         """The moments of everything added so far."""
         gram, V, n = self.gram_a.result(), self.views.n_views, self.n

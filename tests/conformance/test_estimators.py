@@ -1,0 +1,101 @@
+"""Every estimator keeps scikit-learn's contract."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from krepes import KernelEmbedding, TableEncoder
+from krepes.kernels import Gaussian, Laplacian
+from krepes.losses import BarlowTwins
+
+SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+@parametrize_with_checks(
+    [KernelEmbedding(), KernelEmbedding(loss="kernel_pca", n_components=2), TableEncoder()]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+def test_grid_search_reaches_parts_given_by_name(iris):
+    X, y = iris
+    pipeline = make_pipeline(KernelEmbedding(**SMALL), LogisticRegression(max_iter=1000))
+    grid = {
+        "kernelembedding__loss__redundancy": [0.1, 1.0],
+        "kernelembedding__kernel__lengthscale": [0.5, 2.0],
+    }
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    embedding = search.best_estimator_[0]
+    assert embedding.loss_.redundancy == search.best_params_["kernelembedding__loss__redundancy"]
+    assert embedding.kernel_.lengthscale == search.best_params_["kernelembedding__kernel__lengthscale"]
+    assert len({tuple(row) for row in search.cv_results_["params"][0].items()}) == 2
+
+
+def test_set_params_resolves_a_new_name_before_its_parameters():
+    model = KernelEmbedding().set_params(kernel="laplacian", kernel__norm=1)
+    assert isinstance(model.kernel, Laplacian)
+    assert model.kernel.norm == 1
+    model.set_params(loss__redundancy=0.3)
+    assert isinstance(model.loss, BarlowTwins)
+    assert model.loss.redundancy == 0.3
+
+
+def test_fit_does_not_touch_the_parts_it_was_given(iris):
+    kernel = Gaussian()
+    model = KernelEmbedding(kernel=kernel, **SMALL).fit(iris[0])
+    assert kernel.lengthscale == "median"
+    assert model.get_params()["kernel__lengthscale"] == "median"
+    assert isinstance(model.kernel_.lengthscale, float)
+
+
+def test_clone_and_pickle_in_memory(iris):
+    X, _ = iris
+    model = KernelEmbedding(**SMALL).fit(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.transform(X), model.transform(X))
+    assert np.array_equal(clone(model).fit(X).transform(X), model.transform(X))
+
+
+def test_feature_names_and_set_output(iris):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(iris[0], columns=list("abcd"))
+    model = KernelEmbedding(**SMALL).set_output(transform="pandas").fit(frame)
+    Z = model.transform(frame)
+    assert list(Z.columns) == ["kernelembedding0", "kernelembedding1"]
+    assert list(model.feature_names_in_) == list("abcd")
+    assert list(model.get_feature_names_out()) == list(Z.columns)
+
+
+def test_same_seed_same_bits(iris):
+    X, _ = iris
+    first, second = (KernelEmbedding(**SMALL).fit(X) for _ in range(2))
+    assert np.array_equal(first.coefficients_, second.coefficients_)
+    other = KernelEmbedding(**{**SMALL, "random_state": 1}).fit(X)
+    assert not np.array_equal(first.coefficients_, other.coefficients_)
+
+
+def test_global_random_state_is_not_touched(iris):
+    import torch
+
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    KernelEmbedding(**SMALL).fit(iris[0])
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
