@@ -104,7 +104,7 @@ def _layout(path: Path) -> Layout:
     if delimiter.encode() not in first:
         delimiter = next((other for other in ",;\t" if other.encode() in first), delimiter)
     draft = Layout(path, (), True, delimiter)
-    with _reading(path), _reader(draft, None, 0) as reader:
+    with _reading(path, draft), _reader(draft, None, 0) as reader:
         names = reader.schema.names
     if all(_is_number(name) for name in names):
         return Layout(path, tuple(f"x{j}" for j in range(len(names))), False, delimiter)
@@ -126,12 +126,13 @@ def _reader(
 ) -> Iterator[pcsv.CSVStreamingReader]:
     """A stream of blocks of text cells. Line breaks inside quotes are cells, at no cost in speed."""
     names = {} if layout.has_header else {"column_names": list(layout.names)}
-    skip = {"skip_rows_after_names": start} if layout.has_header else {"skip_rows": start}
     text = {name: pa.string() for name in layout.names}
     with pa.input_stream(str(layout.path), compression="detect") as stream:
         reader = pcsv.open_csv(
             stream,
-            pcsv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=threads, **names, **skip),
+            pcsv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=threads, skip_rows_after_names=start, **names
+            ),
             pcsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
             pcsv.ConvertOptions(column_types=text, strings_can_be_null=True, include_columns=columns),
         )
@@ -154,6 +155,9 @@ def _convert(text: pa.Array, kind: pa.DataType) -> pa.Array | None:
         lower = pc.ascii_lower(pc.ascii_trim_whitespace(text))
         known = pc.all(pc.is_in(pc.drop_null(lower), _BOOLS), min_count=0).as_py()
         return pc.equal(lower, "true") if known else None
+    if pa.types.is_time(kind):  # there is no cast from text: read it as a time on some day
+        moment = _convert(pc.binary_join_element_wise("1970-01-01 ", text, ""), pa.timestamp("us"))
+        return None if moment is None else pc.cast(moment, kind)
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:
@@ -182,6 +186,8 @@ def _reading(path: Path, layout: Layout | None = None) -> Iterator[None]:
         yield
     except pa.ArrowMemoryError:
         raise
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: the column names are not UTF-8 text. Save the file as UTF-8.") from error
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path}: {_explain(str(error), layout)}") from error
 
@@ -189,7 +195,7 @@ def _reading(path: Path, layout: Layout | None = None) -> Iterator[None]:
 def _explain(message: str, layout: Layout | None) -> str:
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     if ragged and layout:
-        row = _ragged_row(layout)
+        row = _line(message) or _ragged_line(layout) or "a line"
         return (
             f"{row} has {ragged[2]} cells where {ragged[1]} columns were expected. "
             "Quote cells that contain the delimiter, or remove the line."
@@ -203,14 +209,17 @@ def _explain(message: str, layout: Layout | None) -> str:
     return f"cannot be read as CSV: {message}."
 
 
-def _ragged_row(layout: Layout) -> str:
-    """Where the first line with too few or too many cells stands; only a scan without threads counts them."""
+def _line(message: str) -> str | None:
+    row = re.search(r"Row #(\d+)", message)
+    return f"line {int(row[1]):,}" if row else None
+
+
+def _ragged_line(layout: Layout) -> str | None:
+    """Where the first line with too few or too many cells stands; only a scan without threads counts lines."""
     try:
-        with _reader(layout, list(layout.names), 0, threads=False) as reader:
+        with _reader(layout, None, 0, threads=False) as reader:
             for _ in reader:
                 pass
     except pa.ArrowException as error:
-        row = re.search(r"Row #(\d+)", str(error))
-        if row:
-            return f"line {int(row[1]):,}"
-    return "a line"
+        return _line(str(error))
+    return None

@@ -88,9 +88,9 @@ class DatasetSource(Source):
         return item.detach() if is_tensor(item) else item
 
     def _stack(self, indices: Sequence[int]) -> Batch:
-        items = [self._item(i) for i in indices]
+        items = [self._item(i) for i in (indices or [0])]
         if self._shape is None:
-            return items
+            return items[: len(indices)]
         for i, item in zip(indices, items):
             if tuple(np.shape(item)) != self._shape:
                 raise ValueError(
@@ -98,7 +98,7 @@ class DatasetSource(Source):
                     "All samples must have one shape; resize them in the dataset."
                 )
         stack = sys.modules["torch"].stack if is_tensor(items[0]) else np.stack
-        return channels_last(stack(items)) if items else np.empty((0, *self._shape))
+        return channels_last(stack(items))[: len(indices)]
 
 
 def numeric_list(data: Sequence[Any]) -> Any | None:
