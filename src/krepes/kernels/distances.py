@@ -75,7 +75,7 @@ def manhattan_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
     def block(X: Tensor) -> Tensor:
         if fast is None or X.requires_grad:
             return torch.cdist(X, Y, p=1)
-        return torch.from_numpy(fast(X.detach().numpy(), Y.detach().numpy()))
+        return torch.from_numpy(fast(X.detach().numpy(), Y.detach().numpy(), torch.get_num_threads()))
 
     return block
 
