@@ -131,6 +131,8 @@ class Scaled(Kernel):
         return self.kernel
 
     def _factor(self) -> float:
-        if not isinstance(self.factor, numbers.Real) or not self.factor > 0:
-            raise ValueError(f"A kernel may only be multiplied by a positive number; got {self.factor!r}.")
+        if not isinstance(self.factor, numbers.Real) or not 0 < float(self.factor) < float("inf"):
+            raise ValueError(
+                f"A kernel may only be multiplied by a positive, finite number; got {self.factor!r}."
+            )
         return float(self.factor)
