@@ -1,0 +1,190 @@
+"""Every kernel, found by discovery: symmetric, positive, consistent with itself, and a good component."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import krepes.kernels
+from krepes.components import Component, named
+from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Linear, Matern, Product, Scaled, Sum
+from krepes.kernels.arc_cosine import ArcCosine
+from krepes.kernels.dot_product import Polynomial
+from tolerances import TOLERANCE, assert_same
+
+
+def shared_words(X, Y):
+    """A kernel function on vectors that a user might write: polynomial of degree 2."""
+    return (np.asarray(X) @ np.asarray(Y).T) ** 2
+
+
+VARIANTS = [
+    Gaussian(0.7),
+    Gaussian(np.array([0.5, 1.0, 2.0])),
+    Laplacian(0.7, norm=1),
+    Laplacian(np.array([0.5, 1.0, 2.0]), norm=1),
+    Matern(0.7, nu=0.5),
+    Matern(nu=2.5),
+    Polynomial(degree=2, offset=0.0),
+    ArcCosine(degree=0),
+    ArcCosine(degree=0, depth=2),
+    ArcCosine(depth=3),
+    Sum(Gaussian(), Laplacian(norm=1)),
+    Product(Gaussian(2.0), Linear()),
+    Scaled(Matern(), 3.0),
+    2.0 * (Gaussian(1.0) + Linear()) * Polynomial(2),
+    Custom(shared_words),
+]
+KERNELS = [cls() for cls in named(Kernel).values()] + VARIANTS
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: " ".join(repr(k).split()))
+
+
+def data(n: int = 40, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Random rows, some of them twice, and a zero row."""
+    X = torch.randn(n, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return torch.cat([X, X[:5], torch.zeros(1, 3, dtype=torch.float64)]).to(dtype)
+
+
+def test_every_exported_kernel_is_tested_here():
+    exported = {getattr(krepes.kernels, name) for name in krepes.kernels.__all__ if name[0].isupper()}
+    assert exported - {Kernel} <= {type(kernel) for kernel in KERNELS}
+
+
+@every_kernel
+def test_symmetric_and_positive_semidefinite(kernel):
+    K = kernel.fitted(data())(data())
+    assert_same(K, K.T)
+    if kernel.positive_semidefinite:
+        values = torch.linalg.eigvalsh(K)
+        assert values[0] >= -1e-10 * values[-1]
+
+
+def test_sigmoid_says_that_it_is_not_positive():
+    kernel = krepes.kernels.Sigmoid(scale=1.0, offset=-1.0)
+    assert not kernel.positive_semidefinite
+    assert not (kernel + Gaussian()).positive_semidefinite
+    assert not (2.0 * kernel).positive_semidefinite
+    assert torch.linalg.eigvalsh(kernel(data()))[0] < -0.1
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_diagonal_is_that_of_the_matrix(kernel, dtype):
+    kernel, X = kernel.fitted(data()), data(dtype=dtype)
+    diagonal = kernel.diag(X)
+    assert diagonal.dtype == dtype
+    assert_same(diagonal, kernel(X).diagonal())
+
+
+@every_kernel
+def test_blocks_equal_the_whole(kernel, monkeypatch):
+    kernel, X, Y = kernel.fitted(data()), data(150), data(20)
+    whole, block = kernel(X, Y), kernel.against(Y)
+    parts = [block(X[i : i + 7]) for i in range(0, len(X), 7)]
+    assert_same(torch.cat(parts), whole)
+    monkeypatch.setattr(krepes.kernels.base, "BLOCK_BYTES", 1000)
+    assert_same(kernel(X, Y), whole)
+
+
+@every_kernel
+def test_float32_agrees_with_float64(kernel):
+    kernel, X = kernel.fitted(data()), data(dtype=torch.float32)
+    K = kernel(X, X[:9])
+    assert K.dtype == torch.float32
+    assert_same(K, kernel(X.double(), X[:9].double()))
+
+
+@every_kernel
+def test_arguments_are_not_changed(kernel):
+    X, Y = data(), data(10)
+    kept_X, kept_Y, array = X.clone(), Y.clone(), X.numpy().copy()
+    fitted = kernel.fitted(X)
+    fitted(X, Y), fitted.diag(X), fitted.against(Y)(X), fitted(array), fitted.diag(array)
+    assert torch.equal(X, kept_X)
+    assert torch.equal(Y, kept_Y)
+    assert np.array_equal(array, kept_X.numpy())
+
+
+@every_kernel
+def test_results_are_the_callers_to_change(kernel):
+    """A block may be worked on in place without changing the next one."""
+    kernel = kernel.fitted(data())
+    block = kernel.against(data(10))
+    before = block(data()).clone()
+    block(data()).zero_()
+    assert torch.equal(block(data()), before)
+
+
+@every_kernel
+def test_arrays_images_and_tensors_are_the_same_rows(kernel):
+    kernel, X = kernel.fitted(data()), data()
+    if not isinstance(kernel, Custom):  # a user's function gets what was given
+        assert_same(kernel(X.reshape(-1, 1, 3)), kernel(X))
+    assert_same(kernel(X.numpy()), kernel(X))
+
+
+@every_kernel
+def test_parameters_make_the_round_trip(kernel):
+    copy = clone(kernel)
+    assert copy is not kernel
+    assert repr(copy) == repr(kernel)
+    copy.set_params(**kernel.get_params())
+    assert_same(copy.fitted(data())(data()), kernel.fitted(data())(data()))
+
+
+@every_kernel
+def test_fitted_is_a_copy_with_numbers(kernel):
+    before = repr(kernel)
+    fitted = kernel.fitted(data(), torch.Generator().manual_seed(1))
+    assert repr(kernel) == before
+    assert repr(fitted.fitted(5 * data())) == repr(fitted)
+    assert_same(fitted(data()), kernel.fitted(data(), torch.Generator().manual_seed(1))(data()))
+
+
+def is_storable(value) -> bool:
+    if isinstance(value, Component):
+        return all(is_storable(v) for k, v in vars(value).items() if not k.startswith("_"))
+    if isinstance(value, np.ndarray | torch.Tensor):
+        return True
+    json.dumps(value)
+    return True
+
+
+@every_kernel
+def test_state_is_storable(kernel):
+    if isinstance(kernel, Custom):
+        pytest.skip("a function is asked for again when a model is loaded")
+    assert is_storable(kernel.fitted(data()))
+
+
+@pytest.mark.parametrize("cls", named(Kernel).values(), ids=lambda cls: cls.name)
+def test_constructible_without_arguments(cls):
+    assert isinstance(cls(), Kernel)
+    assert all(getattr(cls(), k) is v or getattr(cls(), k) == v for k, v in cls().get_params().items())
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@every_kernel
+def test_the_number_of_threads_is_left_alone(kernel, three_threads):
+    kernel.fitted(data())(data(200))
+    assert torch.get_num_threads() == 3
+
+
+def test_manhattan_distances_do_not_depend_on_threads():
+    manhattan = pytest.importorskip("krepes.kernels.manhattan").manhattan
+    X, Y = np.random.default_rng(0).normal(size=(2, 700, 9))
+    expected = torch.cdist(torch.from_numpy(X), torch.from_numpy(Y), p=1)
+    assert_same(torch.from_numpy(manhattan(X, Y)), expected)
+    assert np.array_equal(manhattan(X, Y, n_threads=5), manhattan(X, Y))
