@@ -1,6 +1,7 @@
 """Landmarks by k-means++ seeding: far from those already chosen.
 
-    c_1 uniform;  then P(x_j) = D(x_j)^2 / sum_k D(x_k)^2,  D(x)^2 = min over chosen c of |x - c|^2   [krepes, 3.3]
+    c_1 uniform;  then P(x_j) = D(x_j)^2 / sum_k D(x_k)^2                        [krepes, 3.3; arthur]
+    D(x)^2 = min over chosen c of |x - c|^2
 
 The distance is Euclidean in input space, as in the paper, or that of the kernel's feature space,
 k(x, x) - 2 k(x, c) + k(c, c), which needs no vectors. The minima are kept from step to step: O(N m d) time.

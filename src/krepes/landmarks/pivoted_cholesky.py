@@ -10,10 +10,6 @@ matrix products. The pivots have the distribution of the one-by-one algorithm (`
 
 Cost: N m kernel values and O(N m^2) operations; memory N m numbers for G, in the kernel's dtype: 160 MB at
 N = 20 000, m = 2000 in float32.
-
-    [chen]     Y. Chen, E. Epperly, J. Tropp, R. Webber, Randomly pivoted Cholesky, arXiv:2207.06503
-    [epperly]  E. Epperly, J. Tropp, R. Webber, Embrace rejection: kernel matrix approximation by accelerated
-               randomly pivoted Cholesky, arXiv:2410.03969
 """
 
 from __future__ import annotations
