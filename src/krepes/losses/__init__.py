@@ -1,0 +1,36 @@
+"""Losses of embeddings: one file per loss. Adding one is a file here and a line below."""
+
+from typing import Any
+
+from krepes.components import resolve
+from krepes.losses.barlow_twins import BarlowTwins
+from krepes.losses.base import Batch, Loss, MomentLoss
+from krepes.losses.custom import CallableLoss
+from krepes.losses.forms import MomentForms
+from krepes.losses.kernel_pca import KernelPCA
+from krepes.losses.simple_contrastive import SimpleContrastive
+from krepes.losses.spectral_contrastive import SpectralContrastive
+from krepes.losses.statistics import Statistics
+from krepes.losses.vicreg import VICReg
+
+__all__ = [
+    "BarlowTwins",
+    "Batch",
+    "CallableLoss",
+    "KernelPCA",
+    "Loss",
+    "MomentForms",
+    "MomentLoss",
+    "SimpleContrastive",
+    "SpectralContrastive",
+    "Statistics",
+    "VICReg",
+    "as_loss",
+]
+
+
+def as_loss(value: Any) -> Loss:
+    """A loss from a loss, a name, or any callable f(Z1, Z2) -> scalar."""
+    if callable(value) and not isinstance(value, Loss | type):
+        return CallableLoss(value)
+    return resolve(Loss, value)

@@ -1,0 +1,127 @@
+"""The loss contract: named terms of a batch; for losses of second moments, also of the moments.
+
+A loss is a formula of embeddings. `terms(batch)` returns named scalars whose sum is the loss (weights are already
+in them); solvers add the regulariser. What else a loss can do is optional, and a solver asks for it by name:
+
+    of_statistics(statistics)                  the loss in the embedding's moments: makes it a MomentLoss
+    minimiser(moments, n_components, lam)      (W, gamma) in closed form, regulariser included
+    column_scale(statistics)                   what a scale-invariant loss divides its columns by, squared
+
+Further abilities (own parameters, target networks, residuals and logits for Gauss-Newton) are found in the same
+way, by the method's presence.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from krepes.components import Component
+from krepes.losses.forms import MomentForms
+from krepes.losses.statistics import SampleStatistics, Statistics
+from krepes.moments import Moments
+
+Terms = dict[str, Tensor]
+
+
+@dataclass
+class Batch:
+    """What a loss sees of b samples.
+
+    Attributes
+    ----------
+    Z : tuple of Tensors of shape (b, h)
+        Embeddings of the views (Z1, Z2), then of the negatives if there are any.
+    X : optional
+        The samples themselves.
+    phi_norm : Tensor of shape (b,), optional
+        Squared norm of the centred feature, |phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2.
+    gram : Tensor of shape (h, h), optional
+        W^T W.
+    target_Z : tuple of Tensors of shape (b, h), optional
+        Embeddings under a moving average of the model.
+    """
+
+    Z: tuple[Tensor, ...]
+    X: Any = None
+    phi_norm: Tensor | None = None
+    gram: Tensor | None = None
+    target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
+
+    @property
+    def negatives(self) -> Tensor | None:
+        return self.Z[2] if len(self.Z) > 2 else None
+
+    def required(self, name: str) -> Tensor:
+        """A field that the loss cannot do without."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
+        return value
+
+
+class Loss(Component, ABC):
+    """A function of embeddings to be minimised: a mean over samples, so its value does not grow with n.
+
+    Attributes
+    ----------
+    views_needed : int
+        1 or 2 views of every sample.
+    intercept : "zero", "centered" or "learned"
+        What gamma is: 0, -W^T mu, or a parameter.
+    scale_invariant : bool
+        Whether the value ignores the scale of W's columns; the regulariser then has to as well.
+    constraint : None or "orthogonal"
+        "orthogonal": minimised subject to W^T W = I.
+    uses_negatives : bool
+        Whether explicit negatives enter the value.
+    """
+
+    views_needed: ClassVar[int] = 2
+    constraint: ClassVar[str | None] = None
+    uses_negatives: ClassVar[bool] = False
+
+    @property
+    def intercept(self) -> str:
+        return "learned"
+
+    @property
+    def scale_invariant(self) -> bool:
+        return False
+
+    @abstractmethod
+    def terms(self, batch: Batch) -> Terms:
+        """Named scalars whose sum is the loss of these samples."""
+
+
+class MomentLoss(Loss):
+    """A loss that sees the data through the first and second moments of the embeddings.
+
+    Subclasses write `of_statistics`: samples and moments then give the same value by construction. Two optional
+    methods make more of it: `minimiser(moments, n_components, lam) -> (W, gamma)` where there is a closed form,
+    and `column_scale(statistics) -> (h,)` where the loss is scale-invariant.
+    """
+
+    @abstractmethod
+    def of_statistics(self, statistics: Statistics) -> Terms:
+        """Named scalars whose sum is the loss, as a function of the embedding's moments."""
+
+    def terms(self, batch: Batch) -> Terms:
+        if len(batch.Z) < self.views_needed:
+            raise ValueError(
+                f"{type(self).__name__} compares {self.views_needed} views of a sample; "
+                f"the batch has {len(batch.Z)}: Batch((Z1, Z2))."
+            )
+        return self.of_statistics(SampleStatistics(batch))
+
+    def of_moments(self, moments: Moments, W: Tensor, gamma: Tensor | None = None) -> Terms:
+        """The same terms from the features' moments, for W (r, h) and gamma (h,); differentiable in both."""
+        return self.of_statistics(MomentForms.of(moments).embed(W, gamma))
+
+
+def off_diagonal(C: Tensor) -> Tensor:
+    """Sum of squares beside the diagonal of C (h, h)."""
+    return C.square().sum() - C.diagonal().square().sum()

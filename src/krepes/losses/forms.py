@@ -1,0 +1,161 @@
+"""The quadratic forms of the features' moments, in any basis: what an embedding (W, gamma) is measured with.
+
+    V_aa = S_aa - mu_a mu_a^T,  V_bb,  V_ab = S_ab - mu_a mu_b^T,  mu_a, mu_b
+
+In a basis B (W = B M, B with orthogonal columns b_i) the forms become B^T V B and |W|^2 = sum_i |b_i|^2 |M_i|^2. A
+basis of eigenvectors makes V_aa diagonal; it is then kept as a vector, and a product with it costs O(r h).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from krepes.linalg import descending_eigh, symmetric
+from krepes.losses.statistics import MomentStatistics
+from krepes.moments import Moments
+
+NOISE = 1e-12  # relative to the scale of the moments; what is below it was made by rounding
+
+
+@dataclass(frozen=True)
+class MomentForms:
+    """Means and covariances of the features of two views.
+
+    Attributes
+    ----------
+    mean_a, mean_b : Tensor of shape (r,)
+        About the origin that the intercept refers to; `shifted` moves it.
+    V_aa, V_bb : Tensor of shape (r, r), or (r,) where diagonal
+    V_ab : Tensor of shape (r, r), or None where every sample has one view
+    phi_norm : Tensor, a scalar
+        Mean of |phi(x) - mu|^2, the part outside the landmarks' span included.
+    S_an : Tensor of shape (r, r), or None
+        Uncentred, anchors times explicit negatives.
+    norm : Tensor of shape (r,), or None for an orthonormal basis
+        Squared norms of the basis vectors.
+
+    Examples
+    --------
+    >>> forms = MomentForms.of(Moments.of_views(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]])))
+    >>> statistics = forms.embed(torch.tensor([[2.0]]), torch.tensor([1.0]))
+    >>> [float(v) for v in (statistics.mean_1, statistics.variance_1, statistics.agreement)]    # of 2 x + 1
+    [5.0, 4.0, -4.0]
+    """
+
+    mean_a: Tensor
+    mean_b: Tensor
+    V_aa: Tensor
+    V_bb: Tensor
+    V_ab: Tensor | None
+    phi_norm: Tensor
+    S_an: Tensor | None = None
+    norm: Tensor | None = None
+
+    @classmethod
+    def of(cls, moments: Moments) -> MomentForms:
+        mean_a, mean_b, mean = moments.mean_a, moments.mean_b, moments.mean
+        V_aa = moments.S_aa - torch.outer(mean_a, mean_a)
+        if moments.exchangeable:
+            mean_b, V_bb = mean_a, V_aa
+        else:
+            V_bb = moments.S_bb - torch.outer(mean_b, mean_b)
+        V_ab = None
+        if moments.paired:
+            V_ab = moments.S_ab - torch.outer(mean_a, mean_b)
+            V_ab = symmetric(V_ab) if moments.exchangeable else V_ab
+        S_an = None if moments.gram_an is None else moments.gram_an / moments.n
+        return cls(mean_a, mean_b, V_aa, V_bb, V_ab, moments.mean_norm - mean @ mean, S_an)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether the views share their moments; then V_ab is symmetric."""
+        return self.V_bb is self.V_aa
+
+    @property
+    def second_moment(self) -> Tensor:
+        """Mean of phi phi^T over both views, about the origin, (r, r)."""
+        first = self.V_aa + torch.outer(self.mean_a, self.mean_a)
+        if self.exchangeable:
+            return first
+        return (first + self.V_bb + torch.outer(self.mean_b, self.mean_b)) / 2
+
+    def shifted(self, origin: Tensor) -> MomentForms:
+        """The same forms with phi - origin for phi, origin of shape (r,)."""
+        mean_a = self.mean_a - origin
+        mean_b = mean_a if self.exchangeable else self.mean_b - origin
+        return replace(self, mean_a=mean_a, mean_b=mean_b)
+
+    def in_basis(self, basis: Tensor, variances: Tensor | None = None) -> MomentForms:
+        """The forms of M, where W = basis @ M; basis (r, k) has orthogonal columns.
+
+        With `variances` (k,) the caller says that the basis makes V_aa (= V_bb) this diagonal matrix.
+        """
+
+        def form(V: Tensor) -> Tensor:
+            return basis.mT @ V @ basis
+
+        V_aa = form(self.V_aa) if variances is None else variances
+        mean_a = basis.mT @ self.mean_a
+        return replace(
+            self,
+            mean_a=mean_a,
+            mean_b=mean_a if self.exchangeable else basis.mT @ self.mean_b,
+            V_aa=V_aa,
+            V_bb=V_aa if self.exchangeable else form(self.V_bb),
+            V_ab=None if self.V_ab is None else form(self.V_ab),
+            S_an=None if self.S_an is None else form(self.S_an),
+            norm=basis.square().sum(0),
+        )
+
+    def products(self, name: str, W: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(V W, V^T W) for one of the forms; None for the second where V is symmetric."""
+        V = getattr(self, name)
+        if V is None:
+            raise ValueError(
+                "These moments hold one view per sample, but the loss compares two views of a sample: "
+                "fit with views= or positives=."
+            )
+        if V.ndim == 1:
+            return V[:, None] * W, None
+        is_symmetric = name in ("V_aa", "V_bb") or (name == "V_ab" and self.exchangeable)
+        return V @ W, None if is_symmetric else V.mT @ W
+
+    def embed(self, W: Tensor, gamma: Tensor | None = None) -> MomentStatistics:
+        """Statistics of the embedding W^T phi + gamma: W (r, h), gamma (h,)."""
+        return MomentStatistics(self, W, gamma)
+
+
+def spanned(S: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of a second moment or covariance (r, r) that stand above rounding, largest first.
+
+    A direction counts when its eigenvalue exceeds NOISE times `scale` (the trace of the uncentred moments: the
+    covariance of constant data is rounding alone) and four times the most negative eigenvalue: exact moments
+    have none, so its size shows how much rounding the sums carry.
+
+    >>> spanned(torch.diag(torch.tensor([1e-20, 2.0, 1.0])), scale=3.0)[0].tolist()
+    [2.0, 1.0]
+    """
+    values, vectors = descending_eigh(S)
+    rounding = max(0.0, -values[-1].item()) if values.numel() else 0.0
+    kept = int((values > max(NOISE * scale, 4 * rounding)).sum())
+    return values[:kept], vectors[:, :kept]
+
+
+def low_rank_factor(S: Tensor, target: Tensor, lam: float, n_components: int, scale: float) -> Tensor:
+    """The W (r, h') that minimises |W^T S W|_F^2 - 2 tr(W^T target W) + lam |W|^2, h' <= n_components.
+
+        T = S^(-1/2) (target - lam/2 I) S^(-1/2) = V diag(e) V^T,   W = S^(-1/2) V_h diag(e_h)_+^(1/2),
+
+    value -sum_i (e_i)_+^2: with Y = S^(1/2) W the objective is |Y Y^T - T|_F^2 - |T|_F^2, whose best approximation
+    of rank h is the positive part of T [haochen; eckart-young]. Components with e_i <= 0 are dropped. S must
+    dominate target: directions that S does not span are taken as empty. Two eigendecompositions, O(r^3).
+    """
+    values, vectors = spanned(S, scale)
+    basis = vectors * values.rsqrt()
+    T = basis.mT @ target @ basis - torch.diag(lam / (2 * values))
+    e, V = descending_eigh(T, n_components)
+    kept = int((e > NOISE).sum())
+    return basis @ (V[:, :kept] * e[:kept].sqrt())

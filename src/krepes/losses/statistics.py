@@ -1,0 +1,269 @@
+"""What the moment losses see of an embedding: first and second moments of Z1, Z2, from samples or from moments.
+
+    Z_v = Phi_v W + gamma,   mean Z1 = W^T mu_a + gamma,   cov(Z1, Z2) = W^T V_ab W,   V_ab = S_ab - mu_a mu_b^T
+
+A loss written in these quantities has one formula and two readings: `SampleStatistics` takes them from the rows
+of a batch, `MomentStatistics` from the features' moments and (W, gamma). Everything is computed on first use.
+
+A quadratic form needs one product with its r x r matrix, forwards and backwards together: with Y = V W and V
+symmetric, the gradient of f(W^T V W) is Y (G + G^T), so `_Form` keeps Y instead of multiplying by V again. Cost of
+value and gradient: O(r^2 h + r h^2) from moments, O(b h^2) from samples.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+if TYPE_CHECKING:
+    from krepes.losses.base import Batch
+    from krepes.losses.forms import MomentForms
+
+
+class Statistics(ABC):
+    """Moments of two views' embeddings, divided by n; covariances are about each view's own mean.
+
+    Attributes
+    ----------
+    mean_1, mean_2 : Tensor of shape (h,)
+    covariance_1, covariance_2, covariance_12 : Tensor of shape (h, h)
+        Within the first view, within the second, and of the first (rows) with the second (columns).
+    variance_1, variance_2, agreement : Tensor of shape (h,)
+        Their diagonals, cheaper where nothing else of them is needed.
+    gram : Tensor of shape (h, h)
+        W^T W; `norms` (h,) is its diagonal.
+    phi_norm : Tensor, a scalar
+        Mean of |phi(x) - mu|^2.
+    negative_alignment : Tensor, a scalar
+        Mean of z1^T z-, with independent negatives (every Z2) where none were given.
+    """
+
+    shared: bool  # both views have the same moments: one of them speaks for both
+
+    @abstractmethod
+    def _mean(self, view: int) -> Tensor: ...
+
+    @abstractmethod
+    def _covariance(self, view: int, other: int) -> Tensor: ...
+
+    @abstractmethod
+    def _variance(self, view: int, other: int) -> Tensor: ...
+
+    @property
+    @abstractmethod
+    def negative_alignment(self) -> Tensor: ...
+
+    @property
+    @abstractmethod
+    def gram(self) -> Tensor: ...
+
+    @property
+    @abstractmethod
+    def norms(self) -> Tensor: ...
+
+    @property
+    @abstractmethod
+    def phi_norm(self) -> Tensor: ...
+
+    @cached_property
+    def mean_1(self) -> Tensor:
+        return self._mean(1)
+
+    @cached_property
+    def mean_2(self) -> Tensor:
+        return self.mean_1 if self.shared else self._mean(2)
+
+    @cached_property
+    def variance_1(self) -> Tensor:
+        return self._variance(1, 1)
+
+    @cached_property
+    def variance_2(self) -> Tensor:
+        return self.variance_1 if self.shared else self._variance(2, 2)
+
+    @cached_property
+    def agreement(self) -> Tensor:
+        return self._variance(1, 2)
+
+    @cached_property
+    def covariance_1(self) -> Tensor:
+        return self._covariance(1, 1)
+
+    @cached_property
+    def covariance_2(self) -> Tensor:
+        return self.covariance_1 if self.shared else self._covariance(2, 2)
+
+    @cached_property
+    def covariance_12(self) -> Tensor:
+        return self._covariance(1, 2)
+
+    @property
+    def alignment(self) -> Tensor:
+        """Mean of z1^T z2."""
+        return self.agreement.sum() + self.mean_1 @ self.mean_2
+
+    @property
+    def distance(self) -> Tensor:
+        """Mean of |z1 - z2|^2."""
+        within = self.variance_1 + self.variance_2 - 2 * self.agreement
+        return within.sum() + (self.mean_1 - self.mean_2).square().sum()
+
+    @property
+    def second_moment(self) -> Tensor:
+        """Mean of z z^T over both views, (h, h)."""
+        first = self.covariance_1 + torch.outer(self.mean_1, self.mean_1)
+        if self.shared:
+            return first
+        return (first + self.covariance_2 + torch.outer(self.mean_2, self.mean_2)) / 2
+
+    @property
+    def covariance(self) -> Tensor:
+        """Covariance of both views' embeddings stacked into one sample, (h, h)."""
+        if self.shared:
+            return self.covariance_1
+        gap = self.mean_1 - self.mean_2
+        return (self.covariance_1 + self.covariance_2) / 2 + torch.outer(gap, gap) / 4
+
+    @property
+    def variance(self) -> Tensor:
+        """Mean of the two views' variances, (h,)."""
+        return self.variance_1 if self.shared else (self.variance_1 + self.variance_2) / 2
+
+    @property
+    def power(self) -> Tensor:
+        """Mean of z_j^2 over both views, (h,)."""
+        return self.variance + (self.mean_1.square() + self.mean_2.square()) / 2
+
+
+class SampleStatistics(Statistics):
+    """Statistics of a batch of embeddings."""
+
+    def __init__(self, batch: Batch):
+        self._batch = batch
+        self._Z = {1: batch.Z[0], 2: batch.Z[min(1, len(batch.Z) - 1)]}
+        self.shared = len(batch.Z) == 1
+
+    def _mean(self, view: int) -> Tensor:
+        return self._Z[view].mean(0)
+
+    @cached_property
+    def _centered(self) -> dict[int, Tensor]:
+        return {1: self._Z[1] - self.mean_1, 2: self._Z[2] - self.mean_2}
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return self._centered[view].mT @ self._centered[other] / len(self._Z[view])
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return (self._centered[view] * self._centered[other]).mean(0)
+
+    @property
+    def negative_alignment(self) -> Tensor:
+        negatives = self._batch.negatives
+        if negatives is None:
+            return self.mean_1 @ self.mean_2
+        return (self._Z[1] * negatives).sum(1).mean()
+
+    @property
+    def gram(self) -> Tensor:
+        return self._batch.required("gram")
+
+    @property
+    def norms(self) -> Tensor:
+        return self.gram.diagonal()
+
+    @property
+    def phi_norm(self) -> Tensor:
+        return self._batch.required("phi_norm").mean()
+
+
+class MomentStatistics(Statistics):
+    """Statistics of the embedding W^T phi + gamma, from the quadratic forms of the features' moments."""
+
+    def __init__(self, forms: MomentForms, W: Tensor, gamma: Tensor | None = None):
+        self.shared = forms.exchangeable
+        self._forms = forms
+        self._W = W.to(forms.mean_a.dtype)  # (r, h)
+        self._gamma = gamma  # (h,), or None for zero
+        self._products: dict[str, tuple[Tensor, Tensor | None]] = {}
+
+    def _mean(self, view: int) -> Tensor:
+        projected = self._W.mT @ (self._forms.mean_a if view == 1 else self._forms.mean_b)
+        return projected if self._gamma is None else projected + self._gamma
+
+    def _arguments(self, form: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        if form not in self._products:
+            self._products[form] = self._forms.products(form, self._W.detach())
+        return (self._W, *self._products[form])
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return _Form.apply(*self._arguments(_FORMS[view, other]))
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return _FormDiagonal.apply(*self._arguments(_FORMS[view, other]))
+
+    @property
+    def negative_alignment(self) -> Tensor:
+        if self._forms.S_an is None:
+            return self.mean_1 @ self.mean_2
+        if self._gamma is not None and bool(self._gamma.any()):
+            raise ValueError(
+                "Moments with explicit negatives do not hold the negatives' mean: gamma must be zero here."
+            )
+        return _FormDiagonal.apply(*self._arguments("S_an")).sum()
+
+    @property
+    def gram(self) -> Tensor:
+        return self._W.mT @ self._normed
+
+    @property
+    def norms(self) -> Tensor:
+        return (self._W * self._normed).sum(0)
+
+    @property
+    def _normed(self) -> Tensor:
+        norm = self._forms.norm
+        return self._W if norm is None else norm[:, None] * self._W
+
+    @property
+    def phi_norm(self) -> Tensor:
+        return self._forms.phi_norm
+
+
+_FORMS = {(1, 1): "V_aa", (2, 2): "V_bb", (1, 2): "V_ab"}
+
+
+class _Form(torch.autograd.Function):
+    """W, V W, V^T W (None: V is symmetric) -> W^T V W; the products are taken as made from that W."""
+
+    @staticmethod
+    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
+        ctx.save_for_backward(VW, VtW)
+        return W.mT @ VW
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        VW, VtW = ctx.saved_tensors
+        if VtW is None:
+            return VW @ (grad + grad.mT), None, None
+        return VW @ grad.mT + VtW @ grad, None, None
+
+
+class _FormDiagonal(torch.autograd.Function):
+    """The diagonal of `_Form`, (h,), without the h x h matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
+        ctx.save_for_backward(VW, VtW)
+        return (W * VW).sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        VW, VtW = ctx.saved_tensors
+        return (2 * VW if VtW is None else VW + VtW) * grad, None, None

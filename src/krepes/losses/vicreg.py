@@ -1,0 +1,116 @@
+"""VICReg: views agree (invariance), components vary (variance) and are uncorrelated (covariance) [bardes].
+
+    hinge:      inv mean|z1 - z2|^2 / h  +  var 1/2 sum_v mean_j (1 - sqrt(var_vj + 1e-4))_+
+                +  cov 1/2 sum_v sum_{i != j} C_v,ij^2 / h
+    quadratic:  beta mean|z1 - z2|^2  +  |C - I|_F^2                                          [cabannes]
+
+C_v is the covariance of view v, C that of both views stacked, all divided by n. The quadratic form has a closed
+form: T = (1 - beta) I + beta S^(-1/2) S_+ S^(-1/2) - lam/2 S^(-1) on centred moments.
+
+Differs from [bardes]: covariances are divided by n, not n - 1, and the covariance term is the mean over the views,
+not the sum. Cost of value and gradient O(r^2 h + r h^2); the closed form is two eigendecompositions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sklearn.utils.metaestimators import available_if
+from torch import Tensor
+
+from krepes.losses.base import MomentLoss, Terms, off_diagonal
+from krepes.losses.forms import low_rank_factor
+from krepes.losses.statistics import Statistics
+from krepes.moments import Moments
+
+VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]
+
+
+def _has_minimiser(loss: Any) -> bool:
+    return loss.variance == "quadratic"
+
+
+class VICReg(MomentLoss):
+    """Variance, invariance and covariance terms, each with its weight.
+
+    Parameters
+    ----------
+    variance : "hinge" or "quadratic", default="hinge"
+        How components are kept from collapsing: a hinge on their standard deviation, as published, or |C - I|_F^2,
+        which is solved in closed form.
+    invariance_weight, variance_weight, covariance_weight : float, defaults 25, 25, 1
+        Of the three terms of the hinge form.
+    beta : float, default=1.0
+        Weight of the invariance term in the quadratic form. A component with correlation rho between the views
+        has variance 1 - beta (1 - rho), and is dropped where that is negative.
+
+    Examples
+    --------
+    Views that differ by 1 in one of two coordinates, far beyond the hinge and uncorrelated: 25 * 1 / 2.
+
+    >>> import torch
+    >>> from krepes.losses import Batch
+    >>> Z1 = torch.tensor([[3.0, 3.0], [3.0, -3.0], [-3.0, 3.0], [-3.0, -3.0]])
+    >>> terms = VICReg().terms(Batch((Z1, Z1 + torch.tensor([1.0, 0.0]))))
+    >>> {name: float(term) for name, term in terms.items()}
+    {'invariance': 12.5, 'variance': 0.0, 'covariance': 0.0}
+    """
+
+    name = "vicreg"
+
+    def __init__(
+        self,
+        variance: str = "hinge",
+        invariance_weight: float = 25.0,
+        variance_weight: float = 25.0,
+        covariance_weight: float = 1.0,
+        beta: float = 1.0,
+    ):
+        self.variance = variance
+        self.invariance_weight = invariance_weight
+        self.variance_weight = variance_weight
+        self.covariance_weight = covariance_weight
+        self.beta = beta
+
+    @property
+    def intercept(self) -> str:
+        return "centered"
+
+    def of_statistics(self, statistics: Statistics) -> Terms:
+        if self.variance == "hinge":
+            return self._hinge(statistics)
+        if self.variance == "quadratic":
+            return self._quadratic(statistics)
+        raise ValueError(f"variance={self.variance!r}: expected 'hinge' or 'quadratic'.")
+
+    def _hinge(self, statistics: Statistics) -> Terms:
+        h = len(statistics.mean_1)
+        variances, covariances = [statistics.variance_1], [statistics.covariance_1]
+        if not statistics.shared:
+            variances.append(statistics.variance_2)
+            covariances.append(statistics.covariance_2)
+        short = torch.stack([(1 - (v + VARIANCE_FLOOR).sqrt()).relu().mean() for v in variances])
+        beside = torch.stack([off_diagonal(C) / h for C in covariances])
+        return {
+            "invariance": self.invariance_weight * statistics.distance / h,
+            "variance": self.variance_weight * short.mean(),
+            "covariance": self.covariance_weight * beside.mean(),
+        }
+
+    def _quadratic(self, statistics: Statistics) -> Terms:
+        C = statistics.covariance
+        return {
+            "invariance": self.beta * statistics.distance,
+            "variance": (1 - C.diagonal()).square().sum(),
+            "covariance": off_diagonal(C),
+        }
+
+    @available_if(_has_minimiser)
+    def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
+        """The closed form of the quadratic loss: beta |z1 - z2|^2 expands to 2 beta tr W^T (S - S_+) W."""
+        S = moments.covariance
+        S_plus = moments.S_plus - torch.outer(moments.mean, moments.mean)
+        target = (1 - self.beta) * S + self.beta * S_plus
+        W = low_rank_factor(S, target, lam, n_components, moments.S.trace().item())
+        return W, -W.mT @ moments.mean

@@ -1,0 +1,7 @@
+"""Solvers: how (W, gamma) is found. Adding one is a file here and a line below."""
+
+from krepes.solvers.base import Solution, Solver, choose_solver
+from krepes.solvers.closed_form import ClosedForm
+from krepes.solvers.moment_descent import MomentDescent
+
+__all__ = ["ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]

@@ -1,0 +1,159 @@
+"""The solver contract: find (W, gamma) for a loss, from the features' moments.
+
+    minimise   sum of the loss's terms  +  lam * regulariser(W),      |W|^2, or sum_j |w_j|^2 / (w_j^T S w_j)
+
+The second form is for losses that ignore the scale of W's columns: lam |W|^2 would drive such a W to zero. Only the
+solver adds the regulariser, once.
+
+A solver names what it needs of a loss (`required`, `constraints`), checks it once, and says what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from krepes.components import Component, named
+from krepes.losses import Loss, Statistics
+from krepes.moments import Moments
+
+Callback = Callable[[int, dict[str, float]], None]  # called with the step and the values of that step
+
+
+@dataclass
+class Solution:
+    """What a solver found.
+
+    Attributes
+    ----------
+    W : Tensor of shape (r, h'), float64
+    gamma : Tensor of shape (h',), float64
+    history : list of dicts
+        Per step: every term of the loss, "regularizer" and their sum, "total".
+    n_iter : int
+    converged : bool
+    solver : str
+        The solver's name.
+    dropped : int
+        How many of the components asked for are missing: beyond the rank, or cut by the regulariser.
+    """
+
+    W: Tensor
+    gamma: Tensor
+    history: list[dict[str, float]]
+    n_iter: int
+    converged: bool
+    solver: str
+    dropped: int = 0
+
+
+class Solver(Component, ABC):
+    """Minimises a loss plus its regulariser over (W, gamma)."""
+
+    required: ClassVar[tuple[str, ...]] = ()  # methods that the loss must have
+    constraints: ClassVar[tuple[str | None, ...]] = (None,)  # constraints on W that it can keep
+    order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
+
+    @abstractmethod
+    def solve(
+        self,
+        loss: Loss,
+        moments: Moments,
+        n_components: int,
+        lam: float,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> Solution:
+        """Minimise loss + lam * regulariser over W (r, h') and gamma (h',), h' <= n_components."""
+
+    @classmethod
+    def missing(cls, loss: Loss) -> list[str]:
+        """What this solver needs and the loss does not have."""
+        lacks = [f"{ability}()" for ability in cls.required if not hasattr(loss, ability)]
+        if loss.constraint not in cls.constraints:
+            lacks.append(f"freedom from its constraint ({loss.constraint!r})")
+        return lacks
+
+    def check(self, loss: Loss, moments: Moments, n_components: int, lam: float) -> None:
+        """Refuse, before any work, what cannot be solved."""
+        if lacks := self.missing(loss):
+            raise ValueError(
+                f"solver={self.name!r} needs {' and '.join(lacks)}, which the loss {loss} does not have. "
+                f"{_alternatives(loss)}"
+            )
+        if n_components < 1:
+            raise ValueError(f"n_components={n_components}: expected a positive number.")
+        if not (math.isfinite(lam) and lam >= 0):
+            raise ValueError(f"lam={lam}: expected a finite number >= 0.")
+        if loss.views_needed > 1 and not moments.paired:
+            raise ValueError(
+                f"These moments hold one view per sample, but {type(loss).__name__} compares two views of a "
+                "sample: fit with views= or positives=."
+            )
+        if not torch.isfinite(moments.gram_aa).all():
+            raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
+
+
+def choose_solver(loss: Loss) -> Solver:
+    """The solver for `solver="auto"`: the closed form where there is one, else the next that fits.
+
+    >>> from krepes.losses import BarlowTwins, KernelPCA
+    >>> choose_solver(KernelPCA()), choose_solver(BarlowTwins())
+    (ClosedForm(), MomentDescent())
+    """
+    fitting = [solver for solver in _solvers().values() if not solver.missing(loss)]
+    if not fitting:
+        raise ValueError(f"No solver for the loss {loss}. {_alternatives(loss)}")
+    return min(fitting, key=lambda solver: solver.order)()
+
+
+def _solvers() -> dict[str, type[Solver]]:
+    return named(Solver)  # type: ignore[type-abstract]
+
+
+def _alternatives(loss: Loss) -> str:
+    solvers = _solvers()
+    fitting = [name for name, solver in solvers.items() if not solver.missing(loss)]
+    if fitting:
+        return f"Solvers that work with it: {', '.join(fitting)}."
+    lacks = "; ".join(f"{name} needs {', '.join(solver.missing(loss))}" for name, solver in solvers.items())
+    hint = (
+        ""
+        if "sgd" in solvers
+        else " Losses of samples need a solver 'sgd', which this version does not have."
+    )
+    return f"None works with it: {lacks}.{hint}"
+
+
+def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:
+    """lam |W|^2, or lam sum_j |w_j|^2 / scale_j for a loss that ignores the scale of the columns."""
+    if not loss.scale_invariant:
+        return lam * statistics.norms.sum()
+    scale = loss.column_scale(statistics)
+    return lam * (statistics.norms / torch.where(scale > 0, scale, torch.inf)).sum()
+
+
+def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, dict[str, float]]:
+    """The total to be minimised, and the values of its parts for the history."""
+    terms = {**loss.of_statistics(statistics), "regularizer": regularizer(loss, statistics, lam)}
+    total = torch.stack(list(terms.values())).sum()
+    return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
+
+
+def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
+    """The error for a solution without components."""
+    spread = moments.covariance.trace().item()
+    total = moments.S.trace().item()
+    if spread <= 1e-12 * total:
+        why = "all samples have the same features, so there is nothing to tell apart"
+    elif lam > 0:
+        why = f"the regulariser (lam={lam:.3g}, mean eigenvalue {total / moments.rank:.3g}) cuts all of them; lower it"
+    else:
+        why = "the views of a sample share nothing: no direction is positively correlated between them"
+    return ValueError(f"No component is left for {loss}: {why}.")
