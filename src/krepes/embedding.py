@@ -193,6 +193,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self._check_parameters()
             self._prepare(X, paired=positives is not None)
         else:
+            self._check_has_moments()
             check_same_input(self, X)
         self._accumulate(X, positives, negatives, first_row)
         self._solution = None
@@ -345,7 +346,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def refit(self, **params: Any) -> KernelEmbedding:
         """A new model from the same moments: another loss, width, regularization or solver, without data."""
-        check_is_fitted(self, "landmarks_")
+        self._check_has_moments()
         allowed = {"loss", "n_components", "regularization", "solver", "verbose"}
         fixed = sorted({key.split("__")[0] for key in params} - allowed)
         if fixed:
@@ -369,8 +370,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def merge(self, other: KernelEmbedding) -> KernelEmbedding:
         """Add the rows that another model has seen; both must share everything that moments depend on."""
-        check_is_fitted(self, "landmarks_")
-        check_is_fitted(other, "landmarks_")
+        self._check_has_moments()
+        other._check_has_moments()
         mine, theirs = self.fingerprint(), other.fingerprint()
         different = [part for part in mine if mine[part] != theirs[part]]
         if different:
@@ -383,6 +384,14 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self.n_samples_seen_ += other.n_samples_seen_
             self._solution = None
         return self
+
+    def _check_has_moments(self) -> None:
+        check_is_fitted(self, "landmarks_")
+        if self.moments_ is None and self._solution is not None:
+            raise ValueError(
+                "This model was saved without moments: it can transform, but not be refitted, continued or "
+                "merged. Save with moments=True to keep them."
+            )
 
     def fingerprint(self) -> dict[str, str]:
         """A hash of each part that moments depend on."""

@@ -1,0 +1,210 @@
+"""Bad input gets a right answer or an exception that says what was given and what to do."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.datasets import load_iris
+
+from krepes import KernelEmbedding
+from krepes.components import named
+from krepes.kernels import Custom, Sigmoid
+from krepes.losses import Loss
+
+X = load_iris().data
+SMALL = {"n_components": 2, "n_landmarks": 20, "random_state": 0}
+LOSSES = sorted(named(Loss))
+
+
+def fit(data, **params):
+    return KernelEmbedding(**{**SMALL, **params}).fit(data)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_name_their_columns(value):
+    bad = X.copy()
+    bad[5, 2] = value
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity) in columns 2\. Impute or drop"):
+        fit(bad)
+    model = fit(X)
+    with pytest.raises(ValueError, match="columns 2"):
+        model.transform(bad)
+
+
+def test_overflow_to_float32_is_noticed():
+    bad = X.copy()
+    bad[0, 0] = 1e300
+    with pytest.raises(ValueError, match="infinity in columns 0"):
+        fit(bad)
+
+
+@pytest.mark.parametrize("data", [np.empty((0, 3)), np.empty((5, 0)), []])
+def test_empty_data(data):
+    with pytest.raises(ValueError, match=r"(?i)0 sample|0 feature|empty|no rows|no columns"):
+        fit(data)
+
+
+def test_one_row():
+    with pytest.raises(ValueError, match="1 sample"):
+        fit(X[:1])
+
+
+@pytest.mark.parametrize("data", [X[0], np.float64(3.0), X.astype(complex), np.array([["a", "b"]] * 5)])
+def test_wrong_shapes_and_types(data):
+    with pytest.raises((ValueError, TypeError)):
+        fit(data)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_constant_data(loss):
+    """Nothing varies: kernel PCA has nothing to find, whatever the loss the answer is finite or an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            Z = fit(np.ones((30, 3)), loss=loss).transform(np.ones((4, 3)))
+        except ValueError as error:
+            assert len(str(error)) > 20
+        else:
+            assert np.isfinite(Z).all()
+
+
+@pytest.mark.filterwarnings("ignore:n_components:UserWarning")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_constant_columns_and_duplicates(loss):
+    data = np.vstack([np.hstack([X, np.ones((150, 1)), X[:, :1]])] * 2)
+    Z = fit(data, loss=loss).transform(data)
+    assert np.isfinite(Z).all()
+    assert np.allclose(Z[:150], Z[150:], atol=1e-5)
+
+
+def test_wrong_width_at_transform():
+    with pytest.raises(ValueError, match="X has 3 features, but KernelEmbedding is expecting 4"):
+        fit(X).transform(X[:, :3])
+
+
+def test_more_landmarks_than_rows():
+    model = fit(X, n_landmarks=1000)
+    assert len(model.landmarks_) <= 150
+
+
+def test_components_beyond_the_rank_are_cut_with_a_warning():
+    with pytest.warns(UserWarning, match="n_components=50, but only"):
+        model = fit(X[:10], n_components=50)
+    assert model.transform(X).shape == (150, model.intercept_.shape[0])
+    assert model.intercept_.shape[0] <= 10
+
+
+@pytest.mark.filterwarnings("ignore:n_components:UserWarning")
+def test_a_kernel_that_is_not_positive():
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        model = fit(X, kernel=Sigmoid(), loss="kernel_pca")
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_a_kernel_that_is_zero_or_nan():
+    with pytest.raises(ValueError, match="nothing to represent"):
+        fit(X, kernel=lambda A, B: np.zeros((len(A), len(B))), loss="kernel_pca")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        fit(X, kernel=lambda A, B: np.full((len(A), len(B)), np.nan), loss="kernel_pca")
+    with pytest.raises(ValueError, match="returned shape"):
+        fit(X, kernel=Custom(lambda a, b: 1.0), loss="kernel_pca")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_components": 0}, "n_components=0: expected an integer >= 1"),
+        ({"n_components": 2.5}, "n_components=2.5"),
+        ({"n_landmarks": -3}, "n_landmarks=-3"),
+        ({"regularization": -1}, "regularization=-1"),
+        ({"regularization": np.nan}, "regularization=nan"),
+        ({"dtype": "int8"}, "dtype='int8'"),
+        ({"device": "toaster"}, "device='toaster'"),
+        ({"kernel": "gausian"}, "Did you mean 'gaussian'"),
+        ({"loss": "barlow"}, "not the name of a Loss"),
+        ({"views": 3}, "Expected a Views object"),
+        ({"landmarks": "all"}, "not the name of a LandmarkSelector"),
+        ({"solver": "magic"}, "not the name of a Solver"),
+        ({"preprocess": "scale"}, "preprocess='scale'"),
+        ({"views": None}, "two views"),
+        ({"landmarks": [0, 1, 999]}, "row indices"),
+    ],
+)
+def test_parameters_that_make_no_sense(params, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fit(X, **params)
+
+
+def test_objects_need_pairs_or_kernel_pca():
+    words = ["one", "two", "three", "four"]
+    kernel = Custom(lambda a, b: float(len(set(a) & set(b))), pairwise=True)
+    with pytest.raises(ValueError, match="positives="):
+        fit(words, kernel=kernel)
+    pairs = KernelEmbedding(**SMALL, kernel=kernel, loss="spectral_contrastive")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs.fit(words, positives=["ones", "twos", "threes", "fours"])
+    assert np.isfinite(pairs.transform(words)).all()
+
+
+def test_pairs_that_do_not_fit():
+    with pytest.raises(ValueError, match="positives= has 10 rows, X has 150"):
+        KernelEmbedding(**SMALL).fit(X, positives=X[:10])
+    with pytest.raises(ValueError, match="negatives= need positives="):
+        KernelEmbedding(**SMALL).fit(X, negatives=X)
+    with pytest.raises(ValueError, match="one view per sample"):
+        KernelEmbedding(loss="kernel_pca", **SMALL).fit(X, positives=X)
+
+
+def test_models_that_do_not_fit_together():
+    one, other = fit(X), fit(X, random_state=1)
+    with pytest.raises(ValueError, match=r"differ in .*landmarks"):
+        one.merge(other)
+    with pytest.raises(ValueError, match="differ in kernel"):
+        one.merge(fit(X, landmarks=one.landmarks_, kernel="laplacian"))
+
+
+def test_what_refit_cannot_change_is_named():
+    with pytest.raises(ValueError, match="kernel cannot change without the data"):
+        fit(X).refit(kernel="laplacian")
+    with pytest.raises(ValueError, match="one view per sample"):
+        fit(X, loss="kernel_pca").refit(loss="vicreg")
+
+
+def test_inputs_are_not_changed():
+    data = X.copy()
+    tensor = torch.tensor(X, requires_grad=True)
+    fit(data).transform(data)
+    fit(tensor).transform(tensor)
+    assert np.array_equal(data, X)
+    assert tensor.grad is None
+    data.flags.writeable = False
+    fit(data[::-1]).transform(data[:, ::-1])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@given(
+    data=arrays.arrays(
+        np.float64,
+        st.tuples(st.integers(2, 12), st.integers(1, 4)),
+        elements=st.floats(-1e6, 1e6, allow_nan=False, width=32),
+    ),
+    loss=st.sampled_from(LOSSES),
+    kernel=st.sampled_from(["gaussian", "laplacian", "linear", "polynomial", "arc_cosine", "matern"]),
+)
+def test_any_finite_data_give_finite_embeddings_or_a_clear_error(data, loss, kernel):
+    model = KernelEmbedding(2, loss=loss, kernel=kernel, n_landmarks=5, random_state=0)
+    try:
+        Z = model.fit(data).transform(data)
+    except ValueError as error:
+        assert len(str(error)) > 20, error
+    else:
+        assert Z.shape == (len(data), model.intercept_.shape[0])
+        assert np.isfinite(Z).all()
+        assert 1 <= Z.shape[1] <= 2
