@@ -1,0 +1,8 @@
+"""Views: augmented versions of rows, and their exact expectations. One file per family."""
+
+from krepes.views.base import Views
+from krepes.views.given import NoViews, Paired
+from krepes.views.image import Image
+from krepes.views.tabular import Tabular
+
+__all__ = ["Image", "NoViews", "Paired", "Tabular", "Views"]

@@ -1,0 +1,98 @@
+"""The contract of views: several augmented versions of every row, and where known their expectation.
+
+    views(X, rows, seed) -> (view_1, ..., view_V),      psi(x) = E_aug k(aug(x), y)      [krepes, Sec. 2]
+
+A view is a function of (row of X, global row index, seed, index of the view) and of nothing else: its draws
+come from `krepes.views.streams`. The two views of a row are independent given the row, so the cross moment of
+their features is the second moment of psi; where `expected` has a formula, training on it is training on
+infinitely many views.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from krepes.components import Component
+from krepes.kernels.base import Block, Kernel
+
+
+class Views(Component, ABC):
+    """Augmentations of rows.
+
+    Subclasses implement `view` and `check`; those with an exact expectation also `exact`,
+    `expected_against` and `expected_cost`.
+    """
+
+    exchangeable: ClassVar[bool] = True  # any view may come first; False: an anchor and its positive
+    n_views: int
+
+    @abstractmethod
+    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+        """View number `index` of the rows, shaped like X; X is not changed."""
+
+    def check(self) -> None:
+        """Raise ValueError where a parameter makes no sense."""
+        if not isinstance(self.n_views, numbers.Integral) or self.n_views < 2:
+            raise ValueError(f"n_views={self.n_views!r}: expected an integer >= 2, the views of one row.")
+
+    def fitted(
+        self, X: Tensor, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
+    ) -> Views:
+        """A copy that knows what it needs of the data; by default the views themselves.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, ...)
+            Candidate rows, in the model's input space.
+        generator : torch.Generator
+        groups : list of lists of column indices, default=None
+            Columns that belong together, such as the one-hot columns of one category.
+        """
+        self.check()
+        return self
+
+    def __call__(self, X: Tensor, rows: Tensor, seed: int) -> tuple[Tensor, ...]:
+        """All views of a block of rows.
+
+        Parameters
+        ----------
+        X : Tensor of shape (b, ...)
+        rows : integer Tensor of shape (b,)
+            Global indices of the rows; they need not be sorted or contiguous.
+        seed : int
+        """
+        self.check()
+        if not isinstance(X, Tensor) or not X.is_floating_point():
+            kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
+            raise TypeError(
+                f"Views act on floating-point tensors; got {kind}. Convert first (integer pixels: X / 255)."
+            )
+        if len(rows) != len(X):
+            raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
+        return tuple(self.view(X, rows, seed, index) for index in range(self.n_views))
+
+    def exact(self, kernel: Kernel) -> bool:
+        """Whether `expected` has a formula for this kernel."""
+        return False
+
+    def expected_against(self, kernel: Kernel, Y: Any) -> Block | None:
+        """A function X -> E_aug k(aug(x), y), shape (b, m), prepared for Y; None where there is no formula."""
+        return None
+
+    def expected(self, kernel: Kernel, X: Any, Y: Any) -> Tensor | None:
+        """E_aug k(aug(x), y), shape (b, m), or None where there is no formula."""
+        block = self.expected_against(kernel, Y)
+        return None if block is None else block(X)
+
+    def expected_cost(self, kernel: Kernel, n_features: int, dtype: torch.dtype = torch.float32) -> float:
+        """Rough cost of one entry of `expected`, in flops of a matrix product; infinite without a formula.
+
+        For comparison, a Gaussian kernel entry costs about 2 n_features + 60. `dtype` is that of the rows.
+        """
+        return math.inf

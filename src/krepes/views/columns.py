@@ -1,0 +1,154 @@
+"""What tabular views know of the columns: moments, range, few-valued columns, groups, a table of rows.
+
+Found once, from the candidate rows, in two passes over them; O(n d) beyond the distinct values of columns
+that have few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from krepes.linalg import row_blocks
+
+TABLE_ROWS = 256  # rows kept as the marginal distribution
+MAX_LEVELS = 16  # distinct values up to which a single column is known by its values
+GLANCE_ROWS = 512  # rows that tell columns with many values at once
+RANGE_MARGIN = 0.1  # of the range, on either side
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """Columns of the candidate rows, float64.
+
+    Attributes
+    ----------
+    mean, scale : Tensor of shape (d,)
+        Mean and standard deviation (divided by n).
+    lower, upper : Tensor of shape (d,)
+        The range, widened by a tenth on either side.
+    units : Tensor of shape (d,), int64
+        Columns with the same number belong together.
+    levels : Tensor of shape (L, d)
+        The values of each unit, one per row, where they are few; NaN below them.
+    table : Tensor of shape (u, d), or None
+        Up to 256 of the rows.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    lower: Tensor
+    upper: Tensor
+    units: Tensor
+    levels: Tensor
+    table: Tensor | None
+
+    def columns_by_unit(self) -> list[list[int]]:
+        return columns_by_unit(self.units)
+
+    def levels_of(self, columns: list[int]) -> Tensor:
+        """The values of a unit, (q, g); q = 0 where they are many."""
+        values = self.levels[:, columns]
+        return values[~values.isnan().any(dim=1)]
+
+    def typical_rows(self) -> Tensor:
+        """A few rows spread over the range: stand-ins for landmarks when only the cost matters, (9, d)."""
+        steps = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+        rows = self.lower + steps * (self.upper - self.lower)
+        for columns in self.columns_by_unit():
+            values = self.levels_of(columns)
+            if len(values):
+                rows[:, columns] = values[torch.arange(len(rows)) % len(values)]
+        return rows
+
+
+def summarize(
+    X: Tensor, groups: list[list[int]] | None, generator: torch.Generator | None, keep_table: bool
+) -> ColumnSummary:
+    """The summary of rows X, (n, d); groups are lists of columns that belong together."""
+    X = X.detach().cpu()
+    if len(X) == 0:
+        raise ValueError("Views cannot be fitted on zero rows.")
+    mean = X.mean(dim=0, dtype=torch.float64)
+    blocks = list(row_blocks(len(X), 4096))
+    squares = sum(
+        ((X[rows].double() - mean).square_().sum(0) for rows in blocks), start=torch.zeros_like(mean)
+    )
+    low, high = X.amin(dim=0).double(), X.amax(dim=0).double()
+    constant = low == high  # the mean of equal values may round to another one
+    mean = torch.where(constant, low, mean)
+    margin = RANGE_MARGIN * (high - low)
+    units = number_units(X.shape[1], groups)
+    table = None
+    if keep_table:
+        table = X[torch.randperm(len(X), generator=generator)[:TABLE_ROWS]].double()
+    return ColumnSummary(
+        mean=mean,
+        scale=(squares / len(X)).sqrt_().masked_fill_(constant, 0.0),
+        lower=low - margin,
+        upper=high + margin,
+        units=units,
+        levels=find_levels(X, units),
+        table=table,
+    )
+
+
+def number_units(n_features: int, groups: list[list[int]] | None) -> Tensor:
+    """The unit of every column, (d,): groups first, then every other column by itself.
+
+    >>> number_units(4, [[1, 3]])
+    tensor([1, 0, 2, 0])
+    """
+    units = torch.full((n_features,), -1, dtype=torch.int64)
+    groups = [list(group) for group in groups or [] if len(group)]
+    for unit, group in enumerate(groups):
+        for column in group:
+            if not 0 <= column < n_features:
+                raise ValueError(f"groups name column {column}, but there are {n_features} columns.")
+            if units[column] >= 0:
+                raise ValueError(f"Column {column} is named twice in groups; each may be in one group only.")
+            units[column] = unit
+    single = units < 0
+    units[single] = torch.arange(len(groups), len(groups) + int(single.sum()))
+    return units
+
+
+def columns_by_unit(units: Tensor) -> list[list[int]]:
+    """The columns of every unit: the inverse of `number_units`."""
+    columns: list[list[int]] = [[] for _ in range(int(units.max()) + 1)]
+    for column, unit in enumerate(units.tolist()):
+        columns[unit].append(column)
+    return columns
+
+
+def find_levels(X: Tensor, units: Tensor) -> Tensor:
+    """The distinct values of every unit that has few, (L, d), NaN elsewhere."""
+    found: list[tuple[list[int], Tensor]] = []
+    glance = X[:GLANCE_ROWS].sort(dim=0).values
+    n_distinct = (glance[1:] != glance[:-1]).sum(dim=0) + 1
+    for columns in columns_by_unit(units):
+        limit = MAX_LEVELS if len(columns) == 1 else 2 * len(columns) + 2
+        if int(n_distinct[columns].max()) > limit:
+            continue
+        values = _with_all_categories(torch.unique(X[:, columns], dim=0))
+        if len(values) <= limit:
+            found.append((columns, values.double()))
+    levels = torch.full(
+        (max((len(v) for _, v in found), default=0), len(units)), torch.nan, dtype=torch.float64
+    )
+    for columns, values in found:
+        levels[: len(values), columns] = values
+    return levels
+
+
+def _with_all_categories(values: Tensor) -> Tensor:
+    """One-hot values completed: every category, and none, also where the candidates lack it."""
+    width = values.shape[1]
+    one_hot = (
+        width > 1 and bool(((values == 0) | (values == 1)).all()) and bool((values.sum(dim=1) <= 1).all())
+    )
+    if not one_hot:
+        return values
+    return torch.cat([values.new_zeros(1, width), torch.eye(width, dtype=values.dtype)])

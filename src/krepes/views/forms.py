@@ -1,0 +1,83 @@
+"""Separable forms of the logarithm of kernel factors: features of the row times numbers of the landmark.
+
+    log E_aug kappa_g(x, z) = bias(z) + sum_k F_k(x_g) C_k(z)
+
+- Series: a column in which the logarithm is smooth, F_k = T_k (Chebyshev), accurate to a tolerance;
+- Binary: a column with one or two values, F = 1 at the second one, exact;
+- Categories: a unit with few values, F_k = 1 at the k-th one, exact.
+
+A form holds the landmark side, `bias` (m,) and `C` (K, m), writes the features of a block of rows, and says
+for which rows they are valid: those inside the range of the series, or with a known value.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from krepes.views.chebyshev import write_polynomials
+from krepes.views.units import Unit
+
+
+class Series:
+    """Columns with Chebyshev coefficients c of shape (K_j + 1, m), all of them at once."""
+
+    def __init__(self, units: list[Unit], c: list[Tensor]):
+        order = sorted(range(len(units)), key=lambda i: -len(c[i]))
+        units, c = [units[i] for i in order], [c[i] for i in order]
+        lower, upper = c[0].new_tensor([(unit.lower, unit.upper) for unit in units]).T
+        self.columns = torch.tensor([unit.columns[0] for unit in units], device=c[0].device)
+        self.center, self.per_half = (lower + upper) / 2, 2 / (upper - lower)
+        self.counts = [sum(len(rows) > k for rows in c) for k in range(1, len(c[0]))]
+        self.bias = torch.stack([rows[0] for rows in c]).sum(dim=0)
+        polynomials = [c[i][k] for k, count in enumerate(self.counts, start=1) for i in range(count)]
+        self.C = torch.stack(polynomials) if polynomials else c[0][:0]
+
+    def write(self, X: Tensor, out: Tensor) -> Tensor:
+        s = X[:, self.columns].sub_(self.center.to(X)).mul_(self.per_half.to(X))
+        write_polynomials(s, self.counts, out)
+        return (s.abs() <= 1).all(dim=1)
+
+
+class Binary:
+    """Columns with one or two values and tables of logarithms of shape (1 or 2, m), all of them at once."""
+
+    def __init__(self, units: list[Unit], tables: list[Tensor]):
+        self.columns = torch.tensor([unit.columns[0] for unit in units], device=tables[0].device)
+        self.first = torch.stack([unit.levels[0, 0] for unit in units]).to(tables[0])
+        self.second = torch.stack([unit.levels[-1, 0] for unit in units]).to(tables[0])
+        self.bias = torch.stack([table[0] for table in tables]).sum(dim=0)
+        self.C = torch.stack([table[-1] - table[0] for table in tables])
+
+    def write(self, X: Tensor, out: Tensor) -> Tensor:
+        values = X[:, self.columns]
+        is_second = values == self.second.to(X)
+        out.copy_(is_second)
+        return (is_second | (values == self.first.to(X))).all(dim=1)
+
+
+class Categories:
+    """One unit with q values and the table of their logarithms, (q, m)."""
+
+    def __init__(self, unit: Unit, table: Tensor):
+        self.columns = unit.columns
+        self.levels = unit.levels
+        self.bias = torch.zeros_like(table[0])
+        self.C = table
+
+    def write(self, X: Tensor, out: Tensor) -> Tensor:
+        index, known = match_levels(X[:, self.columns], self.levels.to(X))
+        out.zero_().scatter_(1, index[:, None], 1.0)
+        return known
+
+
+def match_levels(values: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Which level each row of `values` (b, g) is, and whether it is exactly that one: (b,) and (b,).
+
+    >>> match_levels(torch.tensor([[1.0], [5.0]]), torch.tensor([[0.0], [1.0]]))
+    (tensor([1, 1]), tensor([ True, False]))
+    """
+    center = levels.mean(dim=0)
+    points = levels - center
+    nearest = ((values - center) @ points.mT).sub_(points.square().sum(1) / 2).argmax(dim=1)
+    return nearest, (values == levels[nearest]).all(dim=1)

@@ -1,0 +1,203 @@
+"""Views of images: random crop, flip, shift and rotation, as one bilinear warp.
+
+    view(p) = image( c + D R(angle)^-1 (p - shift) ),     D = diag(+-w, h)
+
+p runs over the output pixels; c and (w, h) are centre and size of the crop, with the sign of a flip. Sampling
+once loses less sharpness than a chain of resampling steps, and a rotated crop shows what lies beside the crop
+instead of black corners. Random resized crop and horizontal flip are the image augmentations of
+[krepes, App. B.1]. Cost: one `grid_sample`, about 10 ns per pixel and channel.
+
+Normalisation of pixels is not a view: `transform` sees rows without views, so it has to happen to every row,
+in preprocessing.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from krepes.views.base import Views
+from krepes.views.streams import uniform
+
+PADDINGS = ("zeros", "border", "reflection")
+N_DRAWS = 8  # area, ratio, position (2), shift (2), angle, flip
+
+
+class Image(Views):
+    """Random resized crop, horizontal flip, shift and rotation.
+
+    Parameters
+    ----------
+    crop : (low, high), default=(0.7, 1.0)
+        Range of the crop's area, as a fraction of the image's; None is (1, 1).
+    ratio : (low, high), default=(0.8, 1.25)
+        Range of the crop's aspect ratio, as a factor on the image's own, log-uniform; None is (1, 1). A crop
+        wider or higher than the image is cut to it.
+    flip : float, default=0.0
+        Probability of a horizontal flip. [krepes] has 0.5 for photographs; a flipped digit or letter is not
+        the same digit or letter.
+    shift : float or (vertical, horizontal), default=0.05
+        Largest shift, as a fraction of the image's height and width.
+    rotation : float, default=10.0
+        Largest rotation, in degrees, either way.
+    padding : "zeros", "border" or "reflection", default="zeros"
+        What lies beyond the image's edge.
+    shape : (height, width) or (height, width, channels), default=None
+        For images that come flattened.
+    n_views : int, default=2
+
+    Notes
+    -----
+    Images are tensors of shape (b, h, w) or (b, h, w, c), or (b, h w c) with `shape`; views have the same
+    shape and dtype. This differs from torchvision in: crops lie at real, not integer, positions; the ratio is
+    relative to the image's.
+
+    Examples
+    --------
+    >>> views = Image(crop=None, ratio=None, flip=1.0, shift=0.0, rotation=0.0)
+    >>> images = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> views(images, torch.tensor([0]), seed=0)[0]
+    tensor([[[2., 1.],
+             [4., 3.]]])
+    """
+
+    name = "image"
+
+    def __init__(
+        self,
+        crop: Any = (0.7, 1.0),
+        ratio: Any = (0.8, 1.25),
+        flip: float = 0.0,
+        shift: Any = 0.05,
+        rotation: float = 10.0,
+        padding: str = "zeros",
+        shape: Any = None,
+        n_views: int = 2,
+    ):
+        self.crop = crop
+        self.ratio = ratio
+        self.flip = flip
+        self.shift = shift
+        self.rotation = rotation
+        self.padding = padding
+        self.shape = shape
+        self.n_views = n_views
+
+    def check(self) -> None:
+        super().check()
+        self._ranges()
+        if not isinstance(self.flip, numbers.Real) or not 0 <= self.flip <= 1:
+            raise ValueError(f"flip={self.flip!r}: expected a probability in [0, 1].")
+        if not isinstance(self.rotation, numbers.Real) or not 0 <= self.rotation <= 180:
+            raise ValueError(f"rotation={self.rotation!r}: expected degrees in [0, 180].")
+        if self.padding not in PADDINGS:
+            raise ValueError(f"padding={self.padding!r}: expected one of {', '.join(map(repr, PADDINGS))}.")
+        if self.shape is not None and not (
+            len(self.shape) in (2, 3) and all(isinstance(n, numbers.Integral) and n > 0 for n in self.shape)
+        ):
+            raise ValueError(f"shape={self.shape!r}: expected (height, width) or (height, width, channels).")
+
+    def fitted(
+        self, X: Tensor, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
+    ) -> Image:
+        self.check()
+        self._image_shape(X)
+        return self
+
+    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+        height, width, channels = self._image_shape(X)
+        images = X.reshape(len(X), height, width, channels)
+        draws = uniform(rows, N_DRAWS, seed, index).double()
+        grid = sampling_grid(self._matrices(draws, height, width), height, width).to(X)
+        return warp(images, grid, self.padding).reshape(X.shape)
+
+    def _matrices(self, draws: Tensor, height: int, width: int) -> Tensor:
+        """The map from output to input positions of every image, (b, 2, 3); the image is [-1, 1] x [-1, 1]."""
+        crop, ratio, shift = self._ranges()
+        area = crop[0] + (crop[1] - crop[0]) * draws[:, 0]
+        low, high = math.log(ratio[0]), math.log(ratio[1])
+        stretch = torch.exp(low + (high - low) * draws[:, 1])
+        w, h = (area * stretch).sqrt_().clamp_(max=1), (area / stretch).sqrt_().clamp_(max=1)
+        center_x, center_y = (1 - w) * (2 * draws[:, 2] - 1), (1 - h) * (2 * draws[:, 3] - 1)
+        # A shift by the fraction s of a side is 2 s here, because the side is 2.
+        shift_y, shift_x = 2 * shift[0] * (2 * draws[:, 4] - 1), 2 * shift[1] * (2 * draws[:, 5] - 1)
+        angle = math.radians(self.rotation) * (2 * draws[:, 6] - 1)
+        mirrored = torch.where(draws[:, 7] < self.flip, -w, w)
+        return affine_matrices(angle, (shift_x, shift_y), (mirrored, h), (center_x, center_y), width / height)
+
+    def _ranges(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+        """Crop, ratio and shift as pairs of numbers, checked."""
+        crop = _pair("crop", (1.0, 1.0) if self.crop is None else self.crop)
+        if not 0 < crop[0] <= crop[1] <= 1:
+            raise ValueError(f"crop={self.crop!r}: expected (low, high) with 0 < low <= high <= 1, or None.")
+        ratio = _pair("ratio", (1.0, 1.0) if self.ratio is None else self.ratio)
+        if not 0 < ratio[0] <= ratio[1] < math.inf:
+            raise ValueError(f"ratio={self.ratio!r}: expected (low, high) with 0 < low <= high, or None.")
+        single = isinstance(self.shift, numbers.Real)
+        shift = _pair("shift", (self.shift, self.shift) if single else self.shift)
+        if not (0 <= shift[0] <= 1 and 0 <= shift[1] <= 1):
+            raise ValueError(f"shift={self.shift!r}: expected one or two fractions of a side, in [0, 1].")
+        return crop, ratio, shift
+
+    def _image_shape(self, X: Tensor) -> tuple[int, int, int]:
+        """Height, width and channels of the images in X."""
+        given = tuple(X.shape[1:])
+        shape = given if self.shape is None else tuple(int(n) for n in self.shape)
+        if math.prod(shape) != math.prod(given):
+            raise ValueError(f"Image(shape={shape}) does not fit rows of shape {given}.")
+        if len(shape) not in (2, 3):
+            raise ValueError(
+                f"Image views got rows of shape {given}; expected images (h, w) or (h, w, c). For flattened "
+                "images say how to read them, as in Image(shape=(28, 28)); for other tables use views='tabular'."
+            )
+        return shape[0], shape[1], shape[2] if len(shape) == 3 else 1
+
+
+def affine_matrices(
+    angle: Tensor,
+    shift: tuple[Tensor, Tensor],
+    size: tuple[Tensor, Tensor],
+    center: tuple[Tensor, Tensor],
+    aspect: float,
+) -> Tensor:
+    """q = center + size * R(angle)^-1 (p - shift) as matrices on (x, y, 1), (b, 2, 3).
+
+    Pairs are (x, y) in units of half an image; y points down and `angle` is counter-clockwise. Rotation acts
+    on pixels, hence the aspect = width / height.
+    """
+    cos, sin = angle.cos(), angle.sin()
+    # The picture turns counter-clockwise if the positions it is read from turn clockwise (y points down).
+    rotation = torch.stack([cos, -sin / aspect, sin * aspect, cos], dim=1).reshape(-1, 2, 2)
+    scaled = rotation * torch.stack(size, dim=1)[:, :, None]
+    moved = (scaled * torch.stack(shift, dim=1)[:, None, :]).sum(dim=2)
+    return torch.cat([scaled, (torch.stack(center, dim=1) - moved)[:, :, None]], dim=2)
+
+
+def sampling_grid(matrices: Tensor, height: int, width: int) -> Tensor:
+    """Input positions of all output pixels, (b, h, w, 2); by elementwise steps, so blocks do not matter."""
+    xs = (torch.arange(width, dtype=matrices.dtype) * 2 + 1) / width - 1
+    ys = (torch.arange(height, dtype=matrices.dtype) * 2 + 1) / height - 1
+    along_x = matrices[:, None, None, :, 0] * xs[None, None, :, None]  # (b, 1, w, 2)
+    along_y = matrices[:, None, None, :, 1] * ys[None, :, None, None] + matrices[:, None, None, :, 2]
+    return along_x + along_y
+
+
+def warp(images: Tensor, grid: Tensor, padding: str) -> Tensor:
+    """Images (b, h, w, c) sampled bilinearly at the positions of the grid."""
+    channels_first = images.permute(0, 3, 1, 2)
+    sampled = torch.nn.functional.grid_sample(
+        channels_first, grid, mode="bilinear", padding_mode=padding, align_corners=False
+    )
+    return sampled.permute(0, 2, 3, 1)
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    try:
+        first, second = value
+        return float(first), float(second)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={value!r}: expected two numbers.") from None

@@ -1,0 +1,74 @@
+"""Units: columns that an augmentation keeps, drops or replaces together, and their kernel factor.
+
+    kappa_g(x, z) = prod_{j in g} E kappa_j(x_j + noise_j * N(0,1), z_j)
+    E_aug kappa_g = keep * kappa_g(x, z) + drop * kappa_g(fill, z) + replace * mean_u kappa_g(u, z)
+
+A unit is one column, or the one-hot columns of one category. u runs over the rows of the marginal table.
+Everything but the first term depends on the landmark z alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from krepes.kernels.base import Kernel
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit g of a tabular augmentation.
+
+    Attributes
+    ----------
+    columns : list of the unit's columns
+    noise : list of the standard deviations of the noise in these columns
+    keep, drop, replace : probabilities, adding up to one
+    fill : Tensor of shape (g,)
+        The value of a dropped unit.
+    table : Tensor of shape (u, g)
+        The values of a replaced unit, equally likely.
+    levels : Tensor of shape (q, g)
+        The values the unit takes in the data, where they are few; else q = 0.
+    lower, upper : float
+        The range of the column; of no use for more than one column.
+    """
+
+    columns: list[int]
+    noise: list[float]
+    keep: float
+    drop: float
+    replace: float
+    fill: Tensor
+    table: Tensor
+    levels: Tensor
+    lower: float
+    upper: float
+
+    def product(self, kernel: Kernel, X: Tensor, Z: Tensor) -> Tensor:
+        """kappa_g: values X of the unit, (b, g), and rows Z, (m, d) -> (b, m)."""
+        product: Tensor | None = None
+        for i, (column, noise) in enumerate(zip(self.columns, self.noise, strict=True)):
+            factor = kernel.coordinate_factor(column, X[:, i], Z[:, column], noise)
+            product = factor if product is None else product.mul_(factor)
+        if product is None:
+            raise ValueError("A unit without columns has no kernel factor.")
+        return product
+
+    def constant(self, kernel: Kernel, Z: Tensor) -> Tensor:
+        """The part of the expectation that does not depend on x, (m,)."""
+        constant = Z.new_zeros(len(Z))
+        if self.drop > 0:
+            constant += self.drop * self.product(kernel, self.fill[None, :].to(Z), Z)[0]
+        if self.replace > 0:
+            constant += self.replace * self.product(kernel, self.table.to(Z), Z).mean(dim=0)
+        return constant
+
+    def expectation(self, kernel: Kernel, X: Tensor, Z: Tensor, constant: Tensor) -> Tensor:
+        """E_aug kappa_g, from values X of the unit (b, g) and rows Z (m, d): shape (b, m)."""
+        return self.product(kernel, X, Z).mul_(self.keep).add_(constant)
+
+    def cost(self) -> float:
+        """Of one entry of `expectation`, in flops of a matrix product; a smoothed factor may be an erfc."""
+        return sum(5000.0 if noise > 0 else 250.0 for noise in self.noise)
