@@ -40,7 +40,7 @@ def named(kind: type[C]) -> dict[str, type[C]]:
     return {cls.name: cls for cls in subclasses(kind) if "name" in vars(cls) and cls.name is not None}
 
 
-def resolve(kind: type[C], value: str | type[C] | C) -> C:
+def resolve(kind: Any, value: Any) -> Any:  # kind may be abstract, which type checkers refuse for type[C]
     """Turn a name, a class or an object into an object of the given kind.
 
     >>> from krepes.kernels import Kernel

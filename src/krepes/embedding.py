@@ -104,6 +104,9 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     (150, 4)
     """
 
+    moments_: Moments | None
+    _solution: Solution | None
+
     component_kinds = {
         "kernel": Kernel,
         "loss": Loss,
@@ -243,9 +246,9 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self.features_ = NystromMap(self.kernel_, self.landmarks_, self.precision_.dtype)
         self.rank_ = self.features_.rank
         self.exact_views_ = self._views_are_exact()
-        self.moments_: Moments | None = None
+        self.moments_ = None
         self.n_samples_seen_ = 0
-        self._solution: Solution | None = None
+        self._solution = None
 
     def _views_are_exact(self) -> bool:
         """Integrate the augmentation where there is a formula that costs no more than sampling a view."""

@@ -174,7 +174,8 @@ def _component(name: str, state: dict[str, Any]) -> Component:
     if cls is None:
         raise ValueError(f"The model file needs a class {name!r} that this version of krepes does not have.")
     component = cls.__new__(cls)
-    vars(component).update(state)
+    for attribute, value in state.items():
+        setattr(component, attribute, value)
     return component
 
 

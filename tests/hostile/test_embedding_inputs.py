@@ -26,6 +26,14 @@ def fit(data, **params):
     return KernelEmbedding(**{**SMALL, **params}).fit(data)
 
 
+def attempt(model, data):
+    """The embedding, or the text of the error."""
+    try:
+        return model.fit(data).transform(data), None
+    except ValueError as error:
+        return None, str(error)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_name_their_columns(value):
     bad = X.copy()
@@ -66,12 +74,11 @@ def test_constant_data(loss):
     """Nothing varies: kernel PCA has nothing to find, whatever the loss the answer is finite or an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            Z = fit(np.ones((30, 3)), loss=loss).transform(np.ones((4, 3)))
-        except ValueError as error:
-            assert len(str(error)) > 20
-        else:
-            assert np.isfinite(Z).all()
+        Z, message = attempt(KernelEmbedding(loss=loss, **SMALL), np.ones((30, 3)))
+    if message is not None:
+        assert "vary" in message or "component" in message
+    else:
+        assert np.isfinite(Z).all()
 
 
 @pytest.mark.filterwarnings("ignore:n_components:UserWarning")
@@ -200,10 +207,9 @@ def test_inputs_are_not_changed():
 )
 def test_any_finite_data_give_finite_embeddings_or_a_clear_error(data, loss, kernel):
     model = KernelEmbedding(2, loss=loss, kernel=kernel, n_landmarks=5, random_state=0)
-    try:
-        Z = model.fit(data).transform(data)
-    except ValueError as error:
-        assert len(str(error)) > 20, error
+    Z, message = attempt(model, data)
+    if message is not None:
+        assert len(message) > 20
     else:
         assert Z.shape == (len(data), model.intercept_.shape[0])
         assert np.isfinite(Z).all()

@@ -75,7 +75,7 @@ def test_objects_and_a_function_asked_for_at_load(tmp_path):
     )
     path = tmp_path / "words.krepes"
     model.save(path)
-    with pytest.raises(ValueError, match="common_letters.*kernel=function"):
+    with pytest.raises(ValueError, match=r"common_letters.*kernel=function"):
         load(path)
     with pytest.raises(ValueError, match="not the one this model was fitted with"):
         load(path, kernel=lambda a, b: 2 * common_letters(a, b))
