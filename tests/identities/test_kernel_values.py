@@ -60,20 +60,23 @@ def test_values_equal_the_formula_in_a_loop(kernel, formula, dtype):
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 40])
-@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Matern(), Laplacian(norm=1)], ids=repr)
-def test_median_rule_is_the_median_pairwise_distance(kernel, n):
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Matern(), Matern(nu=2.5), Laplacian(norm=1)], ids=repr)
+def test_median_rule_makes_similarity_one_over_e_at_the_median_distance(kernel, n):
     X = rows(n)
     metric = "cityblock" if getattr(kernel, "norm", 2) == 1 else "euclidean"
     expected = np.median(pdist(X.numpy(), metric))
-    assert kernel.fitted(X).lengthscale == pytest.approx(expected, rel=1e-10)
-    assert kernel.fitted(X.float()).lengthscale == pytest.approx(expected, rel=1e-5)
+    apart = torch.zeros(2, X.shape[1], dtype=torch.float64)
+    apart[1, 0] = expected
+    for fitted in (kernel.fitted(X), kernel.fitted(X.float())):
+        assert fitted(apart)[0, 1].item() == pytest.approx(np.exp(-1), rel=1e-4)
+    assert kernel.fitted(X).lengthscale == pytest.approx(expected / kernel.reach, rel=1e-10)
 
 
 def test_median_rule_on_many_rows_uses_a_seeded_subsample():
     X = rows(3000)
     lengths = [Gaussian().fitted(X, torch.Generator().manual_seed(s)).lengthscale for s in (0, 0, 1)]
     assert lengths[0] == lengths[1] != lengths[2]
-    assert lengths[2] == pytest.approx(np.median(pdist(X.numpy())), rel=0.05)
+    assert lengths[2] == pytest.approx(np.median(pdist(X.numpy())) / np.sqrt(2), rel=0.05)
 
 
 @pytest.mark.parametrize("n_features", [3, 7, 50])

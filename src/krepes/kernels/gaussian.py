@@ -7,6 +7,8 @@ One matrix product with norms and scale folded in, then clamp and exp in place: 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from torch import Tensor
 
@@ -34,6 +36,10 @@ class Gaussian(RadialKernel):
     """
 
     name = "gaussian"
+
+    @property
+    def reach(self) -> float:
+        return math.sqrt(2)
 
     def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
         exponent = squared_distances_to(Y, scale=-0.5 / lengthscale**2)

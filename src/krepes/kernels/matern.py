@@ -32,6 +32,10 @@ class Matern(RadialKernel):
 
     name = "matern"
 
+    @property
+    def reach(self) -> float:
+        return {1.5: 1.239105, 2.5: 1.298990}.get(self.nu, 1.0)
+
     def __init__(self, lengthscale: Any = "median", nu: float = 1.5):
         super().__init__(lengthscale)
         self.nu = nu

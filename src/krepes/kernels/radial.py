@@ -2,8 +2,9 @@
 
     k(x, y) = f(|x - y| / l)
 
-`lengthscale="median"` is the median distance between two rows of the data [krepes, kernels], found by
-`fitted`. A lengthscale per feature, shape (d,), is accepted everywhere a number is.
+`lengthscale="median"` is found by `fitted`: two rows at the median distance of the data have similarity 1/e.
+For the Laplacian kernel that length is the median distance itself, for the Gaussian one the median over sqrt 2.
+A lengthscale per feature, shape (d,), is accepted everywhere a number is.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ class RadialKernel(VectorKernel):
     Parameters
     ----------
     lengthscale : float, array of shape (d,), or "median", default="median"
-        The length l over which similarity decays.
+        The length l over which similarity decays; "median" makes it 1/e at the median distance.
     """
+
+    @property
+    def reach(self) -> float:
+        """The distance, in lengthscales, at which k = 1/e."""
+        return 1.0
 
     def __init__(self, lengthscale: Any = "median"):
         self.lengthscale = lengthscale
@@ -57,7 +63,7 @@ class RadialKernel(VectorKernel):
             return self
         self._check_rule()
         length = median_distance(as_rows(X), self.distances_to, generator)
-        return clone(self).set_params(lengthscale=length)
+        return clone(self).set_params(lengthscale=length / self.reach)
 
     def _check_rule(self) -> None:
         if self.lengthscale != "median":
