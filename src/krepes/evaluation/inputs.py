@@ -1,0 +1,89 @@
+"""What every probe checks first: representations and labels that fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .labels import MISSING, encode_labels
+
+
+@dataclass(frozen=True)
+class ProbeInputs:
+    """Rows with a label: representations as given, labels as codes of common classes."""
+
+    Z_train: np.ndarray  # shape: (n, h)
+    train: np.ndarray  # shape: (n,) codes
+    Z_test: np.ndarray
+    test: np.ndarray
+    classes: np.ndarray
+
+
+def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeInputs:
+    """Check shapes, leave out rows without a label, and number the classes."""
+    Z_train, Z_test = check_matrix(Z_train, "Z_train"), check_matrix(Z_test, "Z_test")
+    if Z_train.shape[1] != Z_test.shape[1]:
+        raise ValueError(
+            f"Z_train has {Z_train.shape[1]} columns and Z_test {Z_test.shape[1]}: both must come from one model."
+        )
+    for name, Z, y in (("y_train", Z_train, y_train), ("y_test", Z_test, y_test)):
+        if isinstance(y, str) or not hasattr(y, "__len__"):
+            raise TypeError(f"{name} must be a sequence with one label per row; got {type(y).__name__}.")
+        if len(y) != len(Z):
+            raise ValueError(
+                f"{name} has {len(y):,} labels for {len(Z):,} rows; one is needed for every row."
+            )
+    both = encode_labels(_joined(y_train, y_test), "y")
+    train, test = both.codes[: len(Z_train)], both.codes[len(Z_train) :]
+    check_classes(train, both.classes, "y_train")
+    if not (test != MISSING).any():
+        raise ValueError(f"y_test has no label at all: all {len(test):,} are missing.")
+    return ProbeInputs(
+        _present(Z_train, train),
+        train[train != MISSING],
+        _present(Z_test, test),
+        test[test != MISSING],
+        both.classes,
+    )
+
+
+def check_matrix(Z: Any, name: str = "Z") -> np.ndarray:
+    """A representation as a 2-D array of finite numbers."""
+    Z = np.asarray(Z)
+    if Z.ndim != 2 or Z.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must be a 2-D array of numbers, one row per sample; got shape {Z.shape}, {Z.dtype}."
+        )
+    if 0 in Z.shape:
+        raise ValueError(f"{name} is empty: its shape is {Z.shape}.")
+    if not np.isfinite(Z.sum(dtype=np.float64)) and not np.isfinite(Z).all():
+        raise ValueError(f"{name} has NaN or infinite values: check the model that made it.")
+    return Z
+
+
+def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
+    """A classifier needs two classes."""
+    found = np.unique(codes[codes != MISSING])
+    if len(found) == 0:
+        raise ValueError(f"{name} has no label at all: all {len(codes):,} are missing.")
+    if len(found) == 1:
+        raise ValueError(
+            f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to tell apart. "
+            "Give labels of at least two classes."
+        )
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two sequences of labels as one, without numpy turning numbers into text."""
+    parts: list[Any] = [y if isinstance(y, list | tuple) else np.asarray(y) for y in (first, second)]
+    arrays = all(isinstance(y, np.ndarray) and y.ndim == 1 for y in parts)
+    if arrays and parts[0].dtype.kind == parts[1].dtype.kind:
+        return np.concatenate(parts)
+    return [label for y in parts for label in (y.tolist() if isinstance(y, np.ndarray) else y)]
+
+
+def _present(Z: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    kept = codes != MISSING
+    return Z if kept.all() else Z[kept]

@@ -1,0 +1,45 @@
+"""Stratified draws of rows: a part of the labels, a validation part, a test part.
+
+Every class is drawn from in proportion to its size, and never loses its last row, so that a rare class is not
+lost by chance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def draw_stratified(
+    codes: np.ndarray, fraction: float, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of about `fraction` of the rows of every class, and the positions of the others.
+
+    At least one row of every class is drawn, and at least one is left in every class that has two.
+
+    >>> drawn, rest = draw_stratified(np.array([0] * 8 + [1] * 2), 0.25, np.random.default_rng(0))
+    >>> len(drawn), len(rest)
+    (3, 7)
+    """
+    drawn, rest = [], []
+    for members in _by_class(generator.permutation(len(codes)), codes):
+        size = int(np.floor(fraction * len(members) + 0.5))
+        size = min(max(size, 1), max(len(members) - 1, 1))
+        drawn.append(members[:size])
+        rest.append(members[size:])
+    return np.sort(np.concatenate(drawn)), np.sort(np.concatenate(rest))
+
+
+def validation_split(
+    codes: np.ndarray, fraction: float, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions to fit on and to choose on; a class with a single row is only fitted on."""
+    chosen, others = draw_stratified(codes, fraction, generator)
+    single = np.bincount(codes)[codes[chosen]] == 1
+    return np.sort(np.concatenate([others, chosen[single]])), chosen[~single]
+
+
+def _by_class(order: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
+    """The rows of every class that occurs, in the given order."""
+    grouped = order[np.argsort(codes[order], kind="stable")]
+    edges = np.flatnonzero(np.diff(codes[grouped])) + 1
+    return np.split(grouped, edges)
