@@ -180,6 +180,7 @@ NPY = {
     "negative": (header_of("(-1, 3)") + b"\0" * 99, "impossible shape"),
     "pickled objects": (npy(np.array([[Exploding()]], dtype=object)), "unpickle"),
     "plain pickle": (pickle.dumps(Exploding()), "magic"),
+    "header with an open bracket": (npy(X).replace(b"}", b" "), "X.npy: "),
     "header with code": (header_of("(__import__('os').system('true'), 3)"), "X.npy: "),
     "text": (npy(np.array([["a"]])), "array of numbers"),
     "not numpy": (b"hello world, this is text", "magic"),

@@ -89,7 +89,7 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
 
 def numeric_column(name: str, scan: ColumnScan, median: float) -> Column:
     """The standardisation of a column: (x - mean) / scale, population deviation, scale 1 if it is constant."""
-    j = scan.numbers.index(name)
+    j = scan.position[name]
     mean, scale = float(scan.mean[j]), float(np.sqrt(scan.variance[j]))
     if not np.isfinite(scale):
         raise ValueError(
@@ -156,7 +156,7 @@ def text_hashes(values: list[str]) -> np.ndarray:
 
 def _present(name: str, kind: str, scan: ColumnScan) -> int:
     if kind == "number":
-        return int(scan.count[scan.numbers.index(name)])
+        return int(scan.count[scan.position[name]])
     return scan.n_rows - scan.missing[name]
 
 

@@ -33,6 +33,7 @@ class ColumnScan:
     def __init__(self, schema: pa.Schema):
         self.numbers = [field.name for field in schema if family(field.type) == "number"]
         self.integers = [field.name for field in schema if pt.is_integer(field.type)]
+        self.position = {name: j for j, name in enumerate(self.numbers)}
         self.n_rows = 0
         k = len(self.numbers)
         self.count = np.zeros(k, dtype=np.int64)

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+_FEW_ROWS = 32  # below this many rows, serving one at a time, Python is faster than Arrow
+
 
 def family(kind: pa.DataType) -> str:
     """What a type is for an encoder: number, text, date or time, binary, nested or empty.
@@ -64,6 +66,11 @@ def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]
             continue
         if pt.is_null(chunk.type):
             yield np.full(len(chunk), -1), []
+            continue
+        if len(chunk) <= _FEW_ROWS and pt.is_string(chunk.type):
+            texts = chunk.to_pylist()
+            place = {value: i for i, value in enumerate(dict.fromkeys(v for v in texts if v is not None))}
+            yield np.array([place.get(value, -1) for value in texts]), list(place)
             continue
         if not pt.is_dictionary(chunk.type):
             text = chunk if pt.is_string(chunk.type) else chunk.cast(pa.large_string())

@@ -173,12 +173,12 @@ class TableEncoder(TransformerMixin, Component):
             raise ValueError(
                 "input_features is not equal to feature_names_in_: " + ", ".join(self.input_columns_)
             )
-        names: list[str] = []
+        names: dict[str, None] = {}
         for name in (name for column in self.columns_ for name in output_names(column)):
             while name in names:
                 name += "'"
-            names.append(name)
-        return np.array(names, dtype=object)
+            names[name] = None
+        return np.array(list(names), dtype=object)
 
     def describe(self) -> list[tuple[str, str, str, int]]:
         """(column, role, detail, number of outputs) for every column, to print as a table."""
@@ -260,7 +260,7 @@ class TableEncoder(TransformerMixin, Component):
 
     def _finish(self) -> None:
         """Lay out the output, complete the roles, and warn of columns that look like targets."""
-        for j, name in enumerate(self.input_columns_):
+        for j, name in enumerate(self.input_columns_):  # in their order, so that j is the place
             if name == self.label or name in self.exclude:
                 role = "label" if name == self.label else "excluded"
                 self.roles_.insert(j, {"column": name, "role": role, "detail": "", "n_outputs": 0})

@@ -1,6 +1,6 @@
 """Where batches come from: arrays, frames, lists, files and folders, in memory or larger than it."""
 
-from .numpy_files import npz_names, read_array
+from .numpy_files import read_array
 from .opening import open_source
 from .rows import Batch
 from .sampling import Reservoir, reservoir
@@ -11,7 +11,6 @@ __all__ = [
     "Reservoir",
     "Source",
     "TableSource",
-    "npz_names",
     "open_source",
     "read_array",
     "reservoir",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import lzma
 import math
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ from typing import IO
 import numpy as np
 
 from .arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
-from .rows import Batch, take_rows
+from .rows import Batch
 from .source import Source
 
 _READ_BYTES = 1 << 23
-_BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError)
+_BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError)
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeError, KeyError, TypeError)
 
 
@@ -75,8 +76,16 @@ class MappedArraySource(Source):
             yield first, ready(channels_last(self._window(first, min(first + batch_rows, self.n_rows))))
 
     def take(self, indices: np.ndarray) -> Batch:
-        rows = take_rows(self._window(0, self.n_rows), self._checked_indices(indices))
-        return ready(channels_last(np.asarray(rows)))
+        wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
+        rows = np.empty((len(wanted), *self.header.shape[1:]), self.header.dtype)
+        # One window after the other, because the pages around each row stay resident while it is mapped.
+        window = max(1, _READ_BYTES // self.header.row_bytes)
+        edges = np.searchsorted(wanted, np.arange(0, self.n_rows + window, window))
+        for i in np.flatnonzero(np.diff(edges)):
+            inside = slice(edges[i], edges[i + 1])
+            first = int(i) * window
+            rows[inside] = self._window(first, min(first + window, self.n_rows))[wanted[inside] - first]
+        return ready(channels_last(rows[inverse]))
 
     def describe(self) -> str:
         return self.header.describe()
@@ -169,12 +178,6 @@ def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
     start = _stored_at(path, info)
     _check_size(header, path.stat().st_size - start)
     return ArrayHeader(path, name, shape, dtype, fortran, start + length), False
-
-
-def npz_names(path: Path) -> list[str]:
-    """The names of the arrays in an `.npz` file."""
-    with _reading(str(path)), zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def available_memory() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import operator
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -130,7 +131,8 @@ class TableSource(Source):
 
 def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
     """Raise an error that names the columns that are not there, and the nearest that are."""
-    missing = [name for name in wanted if name not in set(present)]
+    there = set(present)
+    missing = [name for name in wanted if name not in there]
     if not missing:
         return
     close = [match for name in missing for match in difflib.get_close_matches(str(name), present, n=1)]
@@ -142,11 +144,8 @@ def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> 
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
-    twice = (
-        sorted({name for name in names if list(names).count(name) > 1})
-        if len(set(names)) < len(names)
-        else []
-    )
+    """Raise an error that names the columns that are there more than once."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ValueError(
             f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."

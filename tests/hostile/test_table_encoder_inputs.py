@@ -1,0 +1,108 @@
+"""Tables that cannot be encoded, and tables that differ from the one that was fitted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from krepes import TableEncoder
+from krepes.sources import open_source
+
+TABLE = {"age": [20.0, 30.0, 40.0], "job": ["clerk", "cook", "clerk"]}
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinite_values_name_their_columns(bad):
+    with pytest.raises(ValueError, match=r"infinity in the columns 'a', 'c'.*NaN, which is read as missing"):
+        TableEncoder().fit({"a": [1.0, bad], "b": [1.0, 2.0], "c": [bad, bad]})
+    with pytest.raises(ValueError, match="infinity in the columns 'age'"):
+        TableEncoder().fit(TABLE).transform({"age": [bad], "job": ["cook"]})
+
+
+def test_values_too_large_for_a_deviation():
+    with pytest.raises(ValueError, match=r"column 'a', up to 1e\+300, are too large"):
+        TableEncoder().fit({"a": [1e300, -1e300], "b": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"job": ["cook"]}, "no column 'age'"),
+        ({"Age": [1.0], "job": ["cook"]}, "no column 'age'.*Did you mean 'Age'"),
+        ({"age": ["39"], "job": ["cook"]}, "'age' held numbers.*now it holds string such as '39'"),
+        ({"age": ["many"], "job": ["cook"]}, "'age' held numbers.*such as 'many'"),
+        ({"age": [1.0], "job": [3]}, "'job' held text.*now it holds int64 such as 3"),
+        ({"age": [[1.0]], "job": ["cook"]}, "'age' held numbers.*list"),
+        ({"age": [], "job": []}, r"0 sample\(s\)"),
+        (np.zeros((2, 3)), "X has 3 features, but TableEncoder is expecting 2 features"),
+        (np.zeros(3), "Reshape your data"),
+        (np.zeros((2, 3, 3)), "Only vectors"),
+        (["a", "b"], "Only vectors"),
+    ],
+)
+def test_tables_that_differ_from_the_fitted_one(new, message):
+    encoder = TableEncoder().fit(TABLE)
+    with pytest.raises(ValueError, match=message):
+        encoder.transform(new)
+
+
+def test_columns_with_no_value_are_missing_values():
+    encoder = TableEncoder(dtype="float64").fit(TABLE)
+    Z = encoder.transform(pd.DataFrame({"age": [None], "job": [None]}, dtype=object))
+    assert Z.tolist() == [[0, 0, 0, 1]]
+    assert encoder.transform(pa.table({"age": pa.nulls(1), "job": pa.nulls(1)})).tolist() == Z.tolist()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"exclude": ["jobs"]}, "no column 'jobs'.*Did you mean 'job'"),
+        ({"label": "income"}, "no column 'income'"),
+        ({"exclude": "job"}, "list of column names"),
+        ({"exclude": ["job"], "label": "age"}, "all are excluded"),
+        ({"min_frequency": -1}, "min_frequency"),
+        ({"min_frequency": 1.5}, "min_frequency"),
+        ({"min_frequency": "often"}, "min_frequency"),
+        ({"max_levels": 0}, "max_levels"),
+        ({"dtype": "int8"}, "dtype"),
+    ],
+)
+def test_parameters_that_do_not_fit(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        TableEncoder(**parameters).fit(TABLE)
+
+
+def test_nothing_left_to_use_says_why():
+    with pytest.raises(ValueError, match=r"No column is left .*id: an id.*when: date or time.*y: label"):
+        TableEncoder(label="y").fit({"id": [1, 2], "when": pa.array([1, 2], pa.date32()), "y": [0, 1]})
+
+
+def test_unfitted_encoders_say_so():
+    encoder = TableEncoder()
+    for call in (encoder.describe, encoder.get_feature_names_out, lambda: encoder.transform(TABLE)):
+        with pytest.raises(NotFittedError):
+            call()
+    with pytest.raises(ValueError, match="No column"):
+        encoder.fit({"id": [1, 2]})
+    with pytest.raises(NotFittedError):
+        encoder.transform({"id": [1, 2]})
+
+
+@pytest.mark.parametrize("data", [["text", "more"], np.zeros((3, 4, 4))])
+def test_data_that_are_no_table(data):
+    with pytest.raises(ValueError, match="Only vectors"):
+        TableEncoder().fit(data)
+    with pytest.raises(ValueError, match="Only vectors"):
+        TableEncoder().fit_source(open_source(data))
+
+
+def test_one_row_is_a_table():
+    assert TableEncoder().fit_transform({"a": [3.0], "b": ["u"]}).tolist() == [[0, 1, 0]]
+
+
+def test_duplicate_rows_and_columns_are_ordinary():
+    Z = TableEncoder(dtype="float64").fit_transform(np.tile([[1.0, 1.0], [3.0, 3.0]], (5, 1)))
+    assert Z.tolist() == [[-1, -1], [1, 1]] * 5
