@@ -96,9 +96,7 @@ class Image(Views):
             raise ValueError(f"rotation={self.rotation!r}: expected degrees in [0, 180].")
         if self.padding not in PADDINGS:
             raise ValueError(f"padding={self.padding!r}: expected one of {', '.join(map(repr, PADDINGS))}.")
-        if self.shape is not None and not (
-            len(self.shape) in (2, 3) and all(isinstance(n, numbers.Integral) and n > 0 for n in self.shape)
-        ):
+        if self.shape is not None and not _is_image_shape(self.shape):
             raise ValueError(f"shape={self.shape!r}: expected (height, width) or (height, width, channels).")
 
     def fitted(
@@ -112,7 +110,7 @@ class Image(Views):
         height, width, channels = self._image_shape(X)
         images = X.reshape(len(X), height, width, channels)
         draws = uniform(rows, N_DRAWS, seed, index).double()
-        grid = sampling_grid(self._matrices(draws, height, width), height, width).to(X)
+        grid = sampling_grid(self._matrices(draws, height, width), images)
         return warp(images, grid, self.padding).reshape(X.shape)
 
     def _matrices(self, draws: Tensor, height: int, width: int) -> Tensor:
@@ -177,13 +175,17 @@ def affine_matrices(
     return torch.cat([scaled, (torch.stack(center, dim=1) - moved)[:, :, None]], dim=2)
 
 
-def sampling_grid(matrices: Tensor, height: int, width: int) -> Tensor:
-    """Input positions of all output pixels, (b, h, w, 2); by elementwise steps, so blocks do not matter."""
+def sampling_grid(matrices: Tensor, images: Tensor) -> Tensor:
+    """Input positions of all pixels of images (b, h, w, c), (b, h, w, 2).
+
+    One broadcast sum and no matrix product, so that positions do not depend on the size of the block.
+    """
+    height, width = images.shape[1:3]
     xs = (torch.arange(width, dtype=matrices.dtype) * 2 + 1) / width - 1
     ys = (torch.arange(height, dtype=matrices.dtype) * 2 + 1) / height - 1
-    along_x = matrices[:, None, None, :, 0] * xs[None, None, :, None]  # (b, 1, w, 2)
-    along_y = matrices[:, None, None, :, 1] * ys[None, :, None, None] + matrices[:, None, None, :, 2]
-    return along_x + along_y
+    along_x = matrices[:, None, :, 0] * xs[:, None]  # (b, w, 2)
+    along_y = matrices[:, None, :, 1] * ys[:, None] + matrices[:, None, :, 2]  # (b, h, 2)
+    return along_x.to(images)[:, None, :, :] + along_y.to(images)[:, :, None, :]
 
 
 def warp(images: Tensor, grid: Tensor, padding: str) -> Tensor:
@@ -201,3 +203,8 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
         return float(first), float(second)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r}: expected two numbers.") from None
+
+
+def _is_image_shape(shape: Any) -> bool:
+    sequence = isinstance(shape, tuple | list) and len(shape) in (2, 3)
+    return sequence and all(isinstance(n, numbers.Integral) and n > 0 for n in shape)

@@ -52,7 +52,7 @@ def normal(rows: Any, width: int, seed: int, *key: int) -> Tensor:
     angle = pairs[..., 1].mul(2 * math.pi * 2.0**-24)
     torch.mul(radius, angle.cos(), out=pairs[..., 0])
     torch.mul(radius, angle.sin(), out=pairs[..., 1])
-    return pairs.reshape(len(rows), -1)[:, :width]
+    return pairs.flatten(1)[:, :width]
 
 
 def _integers(rows: Any, width: int, seed: int, key: tuple[int, ...]) -> Tensor:
