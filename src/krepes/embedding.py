@@ -54,19 +54,22 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     n_components : int, default=64
         h, the width of the representation.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
-    loss : str, Loss or callable f(Z1, Z2), default="barlow_twins"
+    loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
+        The default has a closed form and no parameter of its own.
     views : "auto", str, Views or None, default="auto"
         Augmentations: image views for (n, h, w[, c]) arrays and image folders, tabular views for vectors and
-        tables, none for kernel PCA.
+        tables, none for kernel PCA. "auto" draws more of them where rows are few: 8 views below 5000 rows, 2
+        above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
     n_landmarks : int, default=1000
         m; ignored where landmarks are given.
     solver : "auto", str or Solver, default="auto"
         The closed form where the loss has one, else descent on the moments.
-    regularization : float, default=0.1
+    regularization : float, default=0.01
         lambda = regularization * tr(S) / r multiplies |W|^2: dimensionless, the same for every kernel scale.
-    preprocess : "auto", "table", None or TableEncoder, default="auto"
+    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
+        "table" standardises the columns of an array, "normalize" the channels of images.
     device : str, default="auto"
         "auto" takes a GPU where there is one.
     dtype : "float32" or "float64", default="float32"
@@ -120,12 +123,12 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         n_components: int = 64,
         *,
         kernel: Any = "gaussian",
-        loss: Any = "barlow_twins",
+        loss: Any = "spectral_contrastive",
         views: Any = "auto",
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int = 1000,
         solver: Any = "auto",
-        regularization: float = 0.1,
+        regularization: float = 0.01,
         preprocess: Any = "auto",
         device: str = "auto",
         dtype: str = "float32",
@@ -223,7 +226,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self.seed_)
         loss, kernel = as_loss(self.loss), as_kernel(self.kernel)
-        views = choose_views(self.views, source.kind, loss.views_needed, paired)
+        views = choose_views(self.views, source, loss.views_needed, paired)
         n_candidates = candidate_count(self.landmarks, self.n_landmarks)
         space, candidates = prepare_inputs(
             source, self.preprocess, n_candidates, self.seed_, self.precision_, progress

@@ -23,6 +23,46 @@ from krepes.preprocessing import TableEncoder
 from krepes.sources import Source
 
 
+class Normalize(Component):
+    """Standardise the channels of images: (pixel - mean) / std, after division by 255.
+
+    Parameters
+    ----------
+    mean, std : sequence of one number per channel, or None, default=None
+        None takes them from the data.
+
+    Examples
+    --------
+    >>> Normalize(mean=[0.5], std=[0.25])(torch.ones(1, 2, 2))
+    tensor([[[2., 2.],
+             [2., 2.]]])
+    """
+
+    def __init__(self, mean: Any = None, std: Any = None):
+        self.mean = mean
+        self.std = std
+
+    def fitted(self, images: Tensor) -> Normalize:  # (n, h, w[, c])
+        """A copy whose mean and std are numbers."""
+        pixels = images.double().reshape(-1, images.shape[3] if images.ndim == 4 else 1)
+        mean = pixels.mean(0).tolist() if self.mean is None else [float(value) for value in self.mean]
+        std = (
+            pixels.std(0, correction=0).tolist() if self.std is None else [float(value) for value in self.std]
+        )
+        if len(mean) != pixels.shape[1] or len(std) != pixels.shape[1]:
+            raise ValueError(f"Normalize needs {pixels.shape[1]} means and deviations, one per channel.")
+        if any(not value >= 0 for value in std):
+            raise ValueError(f"std={std}: standard deviations cannot be negative.")
+        return Normalize(mean, [value if value > 0 else 1.0 for value in std])
+
+    def __call__(self, images: Tensor) -> Tensor:
+        channels = images.ndim == 4
+        mean, std = (
+            torch.as_tensor(v, dtype=images.dtype, device=images.device) for v in (self.mean, self.std)
+        )
+        return (images - mean) / std if channels else (images - mean[0]) / std[0]
+
+
 class InputSpace(Component):
     """Turns raw batches into tensors of the model's dtype on the model's device.
 
@@ -34,6 +74,8 @@ class InputSpace(Component):
     divide : float
         Pixels are divided by it.
     encoder : TableEncoder or None
+    normalize : Normalize or None
+        Fitted.
 
     Examples
     --------
@@ -47,11 +89,13 @@ class InputSpace(Component):
         shape: tuple[int, ...] = (),
         divide: float = 1.0,
         encoder: TableEncoder | None = None,
+        normalize: Normalize | None = None,
     ):
         self.kind = kind
         self.shape = shape
         self.divide = divide
         self.encoder = encoder
+        self.normalize = normalize
 
     @classmethod
     def of(cls, source: Source, sample: Any, encoder: TableEncoder | None) -> InputSpace:
@@ -91,7 +135,7 @@ class InputSpace(Component):
         if self.divide != 1.0:
             X = X / self.divide
         self._check_finite(X)
-        return X
+        return X if self.normalize is None else self.normalize(X)
 
     def _check_shape(self, X: Tensor) -> None:
         if tuple(X.shape[1:]) == self.shape:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from krepes.components import resolve
-from krepes.input_space import InputSpace
+from krepes.input_space import InputSpace, Normalize
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import TableEncoder
@@ -56,9 +57,15 @@ def choose_precision(dtype: str, device: str) -> Precision:
     return Precision(dtypes[dtype], chosen)
 
 
-def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | None:
-    """The table encoder to fit, if the source is encoded at all."""
-    if preprocess is None or preprocess == "none":
+def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | Normalize | None:
+    """The preprocessing to fit, if there is any."""
+    if isinstance(preprocess, Normalize) or (isinstance(preprocess, str) and preprocess == "normalize"):
+        if source.kind != "images":
+            raise ValueError(
+                f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
+            )
+        return preprocess if isinstance(preprocess, Normalize) else Normalize()
+    if preprocess is None or (isinstance(preprocess, str) and preprocess == "none"):
         if source.kind == "table":
             raise ValueError(
                 "preprocess=None needs numeric arrays; a table has to be encoded: use preprocess='auto'."
@@ -72,7 +79,9 @@ def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | None:
         if source.kind not in ("table", "vectors"):
             raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
         return preprocess
-    raise ValueError(f"preprocess={preprocess!r}: expected 'auto', 'table', None or a TableEncoder.")
+    raise ValueError(
+        f"preprocess={preprocess!r}: expected 'auto', 'table', 'normalize', None or a TableEncoder."
+    )
 
 
 def prepare_inputs(
@@ -81,30 +90,27 @@ def prepare_inputs(
     """Fit the input space and draw the candidates, in at most one scan."""
     encoder = choose_encoder(preprocess, source)
     with progress.stage("Preparing", None):
-        if encoder is not None and isinstance(source, TableSource):
-            encoder = _unfitted(encoder)
+        if isinstance(encoder, TableEncoder) and isinstance(source, TableSource):
+            encoder = clone(encoder)
             sample, indices = encoder.fit_source(source, seed=seed, n_candidates=n_candidates)
         else:
             sample, indices = reservoir(source, n_candidates, seed)
-            if encoder is not None:
-                encoder = _unfitted(encoder).fit(_all_rows(source))
-        space = InputSpace.of(source, sample, encoder)
+            if isinstance(encoder, TableEncoder):
+                encoder = clone(encoder).fit(_all_rows(source))
+        table = encoder if isinstance(encoder, TableEncoder) else None
+        space = InputSpace.of(source, sample, table)
+        if isinstance(encoder, Normalize):
+            space.normalize = encoder.fitted(space.tensor(sample, torch.float64))
         rows = space.tensor(sample, precision.dtype, precision.device)
     return space, Candidates(rows, indices)
-
-
-def _unfitted(encoder: TableEncoder) -> TableEncoder:
-    from sklearn.base import clone
-
-    return clone(encoder)
 
 
 def _all_rows(source: Source) -> Any:
     return np.concatenate([np.asarray(batch) for _, batch in source.batches(SCAN_ROWS)])
 
 
-def choose_views(views: Any, kind: str, views_needed: int, paired: bool) -> Views:
-    """The views object for a kind of data: `views="auto"` picks by kind, pairs need none."""
+def choose_views(views: Any, source: Source, views_needed: int, paired: bool) -> Views:
+    """The views object for a source: `views="auto"` picks by its kind and size, pairs need none."""
     if paired:
         if views_needed < 2:
             raise ValueError(
@@ -114,12 +120,14 @@ def choose_views(views: Any, kind: str, views_needed: int, paired: bool) -> View
     if views == "auto":
         if views_needed < 2:
             return NoViews()
-        if kind == "objects":
+        if source.kind == "objects":
             raise ValueError(
                 "There is no augmentation for arbitrary objects: give positives= (a second view of every "
                 "sample), or use loss='kernel_pca'."
             )
-        return Image() if kind == "images" else Tabular()
+        # Because few rows sampled often estimate S_+ better than few rows sampled twice, at little cost.
+        n_views = min(8, max(2, 40_000 // source.n_rows))
+        return Image(n_views=n_views) if source.kind == "images" else Tabular(n_views=n_views)
     if views is None or views == "none":
         if views_needed > 1:
             raise ValueError("This loss compares two views of a sample: give views= or positives=.")

@@ -35,7 +35,7 @@ def iris():
 
 def test_grid_search_reaches_parts_given_by_name(iris):
     X, y = iris
-    pipeline = make_pipeline(KernelEmbedding(**SMALL), LogisticRegression(max_iter=1000))
+    pipeline = make_pipeline(KernelEmbedding(loss="barlow_twins", **SMALL), LogisticRegression(max_iter=1000))
     grid = {
         "kernelembedding__loss__redundancy": [0.1, 1.0],
         "kernelembedding__kernel__lengthscale": [0.5, 2.0],
@@ -51,7 +51,7 @@ def test_set_params_resolves_a_new_name_before_its_parameters():
     model = KernelEmbedding().set_params(kernel="laplacian", kernel__norm=1)
     assert isinstance(model.kernel, Laplacian)
     assert model.kernel.norm == 1
-    model.set_params(loss__redundancy=0.3)
+    model = KernelEmbedding(loss="barlow_twins").set_params(loss__redundancy=0.3)
     assert isinstance(model.loss, BarlowTwins)
     assert model.loss.redundancy == 0.3
 

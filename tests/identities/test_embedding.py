@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
 import krepes.engines.local as local
-from krepes import KernelEmbedding, linalg
+from krepes import KernelEmbedding, linalg, load
 from krepes.components import named
 from krepes.kernels import Gaussian, Linear
 from krepes.losses import Loss
@@ -64,7 +64,10 @@ def test_merge_of_parts_is_the_whole(loss):
     merged = first.merge(second)
     assert merged.n_samples_seen_ == len(X)
     assert torch.allclose(merged.moments_.S, whole.moments_.S, rtol=1e-12, atol=1e-14)
-    assert np.allclose(merged.transform(X), whole.transform(X), atol=1e-6)
+    if merged.solver_.name == "closed_form":
+        assert np.allclose(merged.transform(X), whole.transform(X), atol=1e-6)
+    else:  # descent: the value is what is determined; W may be rotated by rounding
+        assert merged.history_[-1]["total"] == pytest.approx(whole.history_[-1]["total"], rel=1e-6)
 
 
 def test_partial_fits_are_one_fit():
@@ -239,3 +242,16 @@ def test_linear_kernel_beyond_its_rank_warns():
     with pytest.warns(UserWarning, match="n_components=10, but only"):
         model = KernelEmbedding(10, kernel=Linear(), loss="kernel_pca", n_landmarks=50, random_state=0).fit(X)
     assert model.transform(X).shape[1] == model.coefficients_.shape[1] <= 4
+
+
+def test_normalised_channels_have_mean_zero_and_unit_deviation(tmp_path):
+    """preprocess="normalize" standardises each channel, for clean rows and views alike, and is saved."""
+    images = np.random.default_rng(0).random((60, 5, 5, 3)) * np.array([1.0, 2.0, 5.0]) + 3
+    model = KernelEmbedding(
+        3, preprocess="normalize", n_landmarks=60, landmarks="uniform", dtype="float64"
+    ).fit(images)
+    pixels = model.landmarks_.reshape(-1, 3)
+    assert torch.allclose(pixels.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-10)
+    assert torch.allclose(pixels.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-10)
+    model.save(tmp_path / "a.krepes")
+    assert np.allclose(load(tmp_path / "a.krepes").transform(images), model.transform(images))
