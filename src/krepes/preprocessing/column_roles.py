@@ -65,6 +65,12 @@ class RoleChoice:
         return columns, roles
 
 
+def readable_columns(schema: pa.Schema) -> list[str]:
+    """The columns that have to be read to know their role; all, if that is none of them."""
+    readable = [field.name for field in schema if family(field.type) in ("number", "text", "empty")]
+    return readable or schema.names
+
+
 def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
     """Why a column cannot be a feature, or None. `ids`: whether it may be an id."""
     name, kind = field.name, family(field.type)

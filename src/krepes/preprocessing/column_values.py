@@ -24,7 +24,7 @@ def family(kind: pa.DataType) -> str:
         return "text" if inner == "number" else inner
     if pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
         return "number"
-    if pt.is_string(kind) or pt.is_large_string(kind) or kind == pa.string_view():
+    if pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view":
         return "text"
     if pt.is_temporal(kind):
         return "date or time"
@@ -32,7 +32,7 @@ def family(kind: pa.DataType) -> str:
         pt.is_binary(kind)
         or pt.is_large_binary(kind)
         or pt.is_fixed_size_binary(kind)
-        or kind == pa.binary_view()
+        or str(kind) == "binary_view"
     ):
         return "binary"
     return "empty" if pt.is_null(kind) else "nested"

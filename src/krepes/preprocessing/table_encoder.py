@@ -27,7 +27,7 @@ from krepes.sources.rows import rebatch
 from krepes.sources.source import check_columns
 from krepes.sources.vectors_table import VectorsTable
 
-from .column_roles import TARGET_NAMES, Column, Role, RoleChoice, output_names
+from .column_roles import TARGET_NAMES, Column, Role, RoleChoice, output_names, readable_columns
 from .column_scan import ColumnScan
 from .column_values import example, family, holds_numbers
 from .row_encoding import encode_rows, refuse_infinite
@@ -132,11 +132,13 @@ class TableEncoder(TransformerMixin, Component):
 
         Returns
         -------
-        rows, indices : the sample (raw, without excluded columns and label) and its global row indices, as
+        rows, indices : the sample (raw, only the columns that could be features) and its global row indices, as
             `krepes.sources.reservoir(source, n_candidates, seed)` would draw it.
         """
         self._check_parameters()
-        table_source = self._usable(source)
+        usable = self._usable(source)
+        # Dates, nested and binary columns are left out by their type and never read.
+        table_source = usable.select(readable_columns(usable.schema))
         n_columns = len(table_source.schema)
         chunk_rows = max(1024, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
@@ -150,7 +152,7 @@ class TableEncoder(TransformerMixin, Component):
                 progress(start + table.num_rows)
         refuse_infinite(sorted(scan.infinite))
         decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_)
-        self.columns_, self.roles_ = decide(table_source.schema, scan, sample.rows()[0])
+        self.columns_, self.roles_ = decide(usable.schema, scan, sample.rows()[0])
         self._finish()
         return sample.rows(n_candidates)
 

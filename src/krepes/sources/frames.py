@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from .rows import Batch, take_rows
-from .source import TableSource, check_unique
+from .source import TableSource, check_unique, conform, plain_schema
 
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
@@ -68,7 +68,7 @@ class FrameSource(TableSource):
 
 
 def table_source(table: pa.Table) -> FrameSource:
-    return FrameSource(table, table.num_rows, table.schema, _table_part, "pyarrow table")
+    return FrameSource(table, table.num_rows, plain_schema(table.schema), _table_part, "pyarrow table")
 
 
 def mapping_source(data: Mapping[str, Any]) -> FrameSource:
@@ -98,7 +98,7 @@ def pandas_source(frame: Any) -> FrameSource:
 
 def polars_source(frame: Any) -> FrameSource:
     try:
-        schema = frame.head(0).to_arrow().schema
+        schema = plain_schema(frame.head(0).to_arrow().schema)
     except Exception as error:  # polars raises its own exceptions, which cannot be named without importing it
         types = ", ".join(f"{name}: {kind}" for name, kind in zip(frame.columns, frame.dtypes))
         raise ValueError(f"The polars DataFrame cannot be read: {error}. Its columns are {types}.") from error
@@ -118,14 +118,14 @@ def is_polars(data: object) -> bool:
 def _table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
     table = table.select(schema.names)
     if isinstance(index, slice):
-        return table.slice(index.start, index.stop - index.start)
-    return take_rows(table, index)
+        return conform(table.slice(index.start, index.stop - index.start), schema)
+    return take_rows(conform(table, schema), index)
 
 
 def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     frame = frame.select(schema.names)
     rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
-    return rows.to_arrow().cast(schema)
+    return conform(rows.to_arrow(), schema)
 
 
 def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:

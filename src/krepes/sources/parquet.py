@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .rows import Batch, concat_rows, rebatch, take_rows
-from .source import TableSource, check_unique
+from .source import TableSource, check_unique, conform, plain_schema
 
 _READ_ROWS = 16_384
 _PAGED = {"buffer_size": 1 << 16, "pre_buffer": False}  # read pages as they are needed, not whole row groups
@@ -105,7 +105,7 @@ def open_parquet(paths: Sequence[Path], root: Path | None = None) -> ParquetSour
     for path in paths:
         with reading(path):
             footer = pq.read_metadata(path)
-            schema = footer.schema.to_arrow_schema().remove_metadata()
+            schema = plain_schema(footer.schema.to_arrow_schema())
             group_rows = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
         files.append(ParquetFile(path, first, group_rows, schema, _partition(path, root)))
         first += files[-1].n_rows
@@ -162,8 +162,7 @@ def _conform(batch: pa.RecordBatch, partition: dict[str, str], schema: pa.Schema
                 pa.repeat(pa.scalar(0, pa.int32()), len(batch)), [partition[name]]
             )
             table = table.append_column(name, value)
-    table = table.select(schema.names).replace_schema_metadata(None)
-    return table if table.schema.equals(schema) else table.cast(schema)
+    return conform(table, schema)
 
 
 @contextmanager

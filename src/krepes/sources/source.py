@@ -152,6 +152,18 @@ def check_unique(names: Sequence[str], where: str) -> None:
         )
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema without metadata and without the view types of Arrow, for which few operations exist."""
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    return pa.schema([(field.name, plain.get(str(field.type), field.type)) for field in schema])
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with exactly these columns and types."""
+    table = table.select(schema.names).replace_schema_metadata(None)
+    return table if table.schema.equals(schema) else table.cast(schema)
+
+
 def column_values(column: pa.ChunkedArray) -> np.ndarray:
     """A column as numpy: numbers stay numbers (missing is NaN), everything else becomes objects or None.
 
