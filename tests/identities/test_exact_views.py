@@ -11,6 +11,7 @@ import torch
 from krepes.kernels import Gaussian, Laplacian, Matern, Polynomial
 from krepes.views import NoViews, Paired, Tabular
 from krepes.views.columns import columns_by_unit, number_units
+from krepes.views.expectation import ProductExpectation
 from tolerances import assert_same
 from view_oracles import expected_kernel
 
@@ -92,18 +93,33 @@ def multiplied_out(views: Tabular, kernel, X, Z) -> torch.Tensor:
 @pytest.mark.parametrize("kernel", [Gaussian(4.0), Gaussian(0.7), Laplacian(9.0, norm=1)])
 @pytest.mark.parametrize("setting", ["drop", "replace", "all"])
 def test_the_matrix_product_form_equals_the_product_multiplied_out(kernel, dtype, setting, generator):
-    """Smooth, binary, constant and many-valued columns, categories seen and unseen, rows far outside."""
+    """Smooth, binary, constant and many-valued columns, a number with its missing-indicator, categories seen
+    and unseen, rows far outside."""
     continuous = torch.randn(400, 5, generator=generator) * torch.tensor([1.0, 0.01, 30.0, 1.0, 1.0])
     continuous[:, 4] = continuous[:, 4].round()
     category = torch.nn.functional.one_hot(torch.randint(0, 5, (400,), generator=generator), 6)
     constant, binary = torch.full((400, 1), 0.1), (torch.rand(400, 1, generator=generator) < 0.2) * 3.0
-    X = torch.cat([continuous, category, constant, binary], dim=1).to(dtype)
-    views = Tabular(**SETTINGS[setting]).fitted(X, generator, groups=[[5, 6, 7, 8, 9, 10]])
+    missing = (torch.rand(400, 1, generator=generator) < 0.3).float()
+    number = torch.randn(400, 1, generator=generator) * (1 - missing)
+    X = torch.cat([continuous, category, constant, binary, number, missing], dim=1).to(dtype)
+    groups = [[5, 6, 7, 8, 9, 10], [13, 14]]
+    views = Tabular(**SETTINGS[setting]).fitted(X, generator, groups)
     rows, Z = X[:30].clone(), X[100:150]
-    rows[3, 0], rows[4, 2] = 20.0, -500.0  # outside the range of the candidates
+    rows[3, 0], rows[4, 2], rows[10, 13] = 20.0, -500.0, 40.0  # outside the range of the candidates
     rows[5, 5:11], rows[6, 5:11] = torch.eye(6, dtype=dtype)[5], 0.0  # a level never seen, and none
-    rows[7, 5:11], rows[8, 11], rows[9, 12] = 0.25, 0.3, 1.0  # values never seen
+    rows[7, 5:11], rows[8, 11], rows[9, 12], rows[11, 14] = 0.25, 0.3, 1.0, 0.5  # values never seen
     assert_same(views.expected(kernel, rows, Z), multiplied_out(views, kernel, rows, Z), dtype)
+
+
+def test_smooth_kernels_of_ordinary_columns_are_one_matrix_product(generator):
+    """No factor is left to be multiplied in, and few features are needed."""
+    X = torch.randn(400, 8, generator=generator)
+    X[:, 6] = (X[:, 6] > 0).float()
+    X[:, 7] *= X[:, 6]
+    views = Tabular(replace=0.1).fitted(X, generator, groups=[[7, 6]])
+    product = ProductExpectation(Gaussian(4.0), views._units(), X[:50])
+    assert product.direct == []
+    assert len(product.C) < 8 * 15
 
 
 def test_many_columns_are_as_safe_as_the_kernel_itself(generator):

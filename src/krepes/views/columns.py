@@ -32,7 +32,8 @@ class ColumnSummary:
     units : Tensor of shape (d,), int64
         Columns with the same number belong together.
     levels : Tensor of shape (L, d)
-        The values of each unit, one per row, where they are few; NaN below them.
+        The values of each unit, one per row, where they are few; NaN below them. In a unit with one column of
+        many values (a number and its missing-indicator) that column is NaN and the others have their values.
     table : Tensor of shape (u, d), or None
         Up to 256 of the rows.
     """
@@ -51,7 +52,7 @@ class ColumnSummary:
     def levels_of(self, columns: list[int]) -> Tensor:
         """The values of a unit, (q, g); q = 0 where they are many."""
         values = self.levels[:, columns]
-        return values[~values.isnan().any(dim=1)]
+        return values[~values.isnan().all(dim=1)]
 
     def typical_rows(self) -> Tensor:
         """A few rows spread over the range: stand-ins for landmarks when only the cost matters, (9, d)."""
@@ -60,7 +61,8 @@ class ColumnSummary:
         for columns in self.columns_by_unit():
             values = self.levels_of(columns)
             if len(values):
-                rows[:, columns] = values[torch.arange(len(rows)) % len(values)]
+                repeated = values[torch.arange(len(rows)) % len(values)]
+                rows[:, columns] = torch.where(repeated.isnan(), rows[:, columns], repeated)
         return rows
 
 
@@ -125,19 +127,19 @@ def columns_by_unit(units: Tensor) -> list[list[int]]:
 
 def find_levels(X: Tensor, units: Tensor) -> Tensor:
     """The distinct values of every unit that has few, (L, d), NaN elsewhere."""
-    found: list[tuple[list[int], Tensor]] = []
     glance = X[:GLANCE_ROWS].sort(dim=0).values
-    n_distinct = (glance[1:] != glance[:-1]).sum(dim=0) + 1
+    n_distinct = ((glance[1:] != glance[:-1]).sum(dim=0) + 1).tolist()
+    found: list[tuple[list[int], Tensor]] = []
     for columns in columns_by_unit(units):
         limit = MAX_LEVELS if len(columns) == 1 else 2 * len(columns) + 2
-        if int(n_distinct[columns].max()) > limit:
+        few = [column for column in columns if n_distinct[column] <= limit]
+        if not few or len(few) < len(columns) - 1:
             continue
-        values = _with_all_categories(torch.unique(X[:, columns], dim=0))
+        values = _with_all_categories(torch.unique(X[:, few], dim=0))
         if len(values) <= limit:
-            found.append((columns, values.double()))
-    levels = torch.full(
-        (max((len(v) for _, v in found), default=0), len(units)), torch.nan, dtype=torch.float64
-    )
+            found.append((few, values.double()))
+    n_levels = max((len(values) for _, values in found), default=0)
+    levels = torch.full((n_levels, len(units)), torch.nan, dtype=torch.float64)
     for columns, values in found:
         levels[: len(values), columns] = values
     return levels

@@ -24,7 +24,7 @@ from torch import Tensor
 from krepes.kernels.base import Kernel
 from krepes.linalg import row_blocks, rows_within
 from krepes.views.chebyshev import coefficients
-from krepes.views.forms import Binary, Categories, Series
+from krepes.views.forms import Binary, Categories, GatedSeries, Series
 from krepes.views.units import Unit
 
 TOLERANCE = {torch.float64: 1e-12}  # of the logarithm of psi; others 1e-6
@@ -32,6 +32,8 @@ BLOCK_BYTES = 64 * 2**20  # of the features F of one block of rows
 LANDMARK_BYTES = 256 * 2**20  # of the coefficients C, about
 FACTOR_BYTES = 2**20  # of one factor multiplied in directly: it is passed over several times
 EXP_COST = 60.0  # of an exponential, in flops of a matrix product
+
+Form = Series | GatedSeries | Binary | Categories
 
 
 class ProductExpectation:
@@ -57,48 +59,62 @@ class ProductExpectation:
         self.bias = sum((form.bias for form in self.forms), start=Z.new_zeros(len(Z))).to(Y.dtype)
         self.C = torch.cat([*(form.C for form in self.forms), Z[:, :0].mT]).to(Y.dtype)
 
-    def _separate(
-        self, Z: Tensor, constants: list[Tensor]
-    ) -> tuple[list[Series | Binary | Categories], list[int]]:
-        """A form for every unit that has one, and the positions of those that have none."""
+    def _separate(self, Z: Tensor, constants: list[Tensor]) -> tuple[list[Form], list[int]]:
+        """Forms for the units that have one, and the positions of those that have none."""
         binary: list[tuple[Unit, Tensor]] = []
         series: list[tuple[Unit, Tensor]] = []
-        categories: list[tuple[Unit, Tensor]] = []
+        forms: list[Form] = []
         direct = []
         for i, (unit, constant) in enumerate(zip(self.units, constants, strict=True)):
-            table, single = self._table(unit, Z, constant), len(unit.columns) == 1
-            if table is not None and single and len(table) <= 2:
+            single, table = len(unit.columns) == 1, self._table(unit, Z, constant)
+            if single and table is not None and len(table) <= 2:
                 binary.append((unit, table))
-            elif single and (c := self._coefficients(unit, Z, constant)) is not None:
-                series.append((unit, c))
+                continue
+            c = self._coefficients(unit, Z, constant)
+            if single and c is not None:
+                series.append((unit, c[0]))
+            elif c is not None:
+                forms.append(GatedSeries(unit, c))
             elif table is not None:
-                categories.append((unit, table))
+                forms.append(Categories(unit, table))
             else:
                 direct.append(i)
-        forms: list[Series | Binary | Categories] = [Categories(*entry) for entry in categories]
         forms += [Binary(*map(list, zip(*binary, strict=True)))] if binary else []
         forms += [Series(*map(list, zip(*series, strict=True)))] if series else []
         return forms, direct
 
     def _table(self, unit: Unit, Z: Tensor, constant: Tensor) -> Tensor | None:
         """log E_aug kappa_g of every known value of the unit, (q, m)."""
-        if len(unit.levels) == 0:
+        if not unit.has_few_values:
             return None
         table = unit.expectation(self.kernel, unit.levels.to(Z), Z, constant).log_()
         return table if torch.isfinite(table).all() else None
 
-    def _coefficients(self, unit: Unit, Z: Tensor, constant: Tensor) -> Tensor | None:
-        """Chebyshev coefficients of log E_aug kappa_j as a function of its column, (K + 1, m)."""
-        if not unit.lower < unit.upper:
+    def _coefficients(self, unit: Unit, Z: Tensor, constant: Tensor) -> list[Tensor] | None:
+        """Chebyshev coefficients of log E_aug kappa_g in the unit's varying column, (K + 1, m).
+
+        One tensor for every value of the unit's other columns; one in all if it has no others.
+        """
+        varying = unit.varying
+        if varying is None or not unit.lower[varying] < unit.upper[varying]:
             return None
-
-        def logarithms(x: Tensor, which: slice) -> Tensor:
-            return unit.expectation(self.kernel, x[:, None], Z[which], constant[which]).log_()
-
         # Errors of different columns are as good as independent.
         tolerance = TOLERANCE.get(self.Y.dtype, 1e-6) / math.sqrt(len(self.units))
         max_degree = max(16, LANDMARK_BYTES // (8 * max(len(Z), 1) * len(self.units)))
-        return coefficients(logarithms, unit.lower, unit.upper, tolerance, max_degree, Z.device)
+        found = []
+        for level in unit.levels if len(unit.columns) > 1 else unit.fill[None]:
+
+            def logarithms(x: Tensor, which: slice, level: Tensor = level) -> Tensor:
+                values = level.to(x).repeat(len(x), 1)
+                values[:, varying] = x
+                return unit.expectation(self.kernel, values, Z[which], constant[which]).log_()
+
+            bounds = unit.lower[varying], unit.upper[varying]
+            c = coefficients(logarithms, *bounds, tolerance, max_degree, Z.device)
+            if c is None:
+                return None
+            found.append(c)
+        return found
 
     @property
     def cost(self) -> float:

@@ -3,6 +3,7 @@
     log E_aug kappa_g(x, z) = bias(z) + sum_k F_k(x_g) C_k(z)
 
 - Series: a column in which the logarithm is smooth, F_k = T_k (Chebyshev), accurate to a tolerance;
+- GatedSeries: the same beside columns of few values (a number and its missing-indicator), a series for each;
 - Binary: a column with one or two values, F = 1 at the second one, exact;
 - Categories: a unit with few values, F_k = 1 at the k-th one, exact.
 
@@ -25,7 +26,7 @@ class Series:
     def __init__(self, units: list[Unit], c: list[Tensor]):
         order = sorted(range(len(units)), key=lambda i: -len(c[i]))
         units, c = [units[i] for i in order], [c[i] for i in order]
-        lower, upper = c[0].new_tensor([(unit.lower, unit.upper) for unit in units]).T
+        lower, upper = c[0].new_tensor([(unit.lower[0], unit.upper[0]) for unit in units]).T
         self.columns = torch.tensor([unit.columns[0] for unit in units], device=c[0].device)
         self.center, self.per_half = (lower + upper) / 2, 2 / (upper - lower)
         self.counts = [sum(len(rows) > k for rows in c) for k in range(1, len(c[0]))]
@@ -37,6 +38,34 @@ class Series:
         s = X[:, self.columns].sub_(self.center.to(X)).mul_(self.per_half.to(X))
         write_polynomials(s, self.counts, out)
         return (s.abs() <= 1).all(dim=1)
+
+
+class GatedSeries:
+    """One unit with a column of many values, and coefficients (K_q + 1, m) for every value of its others."""
+
+    def __init__(self, unit: Unit, c: list[Tensor]):
+        varying = unit.varying or 0
+        others = [i for i in range(len(unit.columns)) if i != varying]
+        self.column, self.others = unit.columns[varying], [unit.columns[i] for i in others]
+        self.levels = unit.levels[:, others]
+        self.center = (unit.lower[varying] + unit.upper[varying]) / 2
+        self.per_half = 2 / (unit.upper[varying] - unit.lower[varying])
+        self.widths = [len(rows) for rows in c]
+        self.bias = torch.zeros_like(c[0][0])
+        self.C = torch.cat(c)
+
+    def write(self, X: Tensor, out: Tensor) -> Tensor:
+        index, known = match_levels(X[:, self.others], self.levels.to(X))
+        s = X[:, [self.column]].sub_(self.center).mul_(self.per_half)
+        polynomials = X.new_ones(len(X), max(self.widths))
+        write_polynomials(s, [1] * (max(self.widths) - 1), polynomials[:, 1:])
+        start = 0
+        for level, width in enumerate(self.widths):
+            active = (index == level)[:, None]
+            # Not a product: far outside the range a polynomial may be infinite, and 0 * inf is NaN.
+            out[:, start : start + width] = torch.where(active, polynomials[:, :width], 0.0)
+            start += width
+        return known & (s[:, 0].abs() <= 1)
 
 
 class Binary:

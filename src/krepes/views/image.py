@@ -207,4 +207,4 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
 
 def _is_image_shape(shape: Any) -> bool:
     sequence = isinstance(shape, tuple | list) and len(shape) in (2, 3)
-    return sequence and all(isinstance(n, numbers.Integral) and n > 0 for n in shape)
+    return sequence and all(isinstance(n, numbers.Integral) and int(n) > 0 for n in shape)

@@ -212,8 +212,8 @@ class Tabular(Views):
                 fill=fill[columns],
                 table=table[:, columns],
                 levels=summary.levels_of(columns),
-                lower=self.lower_[columns[0]].item(),
-                upper=self.upper_[columns[0]].item(),
+                lower=self.lower_[columns].tolist(),
+                upper=self.upper_[columns].tolist(),
             )
             for columns in summary.columns_by_unit()
         ]

@@ -30,9 +30,9 @@ class Unit:
     table : Tensor of shape (u, g)
         The values of a replaced unit, equally likely.
     levels : Tensor of shape (q, g)
-        The values the unit takes in the data, where they are few; else q = 0.
-    lower, upper : float
-        The range of the column; of no use for more than one column.
+        The values the unit takes in the data, where they are few; else q = 0. One column may be NaN: then the
+        others have few values.
+    lower, upper : list of the columns' ranges
     """
 
     columns: list[int]
@@ -43,8 +43,20 @@ class Unit:
     fill: Tensor
     table: Tensor
     levels: Tensor
-    lower: float
-    upper: float
+    lower: list[float]
+    upper: list[float]
+
+    @property
+    def varying(self) -> int | None:
+        """The position of the only column that has many values, if there is just one."""
+        if len(self.columns) == 1:
+            return 0
+        unknown = [i for i in range(len(self.columns)) if len(self.levels) and self.levels[0, i].isnan()]
+        return unknown[0] if len(unknown) == 1 else None
+
+    @property
+    def has_few_values(self) -> bool:
+        return len(self.levels) > 0 and not bool(self.levels.isnan().any())
 
     def product(self, kernel: Kernel, X: Tensor, Z: Tensor) -> Tensor:
         """kappa_g: values X of the unit, (b, g), and rows Z, (m, d) -> (b, m)."""
