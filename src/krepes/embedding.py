@@ -25,7 +25,7 @@ from torch import Tensor
 from krepes import engines, model_file
 from krepes.components import NamedParts, resolve
 from krepes.embedding_file import read_embedding, write_embedding
-from krepes.embedding_inputs import check_same_input, paired_batches, record_input
+from krepes.embedding_inputs import check_same_input, opened, paired_batches, record_input
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
@@ -274,7 +274,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             raise ValueError(
                 "negatives= need positives= too: a triplet is a sample, a positive and a negative."
             )
-        sources = [open_source(data) if data is not None else None for data in (X, positives, negatives)]
+        space = self.input_space_
+        sources = [None if data is None else opened(data, space) for data in (X, positives, negatives)]
         n_rows = sources[0].n_rows  # type: ignore[union-attr]
         moment_pass = engines.MomentPass(self.features_, self.views_, self.seed_, self.exact_views_)
         size, start, saved = self._block_rows(), 0, None
@@ -282,7 +283,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             identity = {"rows": n_rows, "size": size, **self.fingerprint()}
             saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
             start = saved.restore(moment_pass)
-        batches = paired_batches(sources, self.input_space_, self.precision_, 4 * size, start)
+        batches = paired_batches(sources, space, self.precision_, 4 * size, start)
         offset = self.n_samples_seen_ if first_row is None else first_row
         shifted = ((first + offset, inputs) for first, inputs in batches)
         engines.run(moment_pass, shifted, n_rows - start, display(self.verbose), size, saved)
@@ -441,7 +442,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return np.concatenate([values.cpu().numpy() for values in self._map(function, X)])
 
     def _map(self, function: Any, X: Any, batch_rows: int | None = None) -> Iterator[Tensor]:
-        source, size = open_source(X), self._block_rows()
+        source, size = opened(X, self.input_space_), self._block_rows()
         raw = source.batches(batch_rows or 4 * size)
         space, precision = self.input_space_, self.precision_
         batches = ((first, space.tensor(batch, precision.dtype, precision.device)) for first, batch in raw)

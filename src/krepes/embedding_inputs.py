@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from krepes.input_space import InputSpace
 from krepes.preparation import Precision
-from krepes.sources import Source
+from krepes.sources import Source, TableSource, open_source
 
 
 def record_input(estimator: Any, X: Any, source: Source, space: InputSpace) -> None:
@@ -44,6 +44,14 @@ def used_columns(X: Any, space: InputSpace) -> Any:
         return X
     unused = {encoder.label, *encoder.exclude} - {None}
     return X.loc[:, [column for column in X.columns if column not in unused]] if unused else X
+
+
+def opened(data: Any, space: InputSpace) -> Source:
+    """The source of some data, without the columns that the model does not use."""
+    source = open_source(data)
+    if space.encoder is not None and isinstance(source, TableSource):
+        return source.select(space.encoder.used_columns_)
+    return source
 
 
 def paired_batches(

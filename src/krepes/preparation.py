@@ -20,10 +20,8 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import TableEncoder
 from krepes.progress import Progress
-from krepes.sources import Source, TableSource, reservoir
+from krepes.sources import Source, reservoir
 from krepes.views import Image, NoViews, Paired, Tabular, Views
-
-SCAN_ROWS = 65_536
 
 
 @dataclass
@@ -90,23 +88,17 @@ def prepare_inputs(
     """Fit the input space and draw the candidates, in at most one scan."""
     encoder = choose_encoder(preprocess, source)
     with progress.stage("Preparing", None):
-        if isinstance(encoder, TableEncoder) and isinstance(source, TableSource):
+        if isinstance(encoder, TableEncoder):
             encoder = clone(encoder)
             sample, indices = encoder.fit_source(source, seed=seed, n_candidates=n_candidates)
         else:
             sample, indices = reservoir(source, n_candidates, seed)
-            if isinstance(encoder, TableEncoder):
-                encoder = clone(encoder).fit(_all_rows(source))
         table = encoder if isinstance(encoder, TableEncoder) else None
         space = InputSpace.of(source, sample, table)
         if isinstance(encoder, Normalize):
             space.normalize = encoder.fitted(space.tensor(sample, torch.float64))
         rows = space.tensor(sample, precision.dtype, precision.device)
     return space, Candidates(rows, indices)
-
-
-def _all_rows(source: Source) -> Any:
-    return np.concatenate([np.asarray(batch) for _, batch in source.batches(SCAN_ROWS)])
 
 
 def choose_views(views: Any, source: Source, views_needed: int, paired: bool) -> Views:

@@ -67,7 +67,7 @@ def test_merge_of_parts_is_the_whole(loss):
     if merged.solver_.name == "closed_form":
         assert np.allclose(merged.transform(X), whole.transform(X), atol=1e-6)
     else:  # descent: the value is what is determined; W may be rotated by rounding
-        assert merged.history_[-1]["total"] == pytest.approx(whole.history_[-1]["total"], rel=1e-6)
+        assert merged.history_[-1]["total"] == pytest.approx(whole.history_[-1]["total"], rel=1e-3)
 
 
 def test_partial_fits_are_one_fit():
