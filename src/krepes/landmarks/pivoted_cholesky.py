@@ -139,5 +139,6 @@ class PartialCholesky:
         columns = torch.linalg.solve_triangular(L.to(columns).mT, columns, upper=True, left=False)
         self.G[:, done : len(self.pivots)] = columns
         self.residual -= columns.square().sum(dim=1).double().cpu()
-        self.residual[self.residual <= self.cut] = 0
+        # Rows at which an indefinite kernel overflows are NaN here; they are done, like negative ones.
+        self.residual[~(self.residual > self.cut)] = 0
         self.residual[pivots] = 0
