@@ -113,7 +113,7 @@ def test_views_that_need_the_data_ask_for_it():
 
 
 def test_another_width_than_fitted_is_refused():
-    views = Tabular().fitted(torch.rand(9, 3))
+    views = Tabular(drop=0.2).fitted(torch.rand(9, 3))
     for use in (
         lambda X: views(X, ROWS, seed=0),
         lambda X: views.expected(Gaussian(1.0), X, torch.rand(5, 3)),

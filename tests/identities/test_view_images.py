@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from krepes.views import Image
-from krepes.views.image import affine_matrices, sampling_grid, warp
+from krepes.views.image import N_DRAWS, affine_matrices, sampling_grid, warp
 from tolerances import assert_same
 
-STILL = {"crop": None, "ratio": None, "flip": 0.0, "shift": 0.0, "rotation": 0.0}
+STILL = {"crop": None, "ratio": None, "flip": 0.0, "shift": 0.0, "rotation": 0.0, "zoom": 1.0, "shear": 0.0}
 PADDINGS = ["zeros", "border", "reflection"]
 
 
@@ -19,7 +19,7 @@ def pictures(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def warped(X, angle=0.0, shift=(0.0, 0.0), size=(1.0, 1.0), center=(0.0, 0.0), padding="zeros"):
+def warped(X, angle=0.0, shift=(0.0, 0.0), size=(1.0, 1.0), center=(0.0, 0.0), slant=0.0, padding="zeros"):
     """Images (b, h, w, c) under one transformation; shift, size and center are (x, y), in half images."""
     b, (height, width) = len(X), X.shape[1:3]
 
@@ -27,7 +27,8 @@ def warped(X, angle=0.0, shift=(0.0, 0.0), size=(1.0, 1.0), center=(0.0, 0.0), p
         return tuple(torch.full((b,), float(v), dtype=X.dtype) for v in values)
 
     angles = torch.full((b,), math.radians(angle), dtype=X.dtype)
-    matrices = affine_matrices(angles, pair(shift), pair(size), pair(center), width / height)
+    slants = torch.full((b,), float(slant), dtype=X.dtype)
+    matrices = affine_matrices(angles, pair(shift), pair(size), pair(center), slants, width / height)
     return warp(X, sampling_grid(matrices, X), padding)
 
 
@@ -94,7 +95,7 @@ def test_a_crop_of_a_quarter_is_that_quarter_enlarged():
 
 
 def test_crops_stay_inside_and_have_the_area_asked_for():
-    draws = torch.rand(3000, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    draws = torch.rand(3000, N_DRAWS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     views = Image(**{**STILL, "crop": (0.3, 0.6), "ratio": (0.8, 1.25)})
     M = views._matrices(draws, 10, 10)
     w, h, x, y = M[:, 0, 0], M[:, 1, 1], M[:, 0, 2], M[:, 1, 2]
@@ -107,7 +108,7 @@ def test_crops_stay_inside_and_have_the_area_asked_for():
 
 
 def test_rotations_and_shifts_stay_in_their_ranges_and_fill_them():
-    draws = torch.rand(3000, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    draws = torch.rand(3000, N_DRAWS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     turned = Image(**{**STILL, "rotation": 30.0})._matrices(draws, 10, 10)
     angles = torch.rad2deg(torch.atan2(-turned[:, 0, 1], turned[:, 0, 0]))
     assert -30 - 1e-9 <= angles.min() < -29.5
@@ -121,3 +122,26 @@ def test_rotations_and_shifts_stay_in_their_ranges_and_fill_them():
 def test_padding_is_what_lies_beyond_the_edge(padding, value):
     moved = warped(torch.ones(1, 4, 4, 1, dtype=torch.float64), shift=(1.0, 0.0), padding=padding)
     assert_same(moved[0, :, :2, 0], torch.full((4, 2), value, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("slant", [1, -2])
+def test_a_shear_by_whole_pixels_shifts_rows(slant):
+    """Row i, counted from the middle, is read `slant` * i pixels further right."""
+    X = pictures(3, 5, 9, 2)
+    sheared = warped(X, slant=slant)
+    for i in range(5):
+        for j in range(9):
+            source = j + slant * (i - 2)
+            expected = X[:, i, source] if 0 <= source < 9 else torch.zeros(3, 2, dtype=X.dtype)
+            assert_same(sheared[:, i, j], expected)
+
+
+def test_zoom_stays_within_its_factor():
+    """The support of a centred square grows and shrinks by at most the zoom."""
+    X = torch.zeros(300, 40, 40, dtype=torch.float64)
+    X[:, 10:30, 10:30] = 1
+    view = Image(**{**STILL, "zoom": 1.5})(X, torch.arange(300), seed=0)[0]
+    side = view.sum((1, 2)).sqrt() / 20
+    assert 1 / 1.5 - 0.02 < side.min() < 0.75
+    assert 1.35 < side.max() < 1.5 + 0.02
+    assert abs(side.log().mean().item()) < 4 * math.log(1.5) / math.sqrt(3 * 300)

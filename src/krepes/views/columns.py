@@ -135,7 +135,7 @@ def find_levels(X: Tensor, units: Tensor) -> Tensor:
         few = [column for column in columns if n_distinct[column] <= limit]
         if not few or len(few) < len(columns) - 1:
             continue
-        values = _with_all_categories(torch.unique(X[:, few], dim=0))
+        values = _with_all_categories(_distinct(X[:, few]))
         if len(values) <= limit:
             found.append((few, values.double()))
     n_levels = max((len(values) for _, values in found), default=0)
@@ -143,6 +143,12 @@ def find_levels(X: Tensor, units: Tensor) -> Tensor:
     for columns, values in found:
         levels[: len(values), columns] = values
     return levels
+
+
+def _distinct(X: Tensor) -> Tensor:
+    """The distinct rows of X."""
+    # torch.unique is twenty times faster on a vector than on the rows of a one-column matrix.
+    return X[:, 0].unique()[:, None] if X.shape[1] == 1 else X.unique(dim=0)
 
 
 def _with_all_categories(values: Tensor) -> Tensor:

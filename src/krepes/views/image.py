@@ -1,6 +1,6 @@
-"""Views of images: random crop, flip, shift and rotation, as one bilinear warp.
+"""Views of images: random shift, rotation, zoom, shear, crop and flip, as one bilinear warp.
 
-    view(p) = image( c + D R(angle)^-1 (p - shift) ),     D = diag(+-w, h)
+    view(p) = image( c + D R(angle)^-1 H (p - shift) ),     D = diag(+-w, h) / zoom,     H = [[1, tan(shear)], [0, 1]]
 
 p runs over the output pixels; c and (w, h) are centre and size of the crop, with the sign of a flip. Sampling
 once loses less sharpness than a chain of resampling steps, and a rotated crop shows what lies beside the crop
@@ -24,26 +24,31 @@ from krepes.views.base import Views
 from krepes.views.streams import uniform
 
 PADDINGS = ("zeros", "border", "reflection")
-N_DRAWS = 8  # area, ratio, position (2), shift (2), angle, flip
+N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear
 
 
 class Image(Views):
-    """Random resized crop, horizontal flip, shift and rotation.
+    """Shift, rotation, zoom and shear; random resized crop and horizontal flip on request.
 
     Parameters
     ----------
-    crop : (low, high), default=(0.7, 1.0)
-        Range of the crop's area, as a fraction of the image's; None is (1, 1).
+    crop : (low, high), default=None
+        Range of the crop's area, as a fraction of the image's; None is (1, 1). [krepes] has (0.5, 1.0) for
+        photographs.
     ratio : (low, high), default=(0.8, 1.25)
-        Range of the crop's aspect ratio, as a factor on the image's own, log-uniform; None is (1, 1). A crop
-        wider or higher than the image is cut to it.
+        Range of the crop's aspect ratio, as a factor on the image's own, log-uniform; None is (1, 1), and so it
+        is without a crop. A crop wider or higher than the image is cut to it.
     flip : float, default=0.0
         Probability of a horizontal flip. [krepes] has 0.5 for photographs; a flipped digit or letter is not
         the same digit or letter.
     shift : float or (vertical, horizontal), default=0.05
         Largest shift, as a fraction of the image's height and width.
-    rotation : float, default=10.0
+    rotation : float, default=15.0
         Largest rotation, in degrees, either way.
+    zoom : float, default=1.15
+        Largest magnification, and its inverse the largest reduction, log-uniform.
+    shear : float, default=10.0
+        Largest shear, in degrees, either way.
     padding : "zeros", "border" or "reflection", default="zeros"
         What lies beyond the image's edge.
     shape : (height, width) or (height, width, channels), default=None
@@ -58,7 +63,7 @@ class Image(Views):
 
     Examples
     --------
-    >>> views = Image(crop=None, ratio=None, flip=1.0, shift=0.0, rotation=0.0)
+    >>> views = Image(flip=1.0, ratio=None, shift=0.0, rotation=0.0, zoom=1.0, shear=0.0)
     >>> images = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
     >>> views(images, torch.tensor([0]), seed=0)[0]
     tensor([[[2., 1.],
@@ -69,11 +74,13 @@ class Image(Views):
 
     def __init__(
         self,
-        crop: Any = (0.7, 1.0),
+        crop: Any = None,
         ratio: Any = (0.8, 1.25),
         flip: float = 0.0,
         shift: Any = 0.05,
-        rotation: float = 10.0,
+        rotation: float = 15.0,
+        zoom: float = 1.15,
+        shear: float = 10.0,
         padding: str = "zeros",
         shape: Any = None,
         n_views: int = 2,
@@ -83,6 +90,8 @@ class Image(Views):
         self.flip = flip
         self.shift = shift
         self.rotation = rotation
+        self.zoom = zoom
+        self.shear = shear
         self.padding = padding
         self.shape = shape
         self.n_views = n_views
@@ -94,6 +103,12 @@ class Image(Views):
             raise ValueError(f"flip={self.flip!r}: expected a probability in [0, 1].")
         if not isinstance(self.rotation, numbers.Real) or not 0 <= self.rotation <= 180:
             raise ValueError(f"rotation={self.rotation!r}: expected degrees in [0, 180].")
+        if not isinstance(self.zoom, numbers.Real) or not 1 <= self.zoom < math.inf:
+            raise ValueError(
+                f"zoom={self.zoom!r}: expected a factor >= 1; images are enlarged and reduced up to it."
+            )
+        if not isinstance(self.shear, numbers.Real) or not 0 <= self.shear < 90:
+            raise ValueError(f"shear={self.shear!r}: expected degrees in [0, 90).")
         if self.padding not in PADDINGS:
             raise ValueError(f"padding={self.padding!r}: expected one of {', '.join(map(repr, PADDINGS))}.")
         if self.shape is not None and not _is_image_shape(self.shape):
@@ -124,15 +139,18 @@ class Image(Views):
         # A shift by the fraction s of a side is 2 s here, because the side is 2.
         shift_y, shift_x = 2 * shift[0] * (2 * draws[:, 4] - 1), 2 * shift[1] * (2 * draws[:, 5] - 1)
         angle = math.radians(self.rotation) * (2 * draws[:, 6] - 1)
-        mirrored = torch.where(draws[:, 7] < self.flip, -w, w)
-        return affine_matrices(angle, (shift_x, shift_y), (mirrored, h), (center_x, center_y), width / height)
+        reduction = torch.exp(math.log(self.zoom) * (2 * draws[:, 8] - 1))
+        slant = torch.tan(math.radians(self.shear) * (2 * draws[:, 9] - 1))
+        size = torch.where(draws[:, 7] < self.flip, -w, w) * reduction, h * reduction
+        return affine_matrices(angle, (shift_x, shift_y), size, (center_x, center_y), slant, width / height)
 
     def _ranges(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """Crop, ratio and shift as pairs of numbers, checked."""
         crop = _pair("crop", (1.0, 1.0) if self.crop is None else self.crop)
         if not 0 < crop[0] <= crop[1] <= 1:
             raise ValueError(f"crop={self.crop!r}: expected (low, high) with 0 < low <= high <= 1, or None.")
-        ratio = _pair("ratio", (1.0, 1.0) if self.ratio is None else self.ratio)
+        uncropped = self.crop is None or self.ratio is None
+        ratio = _pair("ratio", (1.0, 1.0) if uncropped else self.ratio)
         if not 0 < ratio[0] <= ratio[1] < math.inf:
             raise ValueError(f"ratio={self.ratio!r}: expected (low, high) with 0 < low <= high, or None.")
         single = isinstance(self.shift, numbers.Real)
@@ -160,16 +178,18 @@ def affine_matrices(
     shift: tuple[Tensor, Tensor],
     size: tuple[Tensor, Tensor],
     center: tuple[Tensor, Tensor],
+    slant: Tensor,
     aspect: float,
 ) -> Tensor:
-    """q = center + size * R(angle)^-1 (p - shift) as matrices on (x, y, 1), (b, 2, 3).
+    """q = center + size * R(angle)^-1 H(slant) (p - shift) as matrices on (x, y, 1), (b, 2, 3).
 
-    Pairs are (x, y) in units of half an image; y points down and `angle` is counter-clockwise. Rotation acts
-    on pixels, hence the aspect = width / height.
+    Pairs are (x, y) in units of half an image; y points down and `angle` is counter-clockwise. Rotation and
+    shear (x + slant y) act on pixels, hence the aspect = width / height.
     """
     cos, sin = angle.cos(), angle.sin()
     # The picture turns counter-clockwise if the positions it is read from turn clockwise (y points down).
     rotation = torch.stack([cos, -sin / aspect, sin * aspect, cos], dim=1).reshape(-1, 2, 2)
+    rotation[:, :, 1] += rotation[:, :, 0] * (slant / aspect)[:, None]
     scaled = rotation * torch.stack(size, dim=1)[:, :, None]
     moved = (scaled * torch.stack(shift, dim=1)[:, None, :]).sum(dim=2)
     return torch.cat([scaled, (torch.stack(center, dim=1) - moved)[:, :, None]], dim=2)
