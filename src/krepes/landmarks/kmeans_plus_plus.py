@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -99,12 +100,12 @@ class KMeansPlusPlus(LandmarkSelector):
 
 def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
     """Positions accepted by rejection sampling; D (b, b) are distances among proposals, start and u are (b,)."""
-    current, accepted = start.clone(), []
-    bars = u * start
-    for i in range(len(D)):
+    among, current, bars = D.numpy(), start.numpy().copy(), (u * start).numpy()
+    accepted: list[int] = []
+    for i in range(len(among)):
         if bars[i] < current[i]:
             accepted.append(i)
-            current = torch.minimum(current, D[:, i])
+            np.minimum(current, among[i], out=current)
     return accepted
 
 

@@ -6,8 +6,8 @@
     P(x_j) = l_j / sum_k l_k                                                     q-approximate sampling
 
 The estimator is unbiased and crude: an M_jj is a number in [0, 1] of order (effective dimension) / n, its
-standard error is about sqrt(M_jj / s), and with s = 20 many estimates are negative (4 to 33 % of them in
-trials, more for small scores). Those are clipped to zero.
+standard error is about sqrt(M_jj / s), and with s = 20 many estimates are negative: 1 % of them for even
+data in 28 dimensions, a third and more where most points lie in one cluster. Those are clipped to zero.
 
 Cost: every one of t iterations multiplies the n x n kernel matrix by s columns, O(n^2 s t) and, where the
 matrix does not fit into 512 MiB and is computed again block by block, O(n^2 (d + s) t). This does not scale;
