@@ -110,11 +110,11 @@ def test_an_array_that_a_function_keeps_is_not_changed():
     assert np.array_equal(kept_array, np.eye(4))
 
 
-def test_constant_data_single_rows_and_no_columns_have_a_right_answer():
+def test_constant_data_and_single_rows_have_a_right_answer():
     constant = torch.full((5, 3), 2.0)
     for kernel in (Gaussian(), Laplacian(), Laplacian(norm=1), Matern()):
         fitted = kernel.fitted(constant)
-        assert fitted.lengthscale == 1.0
+        assert 0 < fitted.lengthscale < float("inf")  # any length gives the same kernel
         assert torch.equal(fitted(constant), torch.ones(5, 5))
         assert kernel.fitted(constant[:1])(constant[:1]).item() == 1.0
     assert Polynomial().fitted(torch.zeros(5, 3)).scale == 1.0
