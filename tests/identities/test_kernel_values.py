@@ -60,7 +60,9 @@ def test_values_equal_the_formula_in_a_loop(kernel, formula, dtype):
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 40])
-@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Matern(), Matern(nu=2.5), Laplacian(norm=1)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(), Laplacian(), Matern(), Matern(nu=2.5), Laplacian(norm=1)], ids=repr
+)
 def test_median_rule_makes_similarity_one_over_e_at_the_median_distance(kernel, n):
     X = rows(n)
     metric = "cityblock" if getattr(kernel, "norm", 2) == 1 else "euclidean"
