@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import validate_data
@@ -47,8 +49,10 @@ def used_columns(X: Any, space: InputSpace) -> Any:
 
 
 def opened(data: Any, space: InputSpace) -> Source:
-    """The source of some data, without the columns that the model does not use."""
-    source = open_source(data)
+    """The source of some data as the model saw it: images at its size, only the columns that it uses."""
+    folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
+    size = space.shape[:2] if folder and space.kind == "images" else None
+    source = open_source(data, size=size)
     if space.encoder is not None and isinstance(source, TableSource):
         return source.select(space.encoder.used_columns_)
     return source

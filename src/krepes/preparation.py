@@ -151,7 +151,10 @@ def choose_landmarks(
                 f"landmarks= are row indices; they must lie between 0 and {source.n_rows - 1} and not be empty."
             )
         return space.tensor(source.take(indices), precision.dtype, precision.device), indices
-    return space.tensor(landmarks if array is None else array, precision.dtype, precision.device), None
+    points = space.tensor(landmarks if array is None else array, precision.dtype, precision.device)
+    if len(points) == 0:
+        raise ValueError("landmarks= is empty: give at least one point or row index, or the name of a rule.")
+    return points, None
 
 
 def take(rows: Any, chosen: Tensor) -> Any:

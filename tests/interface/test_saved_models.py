@@ -119,3 +119,24 @@ def test_serving_without_krepes(tmp_path, monkeypatch):
     namespace: dict = {}
     exec(code, namespace)
     assert np.allclose(namespace["transform"](X.astype(np.float32)), model.transform(X), atol=1e-4)
+
+
+def test_image_folders_are_read_at_the_size_of_the_model(tmp_path):
+    """A model fitted at one size brings the images of another folder to it."""
+    from PIL import Image as Picture
+
+    from krepes.sources import open_source
+
+    rng = np.random.default_rng(0)
+    for i in range(30):
+        side = 12 + i % 3
+        pixels = rng.integers(0, 256, (side, side), dtype=np.uint8)
+        folder = tmp_path / "images" / ("even" if i % 2 == 0 else "odd")
+        folder.mkdir(parents=True, exist_ok=True)
+        Picture.fromarray(pixels).save(folder / f"{i}.png")
+    source = open_source(tmp_path / "images", size=8)
+    model = KernelEmbedding(**SMALL).fit(source)
+    model.save(tmp_path / "a.krepes")
+    again = load(tmp_path / "a.krepes")
+    assert np.allclose(again.transform(tmp_path / "images"), model.transform(source), atol=1e-5)
+    assert model.n_features_in_ == 64
