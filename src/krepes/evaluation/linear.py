@@ -16,7 +16,7 @@ import numpy as np
 
 from .inputs import check_inputs
 from .result import ProbeResult, scores
-from .splits import draw_stratified, validation_split
+from .splits import draw_stratified, validation_splits
 from .squared_hinge import svm_path
 
 C_GRID = tuple(float(f"{10 ** (e / 2):.3g}") for e in range(-8, 7))  # 1e-4 .. 1e3, two per decade
@@ -81,7 +81,8 @@ def linear_probe(
     Z_train, y_train : representation and labels to learn from. Rows whose label is None or NaN are left out.
     Z_test, y_test : rows to test on; they take no part in any choice.
     C_grid : values of C to choose from, for a representation of mean column variance 1.
-    validation : share of the labels that C is chosen on.
+    validation : share of the labels that C is chosen on. Where that is few rows, the accuracy is averaged over up to
+        ten such parts.
     random_state : seed or generator of the split.
     search_rows : C is chosen with at most this many labels (a note says so); the final fit uses all.
 
@@ -141,29 +142,48 @@ def _choose_C(
     generator: np.random.Generator,
     search_rows: int,
 ) -> tuple[float, float, list[str]]:
-    """The C with the best accuracy on a validation part; among equals the smallest."""
+    """The C with the best accuracy on validation parts of the labels; among equals the smallest."""
     grid = sorted(set(map(float, C_grid)))
     if len(grid) == 1:
-        return grid[0], float("nan"), ["C was given"]
-    fit, held = validation_split(codes, validation, generator)
-    if len(held) == 0:
+        return grid[0], float("nan"), []
+    splits = validation_splits(codes, validation, generator)
+    if not splits:
         C = min(grid, key=lambda value: abs(np.log(value / DEFAULT_C)))
         return C, float("nan"), [f"too few labels to choose C on a validation part; C={C:g} was taken"]
     notes = []
-    if len(fit) > search_rows:
+    if len(splits[0][0]) > search_rows:
         notes.append(f"C was chosen with {search_rows:,} of the {len(codes):,} labels")
-        share = search_rows / len(fit)
-        fit, held = (part[draw_stratified(codes[part], share, generator)[0]] for part in (fit, held))
-    best, best_C, waited = -1.0, grid[0], 0
-    for C, (W, b) in zip(grid, svm_path(X[fit], codes[fit], n_classes, grid)):
-        accuracy = float((LinearClassifier(W, b, np.arange(n_classes)).codes(X[held]) == codes[held]).mean())
+        share = search_rows / len(splits[0][0])
+        splits = [
+            tuple(part[draw_stratified(codes[part], share, generator)[0]] for part in split)
+            for split in splits
+        ]
+    best, best_C, worse = -1.0, grid[0], 0
+    for C, accuracy in zip(grid, _accuracies(X, codes, n_classes, splits, grid)):
         if accuracy > best:
-            best, best_C, waited = accuracy, C, 0
+            best, best_C, worse = accuracy, C, 0
         elif accuracy < best:  # not where it is equal: small values of C may all predict the largest class
-            waited += 1
-            if waited == PATIENCE:
+            worse += 1
+            if worse == PATIENCE:
                 break
     return best_C, best, notes
+
+
+def _accuracies(
+    X: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    grid: list[float],
+) -> Iterator[float]:
+    """The mean validation accuracy for one C after the other."""
+    paths = [svm_path(X[fit], codes[fit], n_classes, grid) for fit, _ in splits]
+    for weights in zip(*paths):
+        hits = [
+            LinearClassifier(W, b, np.arange(n_classes)).codes(X[held]) == codes[held]
+            for (W, b), (_, held) in zip(weights, splits)
+        ]
+        yield float(np.concatenate(hits).mean())
 
 
 def _warm_path(C: float, C_grid: Sequence[float]) -> list[float]:

@@ -1,7 +1,8 @@
 """The nearest-neighbour probe: a row's class is the most frequent one among its k nearest labelled rows.
 
 By cosine similarity (of the centred representation) or by Euclidean distance. k is chosen on a part of the
-labels; a tie goes to the class whose members are nearer. Cost O(n_test n h) in blocks.
+labels (several parts, where labels are few); a tie goes to the class whose members are nearer.
+Cost O(n_test n h), in blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from .inputs import check_inputs
 from .linear import centre_and_scale
 from .result import ProbeResult, scores
-from .splits import validation_split
+from .splits import validation_splits
 
 K_GRID = (1, 5, 10, 20)
 
@@ -128,17 +129,22 @@ def vote(neighbours: np.ndarray, k: int, n_classes: int) -> np.ndarray:
 def _choose_k(
     data: Any, grid: list[int], metric: str, validation: float, generator: np.random.Generator
 ) -> tuple[int, float, list[str]]:
-    """The k with the best accuracy on a validation part; among equals the smallest."""
-    fit, held = validation_split(data.train, validation, generator)
-    usable = [k for k in grid if k <= len(fit)] or [min(grid[0], len(fit))]
-    if len(held) == 0 or len(usable) == 1:
+    """The k with the best accuracy on validation parts of the labels; among equals the smallest."""
+    splits = validation_splits(data.train, validation, generator)
+    largest = min((len(fit) for fit, _ in splits), default=len(data.train))
+    usable = [k for k in grid if k <= largest] or [min(grid[0], largest)]
+    if not splits or len(usable) == 1:
         return (
             usable[0],
             float("nan"),
             [] if len(grid) == 1 else [f"too few labels to choose k; k={usable[0]}"],
         )
-    classifier = NeighbourClassifier(data.Z_train[fit], data.train[fit], data.classes, metric)
-    near = classifier.neighbours(data.Z_train[held], usable[-1])
-    accuracy = {k: float((vote(near, k, len(data.classes)) == data.train[held]).mean()) for k in usable}
+    hits: dict[int, list[np.ndarray]] = {k: [] for k in usable}
+    for fit, held in splits:
+        classifier = NeighbourClassifier(data.Z_train[fit], data.train[fit], data.classes, metric)
+        near = classifier.neighbours(data.Z_train[held], usable[-1])
+        for k in usable:
+            hits[k].append(vote(near, k, len(data.classes)) == data.train[held])
+    accuracy = {k: float(np.concatenate(found).mean()) for k, found in hits.items()}
     best = max(usable, key=lambda k: (accuracy[k], -k))
     return best, accuracy[best], []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+MAX_SPLITS, ENOUGH_ROWS = 10, 1000
+
 
 def draw_stratified(
     codes: np.ndarray, fraction: float, generator: np.random.Generator
@@ -36,6 +38,20 @@ def validation_split(
     chosen, others = draw_stratified(codes, fraction, generator)
     single = np.bincount(codes)[codes[chosen]] == 1
     return np.sort(np.concatenate([others, chosen[single]])), chosen[~single]
+
+
+def validation_splits(
+    codes: np.ndarray, fraction: float, generator: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Several validation splits where labels are few, because a choice made on 30 rows is mostly chance.
+
+    As many, up to ten, as give 1,000 rows to choose on; none if every class has a single row.
+    """
+    first = validation_split(codes, fraction, generator)
+    if len(first[1]) == 0:
+        return []
+    more = min(MAX_SPLITS, ENOUGH_ROWS // len(first[1])) - 1
+    return [first, *(validation_split(codes, fraction, generator) for _ in range(more))]
 
 
 def _by_class(order: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
