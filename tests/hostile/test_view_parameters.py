@@ -60,6 +60,10 @@ def test_tabular_parameters_are_checked(params):
         {"rotation": -5},
         {"rotation": 400},
         {"rotation": math.nan},
+        {"zoom": 0.9},
+        {"zoom": math.inf},
+        {"shear": 90},
+        {"shear": -1},
         {"padding": "wrap"},
         {"shape": (28,)},
         {"shape": (0, 28)},
@@ -155,7 +159,7 @@ def test_an_unknown_name_lists_the_known_ones():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_extreme_lengthscales_give_finite_kernels_between_zero_and_one(kernel, dtype):
     X = torch.randn(200, 3, generator=torch.Generator().manual_seed(0)).to(dtype) * 10
-    for views in (Tabular(), Tabular(noise=0.0), Tabular(replace=0.5)):
+    for views in (Tabular(drop=0.2), Tabular(noise=0.0, drop=0.2), Tabular(drop=0.2, replace=0.5)):
         K = views.fitted(X).expected(kernel, X[:20], X[:30])
         assert bool(((K >= 0) & (K <= 1 + 1e-5)).all())
 

@@ -116,16 +116,17 @@ def test_smooth_kernels_of_ordinary_columns_are_one_matrix_product(generator):
     X = torch.randn(400, 8, generator=generator)
     X[:, 6] = (X[:, 6] > 0).float()
     X[:, 7] *= X[:, 6]
-    views = Tabular(replace=0.1).fitted(X, generator, groups=[[7, 6]])
+    views = Tabular(drop=0.2, replace=0.1).fitted(X, generator, groups=[[7, 6]])
     product = ProductExpectation(Gaussian(4.0), views._units(), X[:50])
     assert product.direct == []
     assert len(product.C) < 8 * 15
+    assert bool(product._features(X)[1].all())  # it serves every row the views were fitted on
 
 
 def test_many_columns_are_as_safe_as_the_kernel_itself(generator):
     """With 1000 columns and float32 the relative error stays that of a few hundred roundings."""
     X = torch.randn(300, 1000, generator=generator)
-    kernel, views = Gaussian().fitted(X, generator), Tabular().fitted(X, generator)
+    kernel, views = Gaussian().fitted(X, generator), Tabular(drop=0.2).fitted(X, generator)
     K = views.expected(kernel, X[:20], X[:50])
     expected = multiplied_out(views, kernel, X[:20], X[:50])
     assert ((K - expected).abs() / expected).max() < 1e-4
@@ -157,7 +158,7 @@ def test_the_smoothed_kernel_and_the_product_of_factors_agree(generator):
 
 def test_expectations_of_sums_and_multiples_are_sums_and_multiples(generator):
     X = mixed_rows(40, generator)
-    views = Tabular(replace=0.2).fitted(X, generator, GROUPS["category"])
+    views = Tabular(drop=0.2, replace=0.2).fitted(X, generator, GROUPS["category"])
     left, right = Gaussian(1.0), Laplacian(2.0, norm=1)
     parts = 3 * views.expected(left, X, X[:8]) + views.expected(right, X, X[:8])
     assert_same(views.expected(3 * left + right, X, X[:8]), parts)
@@ -165,7 +166,7 @@ def test_expectations_of_sums_and_multiples_are_sums_and_multiples(generator):
 
 def test_blocks_and_preparation_do_not_matter(generator):
     X = mixed_rows(200, generator)
-    views = Tabular(replace=0.1).fitted(X, generator, GROUPS["category"])
+    views = Tabular(drop=0.2, replace=0.1).fitted(X, generator, GROUPS["category"])
     prepared = views.expected_against(Gaussian(1.0), X[:30])
     parts = torch.cat([prepared(X[:7]), prepared(X[7:8]), prepared(X[8:8]), prepared(X[8:])])
     assert_same(parts, views.expected(Gaussian(1.0), X, X[:30]))
@@ -174,7 +175,7 @@ def test_blocks_and_preparation_do_not_matter(generator):
 def test_the_expectation_leaves_rows_and_landmarks_alone(generator):
     X, Z = mixed_rows(50, generator), mixed_rows(9, generator)
     before = X.clone(), Z.clone()
-    views = Tabular(replace=0.2).fitted(X, generator)
+    views = Tabular(drop=0.2, replace=0.2).fitted(X, generator)
     for kernel in (Gaussian(1.0), Laplacian(1.0, norm=1)):
         views.expected(kernel, X, Z)
     assert torch.equal(X, before[0])
@@ -184,7 +185,7 @@ def test_the_expectation_leaves_rows_and_landmarks_alone(generator):
 @pytest.mark.parametrize("kernel", [Laplacian(1.0), Matern(1.0), Gaussian(1.0) * Gaussian(1.0)])
 def test_no_formula_is_no_answer(kernel, generator):
     X = mixed_rows(20, generator)
-    for views in (Tabular().fitted(X, generator), Paired()):
+    for views in (Tabular(drop=0.2).fitted(X, generator), Tabular().fitted(X, generator), Paired()):
         assert not views.exact(kernel)
         assert views.expected(kernel, X, X) is None
         assert views.expected_cost(kernel, 4) == math.inf

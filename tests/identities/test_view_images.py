@@ -86,6 +86,15 @@ def test_rotation_turns_pixels_also_where_images_are_not_square():
     assert_same(turned[:, :, 2:8], torch.rot90(X[:, :, 2:8], 1, dims=(1, 2)))
 
 
+def test_rotated_views_keep_distances_between_pixels():
+    """Seen in pixels, the map of a rotation is orthogonal, whatever the shape of the image."""
+    draws = torch.rand(50, N_DRAWS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    M = Image(**{**STILL, "rotation": 90.0})._matrices(draws, height=5, width=11)[:, :, :2]
+    pixels = torch.tensor([11.0, 5.0], dtype=torch.float64)
+    R = pixels[:, None] * M / pixels[None, :]
+    assert_same(R @ R.mT, torch.eye(2, dtype=torch.float64).expand(50, 2, 2))
+
+
 def test_a_crop_of_a_quarter_is_that_quarter_enlarged():
     """Enlarging by two takes pixels at quarter positions: weights 3/4 and 1/4 of the neighbours."""
     X = pictures(4, 8, 8, 1)

@@ -78,6 +78,14 @@ def test_moments_of_columns_far_from_zero_are_those_of_the_columns(generator):
     assert_same(views.scale_, X.double().std(0, correction=0), torch.float64)
 
 
+@pytest.mark.parametrize("n", [3, 10, 5000])
+def test_a_constant_column_has_its_value_as_mean_and_no_deviation(n):
+    """Although the sum of n times 0.1, divided by n, may be another number."""
+    views = Tabular().fitted(torch.full((n, 1), 0.1, dtype=torch.float64))
+    assert views.mean_.item() == 0.1
+    assert views.scale_.item() == 0
+
+
 def test_images_of_rows_are_augmented_as_their_flattened_rows(generator):
     X = torch.rand(30, 4, 5, generator=generator)
     rows = torch.arange(30)

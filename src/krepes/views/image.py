@@ -149,10 +149,10 @@ class Image(Views):
         crop = _pair("crop", (1.0, 1.0) if self.crop is None else self.crop)
         if not 0 < crop[0] <= crop[1] <= 1:
             raise ValueError(f"crop={self.crop!r}: expected (low, high) with 0 < low <= high <= 1, or None.")
-        uncropped = self.crop is None or self.ratio is None
-        ratio = _pair("ratio", (1.0, 1.0) if uncropped else self.ratio)
+        ratio = _pair("ratio", (1.0, 1.0) if self.ratio is None else self.ratio)
         if not 0 < ratio[0] <= ratio[1] < math.inf:
             raise ValueError(f"ratio={self.ratio!r}: expected (low, high) with 0 < low <= high, or None.")
+        ratio = (1.0, 1.0) if self.crop is None else ratio
         single = isinstance(self.shift, numbers.Real)
         shift = _pair("shift", (self.shift, self.shift) if single else self.shift)
         if not (0 <= shift[0] <= 1 and 0 <= shift[1] <= 1):
