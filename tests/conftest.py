@@ -15,6 +15,8 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=200, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+torch.set_num_threads(1)  # two test processes share two cores
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

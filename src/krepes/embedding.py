@@ -259,7 +259,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             return False
         n_features = int(np.prod(self.landmarks_.shape[1:]))
         sampled = 2 * n_features + 2 * self.rank_ + self.rank_**2 / len(self.landmarks_)
-        return self.views_.expected_cost(self.kernel_, n_features) <= sampled
+        return self.views_.expected_cost(self.kernel_, n_features, self.precision_.dtype) <= sampled
 
     def _accumulate(
         self,

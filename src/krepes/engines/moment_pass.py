@@ -94,7 +94,7 @@ class MomentPass:
     def _add_exact(self, X: Any, rows: Tensor) -> None:
         assert self.expected is not None
         Psi = self.features.project(self.expected(X))
-        views = self.views(X, rows, self.seed)[: self.views.n_views - 1]
+        views = [self.views.view(X, rows, self.seed, index) for index in range(self.views.n_views - 1)]
         differences = [self.features(view).sub_(Psi) for view in views]
         trace = sum(self._trace(view) for view in views) / len(views)
         self.gram_b.add(Psi)
