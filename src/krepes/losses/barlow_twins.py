@@ -33,9 +33,10 @@ class BarlowTwins(MomentLoss):
 
     Parameters
     ----------
-    redundancy : float, default=0.05
+    redundancy : float, default=0.2
         Weight of the off-diagonal terms. Small weights let components overlap where few directions survive the
-        augmentation; at 1 the loss is |C - I|_F^2.
+        augmentation; at 1 the loss is |C - I|_F^2. Its effect grows with the number of components: [zbontar] use
+        0.005 with 8192 of them.
     normalize : bool, default=True
         Divide every component by its standard deviation, as in the paper. The loss then ignores the scale of W's
         columns; they are returned with unit variance.
@@ -51,21 +52,19 @@ class BarlowTwins(MomentLoss):
 
     Examples
     --------
-    One component with correlation 1/2, variance 1 in each view: (1 - 1/2)^2.
+    One component of variance 1 that agrees in 6 rows of 8 and is opposite in 2, so C = 6/8 - 2/8: (1 - 1/2)^2.
 
     >>> import torch
     >>> from krepes.losses import Batch
-    >>> Z1 = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
-    >>> Z2 = torch.tensor([[1.0], [1.0], [-1.0], [1.0]]) - 0.5
-    >>> C = (Z1 * Z2).mean() / Z2.square().mean().sqrt()
-    >>> terms = BarlowTwins().terms(Batch((Z1, Z2)))
-    >>> bool(torch.isclose(terms["invariance"], (1 - C) ** 2)), float(terms["redundancy"])
-    (True, 0.0)
+    >>> Z1 = torch.tensor([1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0])[:, None]
+    >>> Z2 = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0, 1.0])[:, None]
+    >>> {name: float(term) for name, term in BarlowTwins().terms(Batch((Z1, Z2))).items()}
+    {'invariance': 0.25, 'redundancy': 0.0}
     """
 
     name = "barlow_twins"
 
-    def __init__(self, redundancy: float = 0.05, normalize: bool = True, center: bool = True):
+    def __init__(self, redundancy: float = 0.2, normalize: bool = True, center: bool = True):
         self.redundancy = redundancy
         self.normalize = normalize
         self.center = center

@@ -6,6 +6,7 @@ in them); solvers add the regulariser. What else a loss can do is optional, and 
     of_statistics(statistics)                  the loss in the embedding's moments: makes it a MomentLoss
     minimiser(moments, n_components, lam)      (W, gamma) in closed form, regulariser included
     column_scale(statistics)                   what a scale-invariant loss divides its columns by, squared
+    smoothed(width)                            a loss without corners that is near this one
 
 Further abilities (own parameters, target networks, residuals and logits for Gauss-Newton) are found in the same
 way, by the method's presence.

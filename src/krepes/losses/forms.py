@@ -150,8 +150,9 @@ def low_rank_factor(S: Tensor, target: Tensor, lam: float, n_components: int, sc
         T = S^(-1/2) (target - lam/2 I) S^(-1/2) = V diag(e) V^T,   W = S^(-1/2) V_h diag(e_h)_+^(1/2),
 
     value -sum_i (e_i)_+^2: with Y = S^(1/2) W the objective is |Y Y^T - T|_F^2 - |T|_F^2, whose best approximation
-    of rank h is the positive part of T [haochen; eckart-young]. Components with e_i <= 0 are dropped. S must
-    dominate target: directions that S does not span are taken as empty. Two eigendecompositions, O(r^3).
+    of rank h is the positive part of T (Eckart-Young; [haochen] for lam = 0). Components with e_i <= 0 are
+    dropped. S must dominate target: directions that S does not span are taken as empty. Two
+    eigendecompositions, O(r^3).
     """
     values, vectors = spanned(S, scale)
     basis = vectors * values.rsqrt()

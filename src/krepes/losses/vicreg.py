@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
@@ -27,8 +28,12 @@ from krepes.moments import Moments
 VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]
 
 
-def _has_minimiser(loss: Any) -> bool:
+def _is_quadratic(loss: Any) -> bool:
     return loss.variance == "quadratic"
+
+
+def _is_hinge(loss: Any) -> bool:
+    return loss.variance == "hinge"
 
 
 class VICReg(MomentLoss):
@@ -58,6 +63,7 @@ class VICReg(MomentLoss):
     """
 
     name = "vicreg"
+    _width = 0.0  # of the hinge's rounded corner
 
     def __init__(
         self,
@@ -90,7 +96,8 @@ class VICReg(MomentLoss):
         if not statistics.shared:
             variances.append(statistics.variance_2)
             covariances.append(statistics.covariance_2)
-        short = torch.stack([(1 - (v + VARIANCE_FLOOR).sqrt()).relu().mean() for v in variances])
+        missing = [1 - (v + VARIANCE_FLOOR).sqrt() for v in variances]
+        short = torch.stack([_rounded_hinge(x, self._width).mean() for x in missing])
         beside = torch.stack([off_diagonal(C) / h for C in covariances])
         return {
             "invariance": self.invariance_weight * statistics.distance / h,
@@ -106,7 +113,15 @@ class VICReg(MomentLoss):
             "covariance": off_diagonal(C),
         }
 
-    @available_if(_has_minimiser)
+    @available_if(_is_hinge)
+    def smoothed(self, width: float) -> VICReg:
+        """This loss with the hinge's corner rounded over +-width: never below it, above by at most width/4 of
+        the variance weight. Many components end exactly at the corner, where descent would crawl."""
+        rounded = clone(self)
+        rounded._width = width
+        return rounded
+
+    @available_if(_is_quadratic)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the quadratic loss: beta |z1 - z2|^2 expands to 2 beta tr W^T (S - S_+) W."""
         S = moments.covariance
@@ -114,3 +129,10 @@ class VICReg(MomentLoss):
         target = (1 - self.beta) * S + self.beta * S_plus
         W = low_rank_factor(S, target, lam, n_components, moments.S.trace().item())
         return W, -W.mT @ moments.mean
+
+
+def _rounded_hinge(x: Tensor, width: float) -> Tensor:
+    """(x)_+ with a parabola in place of the corner for |x| <= width."""
+    if width == 0:
+        return x.relu()
+    return torch.where(x.abs() <= width, (x + width).square() / (4 * width), x.relu())

@@ -12,6 +12,9 @@ taken as they are because of a symmetry: where the coordinates are uncorrelated 
 sign of one coordinate and of its column changes nothing, so the gradient cannot mix columns and descent stays
 at a saddle. On Barlow Twins and VICReg, random starts, starts from canonical correlations and this one end at
 the same value, and this one costs nothing.
+
+A loss with corners (the hinge of VICReg) is approached through smoothed ones: L-BFGS crawls along corners, and needs
+about seven times fewer steps to a lower value this way.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from krepes.solvers.base import Callback, Solution, Solver, nothing_left, object
 METRIC_FLOOR = 1e-6  # of the largest eigenvalue: how far B may stretch a weak direction when lam is small
 MEMORY = 10  # pairs of steps and gradients that L-BFGS keeps
 WINDOW = 5  # steps over which progress is judged
+WIDTHS = (0.1, 0.01)  # of the rounded corners, for a loss that has corners; then none
+LINE_SEARCH_FAILED = 2  # scipy's status: rounding hides any further descent, or a corner blocks it
 VANISHED = 1e-8  # of the largest variance: a component below it was cut by the regulariser
 
 
@@ -79,21 +84,16 @@ class MomentDescent(Solver):
         if basis.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
-        descent = _Descent(loss, forms, lam, self.tol, callback)
-        M, c, converged = descent.run(M.to(basis.device), c.to(basis.device), self.max_iter)
+        descent = _Descent(loss, forms, lam, callback)
+        M, c = descent.run(M.to(basis.device), c.to(basis.device), self.max_iter, self.tol)
         M, c = _finished(loss, forms, M, c)
         if M.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         W = basis @ M
-        n_iter = len(descent.history) - 1
+        gamma = c - W.mT @ origin
+        dropped = n_components - W.shape[1]
         return Solution(
-            W,
-            c - W.mT @ origin,
-            descent.history,
-            n_iter,
-            converged,
-            "moment_descent",
-            n_components - W.shape[1],
+            W, gamma, descent.history, descent.n_iter, descent.converged, "moment_descent", dropped
         )
 
 
@@ -121,47 +121,64 @@ def start(h: int, k: int, learned: bool) -> tuple[Tensor, Tensor]:
 
 
 class _Descent:
-    """One run of L-BFGS over M (k, h) and, where the intercept is learned, c (h,)."""
+    """L-BFGS over M (k, h) and, where the intercept is learned, c (h,); through smoother losses to one with corners."""
 
-    def __init__(self, loss: Loss, forms: MomentForms, lam: float, tol: float, callback: Callback | None):
-        self.loss, self.forms, self.lam, self.tol, self.callback = loss, forms, lam, tol, callback
+    def __init__(self, loss: Loss, forms: MomentForms, lam: float, callback: Callback | None):
+        self.loss, self.forms, self.lam, self.callback = loss, forms, lam, callback
         self.learned = loss.intercept == "learned"
         self.history: list[dict[str, float]] = []
+        self.n_iter, self.converged = 0, False
         self._values: dict[
             float, dict[str, float]
         ] = {}  # of the evaluations since the last step, by their total
 
-    def run(self, M: Tensor, c: Tensor, max_iter: int) -> tuple[Tensor, Tensor, bool]:
-        """The M and c that were reached, never above the start, and whether progress had ended there."""
+    def run(self, M: Tensor, c: Tensor, max_iter: int, tol: float) -> tuple[Tensor, Tensor]:
+        """The M and c that were reached, not above the start."""
         self._shape, self._device = M.shape, M.device
-        x = self._packed(M, c)
-        total, gradient = self._evaluate(x)
-        if not math.isfinite(total):
-            raise ValueError(f"The loss {self.loss} has no finite value at the start: {self._values}.")
-        self._record(self._values[total])
-        result = minimize(
-            self._evaluate,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            callback=self._after_step,
-            options={
-                "maxiter": max_iter,
-                "maxfun": 20 * max_iter,
-                "maxcor": MEMORY,
-                "ftol": 0.0,
-                "gtol": 1e-12 * float(np.abs(gradient).max()),
-            },
-        )
-        if result.fun <= total:
-            M, c = self._unpacked(result.x)
-        return M, c, self._settled() or result.status == 0
+        x = first = self._packed(M, c)
+        if hasattr(self.loss, "smoothed"):
+            for width in WIDTHS:
+                x = self._minimised(self.loss.smoothed(width), x, max_iter, 10 * tol)
+        x = self._minimised(self.loss, x, max_iter, tol)
+        if hasattr(self.loss, "smoothed") and self.history[-1]["total"] > self._evaluated(first)[0]:
+            x = first
+        return self._unpacked(x)
 
-    def _evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+    def _minimised(self, stage: Loss, x: np.ndarray, max_iter: int, tol: float) -> np.ndarray:
+        """Descend on one loss until progress ends; a line search that fails is given a fresh start while it pays."""
+        self._stage, self._tol, self._first = stage, tol, len(self.history)
+        total, gradient = self._evaluated(x)
+        if not math.isfinite(total):
+            raise ValueError(f"The loss {self.loss} has no finite value at the start: {self._values[total]}.")
+        self._record(self._values[total])
+        while self.n_iter < max_iter:
+            before = self.history[-1]["total"]
+            result = minimize(
+                self._evaluated,
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                callback=self._after_step,
+                options={
+                    "maxiter": max_iter - self.n_iter,
+                    "maxfun": 20 * max_iter,
+                    "maxcor": MEMORY,
+                    "ftol": 0.0,
+                    "gtol": 1e-12 * float(np.abs(gradient).max()),
+                },
+            )
+            x = result.x
+            failed = result.status == LINE_SEARCH_FAILED
+            if not failed or self._is_small(before - self.history[-1]["total"]):
+                self.converged = failed or result.status == 0 or self._settled()
+                break
+        return x
+
+    def _evaluated(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         M, c = self._unpacked(x)
         M.requires_grad_()
         gamma = c.requires_grad_() if self.learned else None
-        total, values = objective(self.loss, self.forms.embed(M, gamma), self.lam)
+        total, values = objective(self._stage, self.forms.embed(M, gamma), self.lam)
         total.backward()
         self._values[values["total"]] = values
         gradient = torch.zeros_like(M) if M.grad is None else M.grad
@@ -170,7 +187,8 @@ class _Descent:
     def _after_step(self, intermediate_result: OptimizeResult) -> None:
         total = float(intermediate_result.fun)
         if total not in self._values:
-            self._evaluate(intermediate_result.x)
+            self._evaluated(intermediate_result.x)
+        self.n_iter += 1
         self._record(self._values[total])
         if self._settled():
             raise StopIteration
@@ -179,14 +197,17 @@ class _Descent:
         self.history.append(values)
         self._values = {}
         if self.callback is not None:
-            self.callback(len(self.history) - 1, values)
+            self.callback(self.n_iter, values)
 
     def _settled(self) -> bool:
-        if len(self.history) <= WINDOW:
+        if len(self.history) - self._first <= WINDOW:
             return False
-        before, now = self.history[-1 - WINDOW]["total"], self.history[-1]["total"]
+        return self._is_small(self.history[-1 - WINDOW]["total"] - self.history[-1]["total"])
+
+    def _is_small(self, progress: float) -> bool:
         # Relative to the start as well, because a loss whose least value is zero never settles relative to itself.
-        return before - now <= self.tol * max(abs(now), 1e-6 * abs(self.history[0]["total"]))
+        size = max(abs(self.history[-1]["total"]), 1e-6 * abs(self.history[0]["total"]))
+        return progress <= self._tol * size
 
     def _packed(self, M: Tensor, c: Tensor | None) -> np.ndarray:
         parts = [M.reshape(-1), c] if self.learned and c is not None else [M.reshape(-1)]

@@ -1,0 +1,126 @@
+"""Descent on the moments: it reaches what can be reached, from a start that is no saddle."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from krepes.losses import BarlowTwins, KernelPCA, MomentForms, SpectralContrastive, VICReg
+from krepes.moments import Moments
+from krepes.solvers import ClosedForm, MomentDescent
+from krepes.solvers.base import objective
+from paired_features import paired
+from random_starts import best_of_random_starts
+
+H = 3
+EXACT = MomentDescent(max_iter=1000, tol=1e-12)
+SMOOTH = [BarlowTwins(), BarlowTwins(redundancy=1.0), BarlowTwins(redundancy=0.5, normalize=False)]
+
+
+def total(loss, moments, lam):
+    """The regularised loss as a function of W and gamma."""
+    forms = MomentForms.of(moments)
+    return lambda W, gamma=None: objective(loss, forms.embed(W, gamma), lam)[0]
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        KernelPCA(),
+        SpectralContrastive(),
+        VICReg(variance="quadratic", beta=0.5),
+        BarlowTwins(redundancy=1.0, normalize=False),
+    ],
+    ids=str,
+)
+def test_descent_reaches_the_closed_form(loss, kind, lam):
+    moments = paired(kind).moments
+    exact = ClosedForm().solve(loss, moments, H, lam).history[-1]["total"]
+    found = EXACT.solve(loss, moments, H, lam)
+    assert found.converged
+    assert found.history[-1]["total"] == pytest.approx(exact, abs=1e-8)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
+@pytest.mark.parametrize("loss", SMOOTH, ids=str)
+def test_descent_ends_where_the_best_random_start_ends(loss, kind, lam):
+    moments = paired(kind).moments
+    lowest = best_of_random_starts(total(loss, moments, lam), (6, H), starts=4)
+    assert EXACT.solve(loss, moments, H, lam).history[-1]["total"] <= lowest + 1e-6 * abs(lowest)
+
+
+@pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
+def test_hinge_vicreg_ends_where_the_best_random_start_ends(kind):
+    """The hinge has a corner at standard deviation 1, where many components end."""
+    moments = paired(kind).moments
+    lowest = best_of_random_starts(total(VICReg(), moments, 0.01), (6, H), starts=4)
+    assert MomentDescent().solve(VICReg(), moments, H, 0.01).history[-1]["total"] <= lowest * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_uncentred_barlow_twins_learns_its_intercept(normalize):
+    loss, moments = BarlowTwins(normalize=normalize, center=False), paired("ordered").moments
+
+    value = total(loss, moments, 0.05)
+    lowest = best_of_random_starts(lambda both: value(both[:-1], both[-1]), (7, H), starts=4)
+    solution = EXACT.solve(loss, moments, H, 0.05)
+    assert solution.gamma.abs().max() > 1e-3
+    assert value(solution.W, solution.gamma).item() <= lowest + 1e-6 * abs(lowest)
+
+
+def test_barlow_twins_leaves_the_saddle_of_canonical_correlations():
+    """Canonical directions of correlation rho give sum (1 - rho)^2 and no gradient that mixes them; better exists."""
+    moments, loss = paired("exchangeable").moments, BarlowTwins(redundancy=1.0)
+    V = moments.covariance
+    V_plus = moments.S_plus - torch.outer(moments.mean, moments.mean)
+    s, U = torch.linalg.eigh(V)
+    root = U / s.sqrt()
+    rho, Q = torch.linalg.eigh(root.mT @ V_plus @ root)
+    W = (root @ Q[:, -H:]).requires_grad_()
+    canonical = total(loss, moments, 0.0)(W)
+    assert canonical.item() == pytest.approx((1 - rho[-H:]).square().sum().item(), abs=1e-10)
+    canonical.backward()
+    assert W.grad.abs().max() < 1e-10
+    assert EXACT.solve(loss, moments, H, 0.0).history[-1]["total"] < canonical.item() - 1e-4
+
+
+@pytest.mark.parametrize("loss", [BarlowTwins(), BarlowTwins(center=False)], ids=str)
+@pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
+def test_normalised_columns_come_back_with_unit_scale(loss, kind):
+    moments = paired(kind).moments
+    solution = MomentDescent().solve(loss, moments, H, 0.05)
+    statistics = MomentForms.of(moments).embed(solution.W, solution.gamma)
+    assert torch.allclose(loss.column_scale(statistics), torch.ones(H, dtype=torch.float64), atol=1e-10)
+    value = total(loss, moments, 0.05)(solution.W, solution.gamma).item()
+    assert value == pytest.approx(solution.history[-1]["total"], rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", [BarlowTwins(), VICReg()], ids=str)
+def test_a_centred_loss_returns_centred_embeddings(loss):
+    data = paired("exchangeable")
+    solution = MomentDescent().solve(loss, data.moments, H, 0.05)
+    Z = data.Phi1 @ solution.W + solution.gamma
+    assert Z.mean(0).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("loss", [BarlowTwins(), VICReg()], ids=str)
+def test_the_rule_for_lambda_makes_descent_independent_of_the_kernels_scale(loss):
+    data, Z = paired("ordered"), []
+    for factor in (1.0, 9.0):
+        moments = Moments.of_pairs(data.Phi1 * factor**0.5, data.Phi2 * factor**0.5)
+        lam = 0.1 * moments.S.trace().item() / moments.rank
+        solution = MomentDescent(max_iter=15).solve(loss, moments, H, lam)
+        Z.append(data.Phi1 * factor**0.5 @ solution.W + solution.gamma)
+    assert torch.allclose(Z[0], Z[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_component_that_the_regulariser_drives_to_zero_is_dropped():
+    """Where the closed form has fewer components, descent finds the same ones and reports as many missing."""
+    moments, loss = paired("ordered").moments, BarlowTwins(redundancy=4.0, normalize=False)
+    lam = 0.6
+    exact, found = (solver.solve(loss, moments, H, lam) for solver in (ClosedForm(), EXACT))
+    assert exact.dropped > 0
+    assert found.dropped == exact.dropped
