@@ -199,6 +199,19 @@ def test_an_unknown_variance_term_is_named():
         solved(VICReg(variance="cubic"), paired("ordered").moments)
 
 
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (BarlowTwins(redundancy=-1.0), "redundancy=-1.0"),
+        (VICReg(covariance_weight=float("nan")), "covariance_weight=nan"),
+        (VICReg(variance="quadratic", beta=-2.0), "beta=-2.0"),
+    ],
+)
+def test_weights_out_of_range_are_named(loss, name):
+    with pytest.raises(ValueError, match=name):
+        solved(loss, paired("ordered").moments)
+
+
 @pytest.mark.parametrize("value", ["barlow", 3])
 def test_unknown_losses_are_refused_with_the_known_names(value):
     with pytest.raises((ValueError, TypeError), match="barlow_twins"):

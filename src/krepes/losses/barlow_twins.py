@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.linalg import descending_eigh, symmetric
-from krepes.losses.base import MomentLoss, Terms, off_diagonal
+from krepes.losses.base import MomentLoss, Terms, check_weights, off_diagonal
 from krepes.losses.forms import NOISE
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
@@ -78,6 +78,7 @@ class BarlowTwins(MomentLoss):
         return bool(self.normalize)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
+        check_weights(redundancy=self.redundancy)
         C = self._cross_correlation(statistics)
         return {
             "invariance": (1 - C.diagonal()).square().sum(),

@@ -123,6 +123,13 @@ class MomentLoss(Loss):
         return self.of_statistics(MomentForms.of(moments).embed(W, gamma))
 
 
+def check_weights(**weights: float) -> None:
+    """Refuse a weight that would turn its term around."""
+    for name, weight in weights.items():
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"{name}={weight!r}: expected a finite weight >= 0.")
+
+
 def off_diagonal(C: Tensor) -> Tensor:
     """Sum of squares beside the diagonal of C (h, h)."""
     return C.square().sum() - C.diagonal().square().sum()

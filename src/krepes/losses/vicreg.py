@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.losses.base import MomentLoss, Terms, off_diagonal
+from krepes.losses.base import MomentLoss, Terms, check_weights, off_diagonal
 from krepes.losses.forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
@@ -84,6 +84,7 @@ class VICReg(MomentLoss):
         return "centered"
 
     def of_statistics(self, statistics: Statistics) -> Terms:
+        check_weights(**{name: value for name, value in self.get_params().items() if name != "variance"})
         if self.variance == "hinge":
             return self._hinge(statistics)
         if self.variance == "quadratic":
