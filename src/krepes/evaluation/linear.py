@@ -82,7 +82,7 @@ def linear_probe(
     Z_test, y_test : rows to test on; they take no part in any choice.
     C_grid : values of C to choose from, for a representation of mean column variance 1.
     validation : share of the labels that C is chosen on. Where that is few rows, the accuracy is averaged over up to
-        ten such parts.
+        five such parts.
     random_state : seed or generator of the split.
     search_rows : C is chosen with at most this many labels (a note says so); the final fit uses all.
 

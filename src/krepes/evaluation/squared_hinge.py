@@ -96,7 +96,8 @@ class _Machine:
         assert self.G is not None
         H = self.G.copy()
         H.flat[:: len(H) + 1] += 1 / (2 * C)
-        return cho_solve(cho_factor(H, overwrite_a=True), self.X.T @ (self.y * self.inside))
+        factor = cho_factor(H, overwrite_a=True, check_finite=False)
+        return cho_solve(factor, self.X.T @ (self.y * self.inside), check_finite=False)
 
 
 def _exact_step(ws: float, ss: float, margin: np.ndarray, change: np.ndarray, C: float) -> float:

@@ -1,0 +1,51 @@
+"""The application: its commands, in the order in which they are used."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from krepes import __version__
+from krepes.cli.demo import demo
+from krepes.cli.evaluate import evaluate
+from krepes.cli.fit import fit
+from krepes.cli.info import info
+from krepes.cli.transform import transform
+
+app = typer.Typer(
+    name="krepes",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (demo, fit, transform, evaluate, info):
+    app.command()(function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"krepes {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def krepes(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Learn representations of tables and images without labels, in one pass, explained by real examples.
+
+    Start with [bold]krepes demo[/]. Then, with data of your own:
+
+    [cyan]krepes fit people.parquet --label income -o people.krepes[/]
+
+    [cyan]krepes evaluate people.krepes people.parquet[/]
+
+    [cyan]krepes transform people.krepes people.parquet -o features.parquet[/]
+
+    [bold]krepes COMMAND --help[/] explains each command.
+    """

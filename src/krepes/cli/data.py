@@ -1,0 +1,163 @@
+"""Opening what a path on the command line names: rows, labels and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from krepes.progress import Bars
+
+
+def check_exists(path: Path) -> None:
+    """Refuse a path that is not there before anything heavy is imported."""
+    if not path.expanduser().exists():
+        raise FileNotFoundError(f"There is no file or folder {path}.")
+
+
+def parse_size(size: str | None) -> tuple[int, int] | None:
+    """`32` or `48x42` (height × width) as a pair.
+
+    >>> parse_size("48x42")
+    (48, 42)
+    """
+    if size is None:
+        return None
+    parts = size.lower().replace("×", "x").split("x")
+    if len(parts) > 2 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(
+            f"--size {size}: expected a number of pixels such as 32, or height x width such as 48x42."
+        )
+    numbers = [int(part) for part in parts]
+    return numbers[0], numbers[-1]
+
+
+def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None) -> Any:
+    """A source, with progress where opening needs a scan."""
+    from krepes.sources import open_source
+
+    check_exists(path)
+    with _counting("Reading") as progress:
+        return open_source(path, array=array, size=size, progress=progress)
+
+
+def open_for(model: Any, path: Path, array: str = "X") -> Any:
+    """A source of rows for a fitted model; images are brought to the model's size."""
+    from krepes.sources import open_source
+
+    check_exists(path)
+    space = model.input_space_
+    size = tuple(space.shape[:2]) if space.kind == "images" and path.expanduser().is_dir() else None
+    with _counting("Reading") as progress:
+        source = open_source(path, array=array, size=size, progress=progress)
+    _check_kind(source, space, path)
+    return source
+
+
+def _check_kind(source: Any, space: Any, path: Path) -> None:
+    """Refuse images for a model of tables and the like, in words that name both."""
+    fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
+    if source.kind not in fits:
+        from krepes.cli.describe import input_words
+
+        raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")
+
+
+@contextmanager
+def _counting(name: str) -> Iterator[Callable[[int], None]]:
+    """A progress function that is told how many rows have been seen."""
+    with Bars().stage(name) as stage:
+        seen = 0
+
+        def progress(rows: int) -> None:
+            nonlocal seen
+            stage.advance(rows - seen)
+            seen = rows
+
+        yield progress
+
+
+def is_npz(path: Path) -> bool:
+    return path.suffix.lower() == ".npz"
+
+
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path.expanduser()) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not an .npz file: {error}.") from error
+
+
+def read_labels(file: str) -> Any:
+    """Labels from `FILE.npy`, `FILE.npz` (array y) or `FILE.npz:NAME`."""
+    from krepes.sources import read_array
+
+    path, _, name = file.rpartition(":") if ".npz:" in file.lower() else (file, "", "y")
+    if Path(path).suffix.lower() not in (".npy", ".npz"):
+        raise ValueError(f"--labels {file}: expected an .npy file, or an .npz file with NAME.npz:ARRAY.")
+    return read_array(path, name)
+
+
+def find_labels(model: Any, source: Any, path: Path, label: str | None) -> tuple[Any, str]:
+    """The labels of a data set and where they were found: a column, an array, or the subfolders of images."""
+    from krepes.sources import TableSource, read_array
+
+    if isinstance(source, TableSource):
+        encoder = model.input_space_.encoder
+        label = label or (encoder.label if encoder is not None else None)
+        if label is None:
+            raise ValueError(
+                f"Which column holds the labels? Name it: --label COLUMN. {path} has the columns "
+                f"{_shortened(source.column_names)}."
+            )
+        return source.label_column(label), f"column {label!r}"
+    if is_npz(path):
+        names = npz_names(path)
+        if label is None and "y" not in names:
+            raise ValueError(
+                f"{path} has no array 'y'; name its labels: --label ARRAY. It has {_shortened(names)}."
+            )
+        return read_array(path, label or "y"), f"array {label or 'y'!r}"
+    if label is not None:
+        raise ValueError(
+            f"--label {label}: {source.describe()} has no columns and no other arrays. Give --labels FILE.npy "
+            "(images in subfolders have their labels already)."
+        )
+    if source.labels is None:
+        raise ValueError(
+            f"{path} comes without labels. Give them with --labels FILE.npy (one label per row)."
+        )
+    return source.labels, "subfolders"
+
+
+def find_split(source: Any, path: Path, split: str) -> tuple[Any, Any]:
+    """Masks of training and test rows from a column or array that says train or test."""
+    import numpy as np
+
+    from krepes.sources import TableSource, read_array
+
+    if isinstance(source, TableSource):
+        values = source.label_column(split)
+    elif is_npz(path):
+        values = read_array(path, split)
+    else:
+        raise ValueError(
+            f"--split {split}: {source.describe()} has no columns; use --test FILE or --n-train N."
+        )
+    words = np.array([str(value).strip().lower() for value in values])
+    if values.ndim != 1 or len(words) != source.n_rows or not set(words) <= {"train", "test"}:
+        found = ", ".join(map(repr, dict.fromkeys(words[:10_000].tolist())))
+        raise ValueError(
+            f"--split {split}: every row must say 'train' or 'test'; found {found[:120]}. For other layouts give "
+            "the test rows as a file of their own (--test FILE)."
+        )
+    return words == "train", words == "test"
+
+
+def _shortened(names: list[str], limit: int = 30) -> str:
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")

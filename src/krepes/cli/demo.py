@@ -1,0 +1,186 @@
+"""`krepes demo`: the whole of it on a small data set that needs no download."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    import numpy as np
+
+N_TEST, N_LANDMARKS, N_COMPONENTS, N_SHOWN = 500, 500, 32, 6
+SAMPLE = 49  # of the test rows
+
+
+@dataclass(frozen=True)
+class Digits:
+    """scikit-learn's handwritten digits in random order: training rows first, then test rows."""
+
+    X: np.ndarray  # shape: (1797, 8, 8), in [0, 1]
+    y: np.ndarray
+    n_train: int
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The landmarks that influence one row most: iota_l = k(x, x_l) |a_l|.  [krepes, section 4]"""
+
+    row: int
+    landmarks: np.ndarray  # row numbers, most influential first
+    values: np.ndarray
+
+
+@command
+def demo(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where to leave the model and the figure."),
+    ] = Path("krepes-demo"),
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Learn a representation of handwritten digits in a few seconds. Nothing is downloaded.
+
+    Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples that
+    explain one digit, and leaves a saved model and a figure.
+    """
+    from krepes.cli.describe import console
+    from krepes.files import atomic_path, check_writable
+
+    model_path, figure_path, data_path = (output / f"digits.{ending}" for ending in ("krepes", "png", "npz"))
+    if output.is_file():
+        raise NotADirectoryError(f"{output} is a file; give the name of a folder (--output FOLDER).")
+    output.mkdir(parents=True, exist_ok=True)
+    for path in (model_path, figure_path, data_path):
+        check_writable(path, force, needed_bytes=10_000_000)
+    import numpy as np
+
+    from krepes.cli.demo_figure import draw
+
+    out = console()
+    digits = load_digits(seed)
+    out.print(
+        f"{len(digits.X):,} images of handwritten digits, 8 × 8 pixels. The model sees {digits.n_train:,} of them and "
+        "no label;\nthen a linear classifier learns from a tenth of their labels and is tested on the other "
+        f"{N_TEST}.",
+        highlight=False,
+    )
+    model, rows = compare(digits, seed)
+    out.print(_table(rows))
+    out.print(f"krepes: {_words(model)}\n", style="dim", highlight=False, markup=False)
+    influence = most_influential(model, digits, digits.n_train + SAMPLE)
+    out.print(_explanation(digits, influence), highlight=False)
+    model.save(model_path, overwrite=force)
+    with atomic_path(data_path, overwrite=force) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, X=digits.X, y=digits.y, n_train=digits.n_train)
+    with atomic_path(figure_path, overwrite=force) as temporary:
+        draw(temporary, digits, model.transform(digits.X), rows, influence, seed)
+    _next_steps(model_path, figure_path, data_path, out)
+
+
+def load_digits(seed: int) -> Digits:
+    """The digits that come with scikit-learn, shuffled."""
+    import numpy as np
+    from sklearn.datasets import load_digits as bundled
+
+    data = bundled()
+    order = np.random.default_rng(seed).permutation(len(data.target))
+    return Digits((data.images[order] / 16).astype(np.float32), data.target[order], len(order) - N_TEST)
+
+
+def compare(digits: Digits, seed: int) -> tuple[Any, dict[str, tuple[Any, float, int | None]]]:
+    """The learned model, and (protocol result, seconds to fit, rank) of everything compared."""
+    import numpy as np
+
+    from krepes import KernelEmbedding
+    from krepes.evaluation import plan_protocol
+    from krepes.evaluation.linear import C_GRID
+
+    train = np.arange(len(digits.X)) < digits.n_train
+    plan = plan_protocol(digits.y, train, ~train, label_fraction=0.1, n_repeats=5, random_state=seed)
+    needed = digits.X[plan.rows]
+    decades = C_GRID[::2]  # half the usual grid, because nobody likes to wait for a demo
+    rows: dict[str, tuple[Any, float, int | None]] = {
+        "raw pixels": (plan.run(needed.reshape(len(needed), -1), C_grid=decades), 0.0, None)
+    }
+    settings = {"n_components": N_COMPONENTS, "n_landmarks": N_LANDMARKS, "random_state": seed}
+    for name, loss in (("kernel PCA", {"loss": "kernel_pca"}), ("krepes", {})):
+        start = time.perf_counter()
+        model = KernelEmbedding(**settings, **loss).fit(digits.X[: digits.n_train])
+        seconds = time.perf_counter() - start
+        rows[name] = (plan.run(model.transform(needed), C_grid=decades), seconds, model.rank_)
+    return model, rows
+
+
+def most_influential(model: Any, digits: Digits, row: int) -> Influence:
+    """The landmarks with the largest k(x, x_l) |a_l|."""
+    import numpy as np
+    import torch
+
+    x = torch.from_numpy(digits.X[row : row + 1])
+    similarity = model.kernel_(x, model.landmarks_)[0].numpy()
+    values = similarity * np.linalg.norm(model.coefficients_, axis=1)
+    first = np.argsort(-values)[:N_SHOWN]
+    return Influence(row, model.landmark_indices_[first], values[first])
+
+
+def _table(rows: dict[str, tuple[Any, float, int | None]]) -> Any:
+    from krepes.cli.describe import simple_table
+    from krepes.evaluation.protocol import mean_and_deviation
+
+    columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
+    table = simple_table(*columns, right=columns[1:])
+    for name, (result, seconds, rank) in rows.items():
+        width = result.results[0].classifier.coef.shape[1]
+        scores = (mean_and_deviation(values) for values in (result.accuracies, result.balanced_accuracies))
+        style = "bold green" if name == "krepes" else ""
+        fitted = ("", "") if rank is None else (f"{rank:,}", f"{seconds:.1f} s")
+        table.add_row(name, str(width), fitted[0], *scores, fitted[1], style=style)
+    return table
+
+
+def _words(model: Any) -> str:
+    from krepes.cli.describe import component, views_words
+
+    parts = (
+        f"{component(model.loss_)} loss",
+        f"{component(model.kernel_)} kernel",
+        f"views: {views_words(model)}",
+    )
+    return f"{len(model.landmarks_):,} landmarks, {', '.join(parts)}"
+
+
+def _explanation(digits: Digits, influence: Influence) -> str:
+    examples = "\n".join(
+        f"  row {row:>4}  a {digits.y[row]}  influence {value:.3g}"
+        for row, value in zip(influence.landmarks, influence.values)
+    )
+    return (
+        f"Why does test row {influence.row}, a {digits.y[influence.row]}, lie where it lies? Its most influential "
+        f"landmarks, real training rows:\n{examples}\n"
+    )
+
+
+def _next_steps(model: Path, figure: Path, data: Path, out: Any) -> None:
+    out.print(
+        f"[bold]Figure[/]  {figure}\n[bold]Model[/]   {model}\n[bold]Data[/]    {data}\n", highlight=False
+    )
+    steps = {
+        f"krepes info {model}": "what the model is",
+        f"krepes evaluate {model} {data} --label-fraction 0.05 --knn": "with half as many labels",
+        f"krepes transform {model} {data} -o digits.parquet": "the representation as a table",
+        f"krepes fit {data} --loss vicreg -o mine.krepes": "learn with another loss",
+    }
+    out.print("[bold]Try next[/]")
+    width = max(map(len, steps))
+    for step, words in steps.items():
+        out.print(f"  [cyan]{step:<{width}}[/]  [dim]{words}[/]", highlight=False, soft_wrap=True)

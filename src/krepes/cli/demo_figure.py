@@ -1,0 +1,155 @@
+"""The demo's figure: a map of the representation, one digit with its landmarks, and the accuracies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Ten colours of similar lightness that stay apart for colour-blind readers as far as ten can.
+COLOURS = (
+    "#3b6fb6",
+    "#e08a1e",
+    "#3f9b5a",
+    "#c8453b",
+    "#8a63b8",
+    "#8c6046",
+    "#d672ac",
+    "#6e7681",
+    "#a9a52e",
+    "#2aa5b3",
+)
+INK, FAINT, GROUND = "#22272e", "#8b949e", "#ffffff"
+
+
+def draw(path: Path, digits: Any, Z: np.ndarray, rows: dict[str, Any], influence: Any, seed: int) -> None:
+    """Write the figure as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 7.2), dpi=150, facecolor=GROUND)
+    FigureCanvasAgg(figure)
+    figure.text(
+        0.035,
+        0.945,
+        "Handwritten digits, learned without labels",
+        fontsize=19,
+        color=INK,
+        weight="bold",
+        va="center",
+    )
+    figure.text(
+        0.035,
+        0.9,
+        f"{Z.shape[1]} components learned from {digits.n_train:,} images; colours show the digits, which the model was "
+        "never told",
+        fontsize=11.5,
+        color=FAINT,
+        va="center",
+    )
+    places = flat_map(Z, seed)
+    _map(figure.add_axes((0.02, 0.03, 0.56, 0.84)), places, digits, influence)
+    _explanation(figure, digits, influence)
+    _accuracies(figure, rows)
+    figure.savefig(path, format="png")
+
+
+def flat_map(Z: np.ndarray, seed: int) -> np.ndarray:
+    """Two coordinates in which near rows stay near (t-SNE)."""
+    from sklearn.manifold import TSNE
+
+    scaled = (Z - Z.mean(0)) / Z.std()
+    return TSNE(init="pca", perplexity=40, max_iter=300, random_state=seed).fit_transform(scaled)
+
+
+def _map(axes: Any, places: np.ndarray, digits: Any, influence: Any) -> None:
+    """All rows as dots in the colour of their digit, with one row and its landmarks joined by lines."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=4, foreground=GROUND)]
+    for digit, colour in enumerate(COLOURS):
+        members = places[digits.y == digit]
+        axes.scatter(*members.T, s=13, color=colour, alpha=0.7, linewidths=0)
+        middle = members[np.linalg.norm(members - np.median(members, 0), axis=1).argmin()]
+        axes.text(
+            *middle,
+            str(digit),
+            fontsize=24,
+            weight="bold",
+            color=colour,
+            ha="center",
+            va="center",
+            path_effects=halo,
+            zorder=4,
+        )
+    x, y = places[influence.row]
+    for landmark in influence.landmarks:
+        axes.plot(
+            [x, places[landmark, 0]], [y, places[landmark, 1]], color=INK, linewidth=0.9, alpha=0.8, zorder=3
+        )
+    marks = places[influence.landmarks]
+    axes.scatter(*marks.T, s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
+    axes.scatter([x], [y], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
+    axes.set_axis_off()
+    axes.margins(0.03)
+
+
+def _explanation(figure: Any, digits: Any, influence: Any) -> None:
+    """The row and its landmarks as images."""
+    left, top = 0.615, 0.855
+    figure.text(left, top, "Why does ★ lie there?", fontsize=14, weight="bold", color=INK, va="center")
+    words = "The training images that influence it most, and by how much:"
+    figure.text(left, top - 0.042, words, fontsize=10.5, color=FAINT, va="center")
+    star = (left, 0.53, 0.125, 0.125 * 13 / 7.2)
+    _picture(figure, star, digits.X[influence.row], "#f2b705", 3.0)
+    caption = f"★ row {influence.row}, a {digits.y[influence.row]}"
+    figure.text(
+        left + star[2] / 2, star[1] - 0.025, caption, fontsize=10, color=INK, ha="center", va="center"
+    )
+    for i, (row, value) in enumerate(zip(influence.landmarks, influence.values)):
+        x, y = 0.765 + 0.074 * (i % 3), 0.655 - 0.165 * (i // 3)
+        _picture(figure, (x, y, 0.055, 0.055 * 13 / 7.2), digits.X[row], COLOURS[digits.y[row]], 2.0)
+        caption = f"row {row}, a {digits.y[row]}"
+        figure.text(x + 0.0275, y - 0.018, caption, fontsize=8.5, color=INK, ha="center", va="center")
+        figure.text(
+            x + 0.0275, y - 0.040, f"{value:.1f}", fontsize=8.5, color=FAINT, ha="center", va="center"
+        )
+
+
+def _picture(figure: Any, place: tuple[float, ...], image: np.ndarray, colour: str, width: float) -> None:
+    axes = figure.add_axes(place)
+    axes.imshow(image, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(colour)
+        spine.set_linewidth(width)
+
+
+def _accuracies(figure: Any, rows: dict[str, Any]) -> None:
+    """Bars of mean accuracy with the deviation over draws of the labels."""
+    names = list(rows)[::-1]
+    results = [rows[name][0] for name in names]
+    title = f"Test accuracy with {results[0].n_labels} labels"
+    figure.text(0.615, 0.375, title, fontsize=14, weight="bold", color=INK, va="center")
+    words = "A linear classifier on each representation, mean ± deviation"
+    figure.text(0.615, 0.333, words, fontsize=10.5, color=FAINT, va="center")
+    axes = figure.add_axes((0.695, 0.075, 0.275, 0.225))
+    means = [100 * result.accuracy for result in results]
+    deviations = [100 * result.accuracies.std(ddof=1) for result in results]
+    low = 5 * np.floor((min(means) - 5) / 5)
+    for i, (name, mean, deviation) in enumerate(zip(names, means, deviations)):
+        ours = name == "krepes"
+        axes.barh(name, mean - low, left=low, color="#2f6fd0" if ours else "#cfd6dd", height=0.64)
+        axes.plot(
+            [mean - deviation, mean + deviation], [i, i], color=INK, linewidth=1.2, solid_capstyle="butt"
+        )
+        style = {"color": GROUND, "weight": "bold"} if ours else {"color": INK}
+        axes.text(low + 0.02 * (100 - low), i, f"{mean:.1f} %", va="center", fontsize=11, **style)
+    axes.set_xlim(low, 100)
+    axes.set_xticks(np.arange(low, 101, 5))
+    axes.tick_params(length=0, labelsize=10.5, labelcolor=INK)
+    axes.tick_params(axis="x", labelcolor=FAINT, labelsize=9.5)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color("#d0d7de")

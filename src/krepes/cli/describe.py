@@ -1,0 +1,126 @@
+"""A model in words and tables, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHOWN_COLUMNS = 60
+
+
+def console() -> Any:
+    """Standard output; wide enough for tables where it is a file or a pipe."""
+    from rich.console import Console
+
+    found = Console()
+    return found if found.is_terminal else Console(width=max(found.width, 110))
+
+
+def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Any:
+    """An empty table in the one style that all commands use."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def facts(rows: dict[str, str]) -> Any:
+    """Names and values in two columns."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def column_roles(encoder: Any, limit: int | None = SHOWN_COLUMNS) -> Any:
+    """The role of every column of a table."""
+    from rich.text import Text
+
+    styles = {"left out": "dim", "label": "green", "excluded": "dim"}
+    table = simple_table("column", "role", "features", "", right=("features",))
+    roles = encoder.describe()
+    for column, role, detail, n_outputs in roles[:limit]:
+        cells = (column, role, str(n_outputs) if n_outputs else "", detail)
+        table.add_row(*(Text(cell, style=styles.get(role, "")) for cell in cells))
+    if limit is not None and len(roles) > limit:
+        table.add_row(Text(f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"), "", "", "")
+    return table
+
+
+def component(part: Any) -> str:
+    """A kernel, loss, view or selector: its name and what is worth knowing of its parameters.
+
+    >>> from krepes.kernels import Gaussian
+    >>> component(Gaussian(2.16956))
+    'gaussian (lengthscale 2.17)'
+    """
+    name = getattr(part, "name", None)
+    if name is None:
+        return type(part).__name__ if not hasattr(part, "get_params") else repr(part)
+    shown = []
+    for key, value in part.get_params(deep=False).items():
+        default = _defaults(part).get(key)
+        if not _same(value, default) or (isinstance(value, float) and key == "lengthscale"):
+            shown.append(f"{key} {_short(value)}")
+    return f"{name} ({', '.join(shown)})" if shown else name
+
+
+def _defaults(part: Any) -> dict[str, Any]:
+    import inspect
+
+    return {name: p.default for name, p in inspect.signature(type(part)).parameters.items()}
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value is default or repr(value) == repr(default))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    text = str(value) if isinstance(value, str | int | bool) or value is None else repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def model_facts(model: Any) -> dict[str, str]:
+    """What a fitted model is, line by line."""
+    landmarks, rank = len(model.landmarks_), model.rank_
+    chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
+    terms = model.history_[-1] if model.history_ else {}
+    values = ", ".join(f"{name} {value:.4g}" for name, value in terms.items())
+    return {
+        "rows": f"{model.n_samples_seen_:,}",
+        "input": input_words(model.input_space_),
+        "kernel": component(model.kernel_),
+        "landmarks": f"{landmarks:,} ({chosen}), rank {rank:,}",
+        "views": views_words(model),
+        "loss": component(model.loss_) + (f": {values}" if values else ""),
+        "solver": component(model.solver_) + (f", {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""),
+        "representation": f"{len(model.intercept_):,} components",
+    }
+
+
+def views_words(model: Any) -> str:
+    """The augmentation, and whether it was integrated or sampled."""
+    if getattr(model.views_, "name", None) is None:
+        return {"NoViews": "none", "Paired": "given in pairs"}.get(type(model.views_).__name__, "none")
+    how = "expectation in closed form" if model.exact_views_ else f"{model.views_.n_views} sampled per row"
+    return f"{component(model.views_)}, {how}"
+
+
+def input_words(space: Any) -> str:
+    """What a row is before the kernel sees it."""
+    if space.encoder is not None:
+        used, features = len(space.encoder.used_columns_), space.encoder.n_features_out_
+        return f"table, {used:,} of {space.encoder.n_features_in_:,} columns used, {features:,} features"
+    if space.kind == "images":
+        channels = f" × {space.shape[2]} channels" if len(space.shape) > 2 else ", grey"
+        return f"images, {space.shape[0]} × {space.shape[1]} pixels{channels}"
+    return f"{space.kind}, {space.n_features:,} features" if space.n_features else space.kind

@@ -1,0 +1,62 @@
+"""What a command will need of the machine, checked before it begins."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from krepes.files import readable_bytes
+
+# Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
+LEAST_MATRICES, USUAL_MATRICES = 8, 18
+
+
+def available_memory() -> int:
+    """Bytes that can be allocated without swapping."""
+    from krepes.sources.numpy_files import available_memory as available
+
+    return available()
+
+
+def check_fit_memory(n_landmarks: int) -> None:
+    """Refuse a number of landmarks whose matrices cannot fit, and warn where it will be tight."""
+    free = available_memory()
+    least, usual = (8 * count * n_landmarks**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
+    possible = int((free / (8 * USUAL_MATRICES)) ** 0.5)
+    if least > free:
+        raise MemoryError(
+            f"{n_landmarks:,} landmarks need at least {readable_bytes(least)} of memory, and "
+            f"{readable_bytes(free)} are free. Use at most about {possible:,} (--n-landmarks)."
+        )
+    if usual > free:
+        warnings.warn(
+            f"{n_landmarks:,} landmarks may need {readable_bytes(usual)} of memory, and {readable_bytes(free)} are "
+            f"free; about {possible:,} are safe (--n-landmarks).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def model_bytes(n_landmarks: int, n_features: int, n_components: int, moments: bool) -> int:
+    """About the size of a model file: landmarks, A, and with moments F and three r x r sums."""
+    least = 4 * n_landmarks * (n_features + n_components)
+    return least + (8 * 4 * n_landmarks**2 if moments else 0)
+
+
+def row_width(source: Any) -> int:
+    """Numbers per row; for a table, whose encoding is not known yet, a few per column."""
+    if source.kind == "table":
+        return 4 * len(source.column_names)
+    _, row = next(source.batches(1))
+    return math.prod(row.shape[1:])
+
+
+def check_rows_memory(n_rows: int, n_columns: int, advice: str) -> None:
+    """Refuse to hold more rows in memory than there is room for, with the float64 copy that a probe makes."""
+    needed, free = 12 * n_rows * n_columns, available_memory()
+    if needed > free:
+        raise MemoryError(
+            f"{n_rows:,} rows × {n_columns:,} columns need about {readable_bytes(needed)} of memory, and "
+            f"{readable_bytes(free)} are free. {advice}"
+        )

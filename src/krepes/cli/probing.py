@@ -1,0 +1,82 @@
+"""Representations and raw features of the rows that a protocol needs, and their probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from krepes.cli.labelled import LabelledData
+from krepes.cli.needs import check_rows_memory
+from krepes.evaluation import ProtocolResult, plan_protocol
+from krepes.progress import Bars
+
+_BATCH_ROWS = 16_384
+
+
+def probe_all(
+    model: Any,
+    dataset: LabelledData,
+    label_fraction: float | None,
+    repeats: int,
+    probes: list[str],
+    raw: bool,
+    seed: int,
+) -> dict[str, ProtocolResult]:
+    """Results by the name of what was probed, the embedding first."""
+    plan = plan_protocol(
+        dataset.y,
+        dataset.train,
+        dataset.test,
+        label_fraction=label_fraction,
+        n_repeats=repeats,
+        random_state=seed,
+    )
+    features = gather(model, dataset, plan.rows, raw)
+    words = {"linear": "linear probe", "knn": "nearest neighbours"}
+    results = {}
+    total = len(features) * len(probes) * repeats
+    with Bars().stage("Probing", total, unit="fits") as stage:
+        for probe in probes:
+            for name, Z in features.items():
+                results[f"{name}, {words[probe]}"] = plan.run(Z, probe, progress=lambda _: stage.advance(1))
+    return results | {"always the most frequent class": plan.most_frequent()}
+
+
+def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> dict[str, np.ndarray]:
+    """The representation, and the features before the kernel, of some rows of a data set."""
+    space, precision = model.input_space_, model.precision_
+    width = int(np.prod(model.landmarks_.shape[1:])) if raw else 0
+    advice = "Use fewer labels (--label-fraction)" + (
+        ", or leave out the raw features (--no-raw)." if raw else "."
+    )
+    check_rows_memory(len(rows), len(model.intercept_) + width, advice)
+    Z, X = [], []
+    with Bars().stage("Transforming", len(rows)) as stage:
+        for batch in _wanted(dataset.sources, rows):
+            Z.append(model.transform(batch))
+            if raw:
+                encoded = space.tensor(batch, precision.dtype)
+                X.append(encoded.reshape(len(encoded), -1).numpy())
+            stage.advance(len(Z[-1]))
+    features = {"representation": np.concatenate(Z)}
+    return features | ({"raw features": np.concatenate(X)} if raw else {})
+
+
+def _wanted(sources: list[Any], rows: np.ndarray) -> Iterator[Any]:
+    """The rows at sorted indices into all sources, in batches."""
+    from krepes.sources.rows import count_rows, take_rows
+
+    offset = 0
+    for source in sources:
+        here = rows[(rows >= offset) & (rows < offset + source.n_rows)] - offset
+        offset += source.n_rows
+        if source.random_access:
+            for start in range(0, len(here), _BATCH_ROWS):
+                yield source.take(here[start : start + _BATCH_ROWS])
+            continue
+        for first, batch in source.batches(_BATCH_ROWS):
+            low, high = np.searchsorted(here, [first, first + count_rows(batch)])
+            if low < high:
+                yield take_rows(batch, here[low:high] - first)

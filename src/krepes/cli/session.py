@@ -1,0 +1,153 @@
+"""What every command has in common: threads, warnings as one line, errors as messages, exit codes.
+
+0 done   1 something was wrong with the input or the machine   2 wrong usage   130 stopped by Ctrl-C
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Library messages name Python arguments; these are their options.
+_OPTIONS = {
+    "size=": "--size 32",
+    "array=": "--array NAME",
+    "n_landmarks=": "--n-landmarks",
+    "n_components=": "--n-components",
+    "regularization=": "--regularization",
+    "views=": "--views",
+    "loss=": "--loss",
+    "device=": "--device",
+    "dtype=": "--dtype",
+}
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Run a command with its threads set and its failures turned into messages and exit codes."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        verbose = bool(kwargs.get("verbose"))
+        try:
+            with clean_warnings(), log(verbose), limited_threads(kwargs.get("threads")), terminated_gently():
+                function(*args, **kwargs)
+        except (typer.Exit, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            say("Stopped. No output was written, and no partial file is left.", style="yellow")
+            raise typer.Exit(130) from None
+        except Exception as error:
+            report(error, verbose)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def report(error: Exception, verbose: bool) -> None:
+    """An error for a person; with --verbose also where it arose."""
+    if verbose:
+        import traceback
+
+        sys.stderr.write(traceback.format_exc())
+    text = str(error).strip() or type(error).__name__
+    expected = isinstance(error, ValueError | TypeError | OSError | MemoryError | ImportError | RuntimeError)
+    if not expected:
+        text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it arose."
+    options = [option for argument, option in _OPTIONS.items() if argument in text and option not in text]
+    if options:
+        text += f" (On the command line: {', '.join(options)}.)"
+    say(text, prefix="Error: ", style="bold red")
+
+
+def say(text: str, prefix: str = "", style: str = "") -> None:
+    """One line on standard error."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True).print(
+        Text(prefix, style=style) + Text(text, style="" if prefix else style), soft_wrap=True
+    )
+
+
+@contextmanager
+def clean_warnings() -> Iterator[None]:
+    """Warnings as one line each, every text once."""
+    seen = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in seen:
+            seen.add(text)
+            say(text, prefix="Warning: ", style="bold yellow")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def log(verbose: bool) -> Iterator[None]:
+    """With --verbose, what the library logs goes to standard error."""
+    logger = logging.getLogger("krepes")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    level = logger.level
+    if verbose:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextmanager
+def limited_threads(threads: int | None) -> Iterator[None]:
+    """At most so many threads in torch and in numpy's BLAS."""
+    if threads is None:
+        yield
+        return
+    if "numpy" not in sys.modules:  # libraries that start now read these
+        os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def terminated_gently() -> Iterator[None]:
+    """A request to terminate removes temporary files, as Ctrl-C does."""
+
+    def stop(*_: Any) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
