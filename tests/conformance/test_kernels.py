@@ -14,6 +14,7 @@ from krepes.components import Component, named
 from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Linear, Matern, Product, Scaled, Sum
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.dot_product import Polynomial
+from labels import label
 from tolerances import TOLERANCE, assert_same
 
 
@@ -41,7 +42,7 @@ VARIANTS = [
 ]
 KERNELS = [cls() for cls in named(Kernel).values()] + VARIANTS
 
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: " ".join(repr(k).split()))
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=label)
 
 
 def data(n: int = 40, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -12,6 +12,7 @@ import krepes.landmarks
 from krepes.components import named, resolve
 from krepes.kernels import Custom, Gaussian
 from krepes.landmarks import KMeansPlusPlus, LandmarkSelector, Leverage, PivotedCholesky
+from labels import label
 
 VARIANTS = [
     KMeansPlusPlus(space="kernel"),
@@ -21,7 +22,7 @@ VARIANTS = [
 ]
 SELECTORS = [cls() for cls in named(LandmarkSelector).values()] + VARIANTS
 
-every_selector = pytest.mark.parametrize("selector", SELECTORS, ids=repr)
+every_selector = pytest.mark.parametrize("selector", SELECTORS, ids=label)
 
 
 def rows(n: int = 60, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from krepes.components import named
 from krepes.kernels import Custom, Gaussian, Laplacian, Linear, Sigmoid
 from krepes.landmarks import KMeansPlusPlus, LandmarkSelector, Leverage, PivotedCholesky, Uniform
+from labels import label
 
 SELECTORS = [cls() for cls in named(LandmarkSelector).values()] + [KMeansPlusPlus(space="kernel")]
-every_selector = pytest.mark.parametrize("selector", SELECTORS, ids=repr)
+every_selector = pytest.mark.parametrize("selector", SELECTORS, ids=label)
 sees_duplicates = pytest.mark.parametrize(
-    "selector", [PivotedCholesky(), KMeansPlusPlus(), KMeansPlusPlus(space="kernel")], ids=repr
+    "selector", [PivotedCholesky(), KMeansPlusPlus(), KMeansPlusPlus(space="kernel")], ids=label
 )
 
 
@@ -30,7 +31,7 @@ def rows(n: int, d: int = 3, dtype: torch.dtype = torch.float32) -> torch.Tensor
 
 @sees_duplicates
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0)], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0)], ids=label)
 def test_each_of_the_distinct_rows_is_chosen_once(selector, kernel, dtype):
     distinct = 3 * rows(7, dtype=dtype) + 10
     X = distinct[torch.arange(200) % 7]
@@ -83,7 +84,7 @@ WORDS = [a + b for a in "abcdefgh" for b in "stuvwxyz"]
 
 
 @pytest.mark.parametrize(
-    "selector", [Uniform(), PivotedCholesky(), Leverage(), KMeansPlusPlus("kernel")], ids=repr
+    "selector", [Uniform(), PivotedCholesky(), Leverage(), KMeansPlusPlus("kernel")], ids=label
 )
 def test_objects_with_a_users_function(selector):
     kernel = Custom(lambda a, b: len(set(a) & set(b)), pairwise=True)

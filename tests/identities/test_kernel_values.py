@@ -20,6 +20,7 @@ from krepes.kernels import (
     as_kernel,
 )
 from krepes.kernels.distances import distances_to
+from labels import label
 from tolerances import TOLERANCE, assert_same
 
 LENGTHS = np.array([0.5, 1.0, 2.0])
@@ -61,7 +62,7 @@ def test_values_equal_the_formula_in_a_loop(kernel, formula, dtype):
 
 @pytest.mark.parametrize("n", [2, 7, 8, 40])
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(), Laplacian(), Matern(), Matern(nu=2.5), Laplacian(norm=1)], ids=repr
+    "kernel", [Gaussian(), Laplacian(), Matern(), Matern(nu=2.5), Laplacian(norm=1)], ids=label
 )
 def test_median_rule_makes_similarity_one_over_e_at_the_median_distance(kernel, n):
     X = rows(n)
@@ -106,14 +107,14 @@ RADIAL += [
 ]
 
 
-@pytest.mark.parametrize("kernel", RADIAL, ids=repr)
+@pytest.mark.parametrize("kernel", RADIAL, ids=label)
 def test_float32_is_accurate_far_from_the_origin(kernel):
     """Mean 1e4, deviation 1: the float32 rows themselves, not the formula, are all that is rounded."""
     X = rows(60, 5).float() + 1e4
     assert_same(kernel(X), kernel(X.double() - 1e4))
 
 
-@pytest.mark.parametrize("kernel", [k for k in RADIAL if np.ndim(k.lengthscale) == 0], ids=repr)
+@pytest.mark.parametrize("kernel", [k for k in RADIAL if np.ndim(k.lengthscale) == 0], ids=label)
 def test_float32_is_accurate_in_far_clusters(kernel):
     """Two clusters thousands of lengthscales apart: no row is near the mean."""
     X = rows(60, 5).float()

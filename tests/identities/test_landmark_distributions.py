@@ -16,6 +16,7 @@ from krepes.landmarks.leverage import kernel_product
 from krepes.landmarks.pivoted_cholesky import PartialCholesky, rejection_cholesky
 from krepes.landmarks.sampling import draw, draw_distinct
 from krepes.nystrom import NystromMap
+from labels import label
 from tolerances import assert_frequencies, assert_same
 
 N_DRAWS = 1500
@@ -186,7 +187,7 @@ def test_the_factor_is_the_nystrom_approximation(block_size):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("kernel", "rank"), [(Linear(), 4), (Polynomial(2, 1.0, 1.0), 15)], ids=repr)
+@pytest.mark.parametrize(("kernel", "rank"), [(Linear(), 4), (Polynomial(2, 1.0, 1.0), 15)], ids=label)
 def test_as_many_pivots_as_the_rank_reproduce_the_kernel(kernel, rank, dtype):
     X = rows(100, 4)
     for seed in range(5):

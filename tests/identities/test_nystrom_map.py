@@ -10,6 +10,7 @@ import torch
 from krepes.kernels import ArcCosine, Custom, Gaussian, Laplacian, Linear, Matern, Polynomial, Sigmoid
 from krepes.linalg import RELATIVE_CUT
 from krepes.nystrom import NystromMap
+from labels import label
 from tolerances import TOLERANCE, assert_same
 
 KERNELS = [
@@ -28,7 +29,7 @@ def rows(n: int, d: int = 3, seed: int = 0, dtype: torch.dtype = torch.float64) 
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=label)
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_with_all_points_as_landmarks_the_kernel_is_reproduced(kernel, dtype):
     """Phi Phi^T = K up to the eigenvalues that were cut: their sum is what is missing from the trace."""
@@ -44,7 +45,7 @@ def test_with_all_points_as_landmarks_the_kernel_is_reproduced(kernel, dtype):
     assert (Phi.double() @ Phi.double().T - K).abs().max() <= allowed
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=label)
 def test_features_project_onto_the_span_of_the_landmarks(kernel):
     """<phi(x), phi(y)> = k_x^T K_mm^+ k_y."""
     X, L = rows(20), rows(8, seed=1)
@@ -66,7 +67,7 @@ def test_truncation_is_relative(cut):
     assert 1 <= expected < 50 or cut == 1e-12
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(2.0), Gaussian(5.0), Matern(3.0, nu=2.5)], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Gaussian(5.0), Matern(3.0, nu=2.5)], ids=label)
 @pytest.mark.parametrize("cut", [1e-6, 1e-5, 1e-4])
 def test_the_rank_is_the_same_in_float32_and_float64(kernel, cut):
     L = rows(150)
@@ -81,7 +82,7 @@ def test_the_same_cut_gives_float32_the_float64_features():
     assert_same(Phi32 @ Phi32.T, Phi64 @ Phi64.T, torch.float32)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=label)
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_residual_and_coverage_are_in_range_and_exact_at_landmarks(kernel, dtype):
     X, L = rows(200, dtype=dtype), rows(30, seed=1, dtype=dtype)
@@ -106,7 +107,7 @@ def test_coverage_of_a_point_without_norm_is_one():
     assert NystromMap(Linear(), rows(5)).coverage(torch.zeros(1, 3)).item() == 1.0
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=label)
 def test_the_norm_in_the_rkhs_is_that_of_W(kernel):
     """Tr(A^T K_mm A) = |W|^2 with A = F W, and f(x) = A^T k_x = W^T phi(x)."""
     L, X = rows(40), rows(10, seed=1)
