@@ -64,6 +64,15 @@ def test_kept_and_recomputed_matrices_give_the_same_machine(monkeypatch):
         np.testing.assert_allclose(b, b_again, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("classifier", ["logistic", "svm"])
+def test_both_classifiers_find_what_separates(classifier):
+    X, codes = clouds(400, 6, 4, spread=3.0)
+    result = linear_probe(X[:200], codes[:200], X[200:], codes[200:], classifier=classifier)
+    assert result.accuracy > 0.9
+    with pytest.raises(ValueError, match="expected 'logistic' or 'svm'"):
+        linear_probe(X[:200], codes[:200], X[200:], codes[200:], classifier="tree")
+
+
 def test_a_rescaled_and_shifted_representation_gives_the_same_probe():
     """Only the common scale is normalised, so 1000 Z + 7 has the predictions and the C of Z."""
     X, codes = clouds(300, 6, 3)

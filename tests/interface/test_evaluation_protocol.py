@@ -103,14 +103,14 @@ def test_many_labels_are_searched_in_part_and_the_note_says_so(data):
 def test_the_search_ends_when_larger_values_do_not_help(monkeypatch, data):
     Z, y = data
     seen = []
-    path = linear.svm_path
+    path = linear.PATHS["logistic"]
 
     def recorded(X, codes, n_classes, values):
         for C, weights in zip(values, path(X, codes, n_classes, values)):
             seen.append(C)
             yield weights
 
-    monkeypatch.setattr(linear, "svm_path", recorded)
+    monkeypatch.setitem(linear.PATHS, "logistic", recorded)
     noise = np.column_stack([Z, np.random.default_rng(0).normal(size=(400, 60))])
     result = linear_probe(noise[:100], y[:100], noise[100:], y[100:])
     assert result.C < max(seen) < max(linear.C_GRID)

@@ -1,4 +1,8 @@
-"""The linear probe: a LIBLINEAR classifier on a fixed representation.
+"""The linear probe: a linear classifier on a fixed representation.
+
+Multinomial logistic regression by default; `classifier="svm"` is the one-against-rest machine of LIBLINEAR, which
+[krepes, App. B] uses. Differs from [krepes] in that default, because on our representations logistic regression was
+half a point better and ten times faster.
 
 The representation is centred and divided by one number, the root of its mean column variance, so that the
 grid of C means the same for every representation. Columns are not brought to unit variance one by one:
@@ -8,7 +12,8 @@ small to large, and the search ends after four values that are worse than the be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +24,31 @@ from .result import ProbeResult, scores
 from .splits import draw_stratified, validation_splits
 from .squared_hinge import svm_path
 
+Path = Iterator[tuple[np.ndarray, np.ndarray]]  # weights (K, d) and intercepts (K,), one C after the other
+
 C_GRID = tuple(float(f"{10 ** (e / 2):.3g}") for e in range(-8, 7))  # 1e-4 .. 1e3, two per decade
 DEFAULT_C = 0.1
 PATIENCE = 4  # values of C that are worse than the best so far, before the search ends
 SEARCH_ROWS = 20_000
 _BLOCK_CELLS = 1 << 24
+
+
+def logistic_path(X: np.ndarray, codes: np.ndarray, n_classes: int, C_values: Iterable[float]) -> Path:
+    """Multinomial logistic regression for one C after the other, each started from the one before."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(warm_start=True, max_iter=500)
+    for C in C_values:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # at large C on separable classes: w grows slowly
+            model.set_params(C=C).fit(X, codes)
+        yield model.coef_.copy(), model.intercept_.copy()
+
+
+PATHS: dict[str, Callable[..., Path]] = {"logistic": logistic_path, "svm": svm_path}
 
 
 @dataclass(frozen=True)
@@ -69,6 +94,7 @@ def linear_probe(
     Z_test: Any,
     y_test: Any,
     *,
+    classifier: str = "logistic",
     C_grid: Sequence[float] = C_GRID,
     validation: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
@@ -80,6 +106,7 @@ def linear_probe(
     ----------
     Z_train, y_train : representation and labels to learn from. Rows whose label is None or NaN are left out.
     Z_test, y_test : rows to test on; they take no part in any choice.
+    classifier : "logistic" (multinomial logistic regression) or "svm" (LIBLINEAR's squared hinge, one against rest).
     C_grid : values of C to choose from, for a representation of mean column variance 1.
     validation : share of the labels that C is chosen on. Where that is few rows, the accuracy is averaged over up to
         five such parts.
@@ -95,23 +122,24 @@ def linear_probe(
     True
     """
     data = check_inputs(Z_train, y_train, Z_test, y_test)
-    _check_options(C_grid, validation)
+    _check_options(classifier, C_grid, validation)
+    path = PATHS[classifier]
     generator = np.random.default_rng(random_state)
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
     C, validation_accuracy, notes = _choose_C(
-        X, codes, len(classes), C_grid, validation, generator, search_rows
+        path, X, codes, len(classes), C_grid, validation, generator, search_rows
     )
-    W, b = _last(svm_path(X, codes, len(classes), _warm_path(C, C_grid)))
+    W, b = _last(path(X, codes, len(classes), _warm_path(C, C_grid)))
     coef = W / scale
-    classifier = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
-    predicted = classes[classifier.codes(data.Z_test)]
+    fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
+    predicted = classes[fitted.codes(data.Z_test)]
     return LinearProbeResult(
         **scores(predicted, data.test, data.classes),
         validation_accuracy=validation_accuracy,
         classes=data.classes,
-        classifier=classifier,
+        classifier=fitted,
         n_labels=len(codes),
         n_test=len(data.test),
         notes=notes,
@@ -126,7 +154,9 @@ def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
     return mean, scale if np.isfinite(scale) and scale > 0 else 1.0
 
 
-def _check_options(C_grid: Sequence[float], validation: float) -> None:
+def _check_options(classifier: str, C_grid: Sequence[float], validation: float) -> None:
+    if classifier not in PATHS:
+        raise ValueError(f"classifier={classifier!r}: expected {' or '.join(map(repr, PATHS))}.")
     if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
         raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
     if not 0 < validation < 1:
@@ -134,6 +164,7 @@ def _check_options(C_grid: Sequence[float], validation: float) -> None:
 
 
 def _choose_C(
+    path: Callable[..., Path],
     X: np.ndarray,
     codes: np.ndarray,
     n_classes: int,
@@ -158,11 +189,13 @@ def _choose_C(
             tuple(part[draw_stratified(codes[part], share, generator)[0]] for part in split)
             for split in splits
         ]
+    held = np.concatenate([codes[held] for _, held in splits])
+    chance = np.bincount(held).max() / len(held) + 1 / np.sqrt(len(held))
     best, best_C, worse = -1.0, grid[0], 0
-    for C, accuracy in zip(grid, _accuracies(X, codes, n_classes, splits, grid)):
+    for C, accuracy in zip(grid, _accuracies(path, X, codes, n_classes, splits, grid)):
         if accuracy > best:
             best, best_C, worse = accuracy, C, 0
-        elif accuracy < best:  # not where it is equal: small values of C may all predict the largest class
+        elif best > accuracy and best > chance:  # small values of C may all do no better than the largest class
             worse += 1
             if worse == PATIENCE:
                 break
@@ -170,6 +203,7 @@ def _choose_C(
 
 
 def _accuracies(
+    path: Callable[..., Path],
     X: np.ndarray,
     codes: np.ndarray,
     n_classes: int,
@@ -177,7 +211,7 @@ def _accuracies(
     grid: list[float],
 ) -> Iterator[float]:
     """The mean validation accuracy for one C after the other."""
-    paths = [svm_path(X[fit], codes[fit], n_classes, grid) for fit, _ in splits]
+    paths = [path(X[fit], codes[fit], n_classes, grid) for fit, _ in splits]
     for weights in zip(*paths):
         hits = [
             LinearClassifier(W, b, np.arange(n_classes)).codes(X[held]) == codes[held]
@@ -191,6 +225,6 @@ def _warm_path(C: float, C_grid: Sequence[float]) -> list[float]:
     return [*(smaller for smaller in sorted(C_grid)[::4] if smaller < C), C]
 
 
-def _last(path: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _last(path: Path) -> tuple[np.ndarray, np.ndarray]:
     *_, last = path
     return last
