@@ -34,7 +34,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def krepes(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Learn representations of tables and images without labels, in one pass, explained by real examples.

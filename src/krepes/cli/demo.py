@@ -50,8 +50,8 @@ def demo(
 ) -> None:
     """Learn a representation of handwritten digits in a few seconds. Nothing is downloaded.
 
-    Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples that
-    explain one digit, and leaves a saved model and a figure.
+    Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples \
+that explain one digit, and leaves a saved model and a figure.
     """
     from krepes.cli.describe import console
     from krepes.files import atomic_path, check_writable

@@ -49,6 +49,7 @@ def evaluate(
     n_train: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             help="The first so many rows are for training, the others for testing. By default the array n_train of "
             "an .npz file, if there is one.",
@@ -74,26 +75,33 @@ def evaluate(
     label_fraction: Annotated[
         float | None,
         typer.Option(
-            min=0.0,
-            max=1.0,
+            metavar="SHARE",
             help="Share of the training labels to use, drawn anew in every repeat. By default all.",
             rich_help_panel=_PROTOCOL,
             show_default=False,
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(min=1, help="Draws to take mean and deviation over.", rich_help_panel=_PROTOCOL)
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Draws to take mean and deviation over.", rich_help_panel=_PROTOCOL
+        ),
     ] = 5,
     knn: Annotated[
-        bool, typer.Option("--knn", help="Also classify by nearest neighbours.", rich_help_panel=_PROTOCOL)
-    ] = False,
-    raw: Annotated[
         bool,
         typer.Option(
-            help="Also probe the features as they enter the kernel, for comparison.",
+            "--knn", metavar="", help="Also classify by nearest neighbours.", rich_help_panel=_PROTOCOL
+        ),
+    ] = False,
+    no_raw: Annotated[
+        bool,
+        typer.Option(
+            "--no-raw",
+            metavar="",
+            help="Do not probe the features as they enter the kernel, which are shown for comparison.",
             rich_help_panel=_PROTOCOL,
         ),
-    ] = True,
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -108,8 +116,8 @@ def evaluate(
 ) -> None:
     """Measure a representation with labels: accuracy of a linear classifier trained on it.
 
-    Rows without a label are left out. Every choice is made on a part of the training labels, never on test rows.
-    Without --split, --n-train or --test, a fifth of the labelled rows is drawn for testing in every repeat.
+    Rows without a label are left out. Every choice is made on a part of the training labels, never on test \
+rows. Without --split, --n-train or --test, a fifth of the labelled rows is drawn for testing in every repeat.
 
     [cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
 
@@ -119,16 +127,16 @@ def evaluate(
     from krepes.cli.describe import console
     from krepes.files import check_writable
 
+    if label_fraction is not None and not 0 < label_fraction <= 1:
+        raise typer.BadParameter(
+            f"--label-fraction {label_fraction:g}: expected a share above 0 and up to 1."
+        )
     if sum(choice is not None for choice in (split, n_train, test)) > 1:
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
     for path in (model, data, *([test] if test else [])):
         check_exists(path)
     if output is not None:
         check_writable(output, force)
-    if label_fraction == 0:
-        raise typer.BadParameter(
-            "--label-fraction 0: there would be no label; expected a share between 0 and 1."
-        )
     from krepes import load
     from krepes.cli.labelled import open_labelled
     from krepes.cli.probing import probe_all
@@ -136,9 +144,8 @@ def evaluate(
     embedding = load(model, device=device)
     dataset = open_labelled(embedding, data, test, label, labels, array, split, n_train)
     out = console()
-    results = probe_all(
-        embedding, dataset, label_fraction, repeats, ["linear", "knn"] if knn else ["linear"], raw, seed
-    )
+    probes = ["linear", "knn"] if knn else ["linear"]
+    results = probe_all(embedding, dataset, label_fraction, repeats, probes, not no_raw, seed)
     _show(results, dataset, out)
     if output is not None:
         _write(results, output, force)

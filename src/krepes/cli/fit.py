@@ -31,7 +31,7 @@ def _names(package: str, *others: str) -> Any:
 def _override(text: str) -> tuple[str, Any]:
     key, found, value = text.partition("=")
     if not found or not key.strip():
-        raise typer.BadParameter(f"--set {text}: expected PARAMETER=VALUE, such as loss__redundancy=0.1.")
+        raise typer.BadParameter(f"--set {text}: expected KEY=VALUE, such as loss__redundancy=0.1.")
     try:
         return key.strip(), json.loads(value)
     except json.JSONDecodeError:
@@ -77,29 +77,37 @@ def fit(
     preprocess: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="auto encodes tables and uses arrays as they are; table standardises the columns of an array; "
             "normalize standardises the channels of images; none changes nothing.",
             rich_help_panel=_DATA,
         ),
     ] = _DEFAULTS["preprocess"],
     n_components: Annotated[
-        int, typer.Option(min=1, help="Width of the representation.", rich_help_panel=_MODEL)
+        int, typer.Option(metavar="N", min=1, help="Width of the representation.", rich_help_panel=_MODEL)
     ] = _DEFAULTS["n_components"],
     n_landmarks: Annotated[
         int,
         typer.Option(
-            min=1, help="Rows that carry the model. More are better, and slower.", rich_help_panel=_MODEL
+            metavar="N",
+            min=1,
+            help="Rows that carry the model. More are better, and slower.",
+            rich_help_panel=_MODEL,
         ),
     ] = _DEFAULTS["n_landmarks"],
     loss: Annotated[
         str,
         typer.Option(
-            help=f"What is learned: {listed('losses')}.", callback=_names("losses"), rich_help_panel=_MODEL
+            metavar="NAME",
+            help=f"What is learned: {listed('losses')}.",
+            callback=_names("losses"),
+            rich_help_panel=_MODEL,
         ),
     ] = _DEFAULTS["loss"],
     kernel: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help=f"How rows are compared: {listed('kernels')}.",
             callback=_names("kernels"),
             rich_help_panel=_MODEL,
@@ -108,8 +116,9 @@ def fit(
     lengthscale: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER|median",
-            help="Of the kernel: distances well below it count as near. By default taken from the data.",
+            metavar="NUMBER",
+            help="Of the kernel: distances well below it count as near. By default, or with median, it is taken from "
+            "the data.",
             rich_help_panel=_MODEL,
             show_default=False,
         ),
@@ -117,6 +126,7 @@ def fit(
     views: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help=f"How rows are varied to find what stays the same: {listed('views', 'auto', 'none')}.",
             callback=_names("views", "auto", "none"),
             rich_help_panel=_MODEL,
@@ -125,39 +135,48 @@ def fit(
     landmarks: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help=f"How landmarks are chosen: {listed('landmarks')}.",
             callback=_names("landmarks"),
             rich_help_panel=_MODEL,
         ),
     ] = _DEFAULTS["landmarks"],
     regularization: Annotated[
-        float, typer.Option(min=0, help="Larger is smoother.", rich_help_panel=_MODEL)
+        float, typer.Option(metavar="NUMBER", min=0, help="Larger is smoother.", rich_help_panel=_MODEL)
     ] = _DEFAULTS["regularization"],
     solver: Annotated[
         str,
         typer.Option(
-            help=f"{listed('solvers', 'auto')}.", callback=_names("solvers", "auto"), rich_help_panel=_MODEL
+            metavar="NAME",
+            help=f"{listed('solvers', 'auto')}.",
+            callback=_names("solvers", "auto"),
+            rich_help_panel=_MODEL,
         ),
     ] = _DEFAULTS["solver"],
     override: Annotated[
         list[str],
         typer.Option(
             "--set",
-            metavar="PARAMETER=VALUE",
+            metavar="KEY=VALUE",
             help="Any other parameter, such as loss__redundancy=0.1, or views__noise=0.2 with --views tabular. "
             "Repeat for several.",
             rich_help_panel=_MODEL,
         ),
     ] = [],  # noqa: B006
-    moments: Annotated[
+    no_moments: Annotated[
         bool,
         typer.Option(
-            help="Save the sums that refit, partial_fit and merge need; without them the file is smaller.",
+            "--no-moments",
+            metavar="",
+            help="A smaller file, without the sums that refit, partial_fit and merge need.",
             rich_help_panel=_MODEL,
         ),
-    ] = True,
+    ] = False,
     dtype: Annotated[
-        str, typer.Option(help="float32, or float64 for exact work.", rich_help_panel=options._RUN)
+        str,
+        typer.Option(
+            metavar="NAME", help="float32, or float64 for exact work.", rich_help_panel=options._RUN
+        ),
     ] = _DEFAULTS["dtype"],
     checkpoint: Annotated[
         Path | None,
@@ -196,7 +215,7 @@ def fit(
     out.print(f"{data}: {source.describe()}", markup=False, highlight=False)
     m = min(n_landmarks, source.n_rows)
     check_fit_memory(m)
-    check_writable(output, force, model_bytes(m, row_width(source), n_components, moments))
+    check_writable(output, force, model_bytes(m, row_width(source), n_components, not no_moments))
     parameters = {
         "n_components": n_components,
         "kernel": kernel,
@@ -217,7 +236,7 @@ def fit(
     start = time.perf_counter()
     model = _fitted(source, parameters, overrides, checkpoint, out)
     model.verbose = 0
-    model.save(output, moments=moments, overwrite=force)
+    model.save(output, moments=not no_moments, overwrite=force)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     _summary(model, output, data, time.perf_counter() - start, out)

@@ -17,27 +17,37 @@ Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that `krepes fit` wrote.", show_default=False)
 ]
 Array = Annotated[str, typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite files that exist.")]
 
 _RUN = "Running"
 Device = Annotated[
     str,
     typer.Option(
-        help="auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.", rich_help_panel=_RUN
+        metavar="NAME",
+        help="auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.",
+        rich_help_panel=_RUN,
     ),
 ]
 Seed = Annotated[
-    int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same result.", rich_help_panel=_RUN)
+    int, typer.Option(metavar="N", min=0, help="The same seed gives the same result.", rich_help_panel=_RUN)
 ]
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Processor threads to use; by default all.", rich_help_panel=_RUN, show_default=False
+        metavar="N",
+        min=1,
+        help="Processor threads to use; by default all.",
+        rich_help_panel=_RUN,
+        show_default=False,
     ),
 ]
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", "-v", help="Show what is done, and where an error arose.", rich_help_panel=_RUN
+        "--verbose",
+        "-v",
+        metavar="",
+        help="Show what is done, and where an error arose.",
+        rich_help_panel=_RUN,
     ),
 ]

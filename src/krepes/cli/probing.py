@@ -32,6 +32,7 @@ def probe_all(
         label_fraction=label_fraction,
         n_repeats=repeats,
         random_state=seed,
+        name=f"The label {dataset.where}",
     )
     features = gather(model, dataset, plan.rows, raw)
     words = {"linear": "linear probe", "knn": "nearest neighbours"}

@@ -43,8 +43,8 @@ def transform(
 ) -> None:
     """Write the representation of every row of DATA, in the order of its rows.
 
-    Rows are read, transformed and written in parts, so that the data may be larger than memory.
-    For a folder of images a table also has the column [bold]file[/].
+    Rows are read, transformed and written in parts, so that the data may be larger than memory. For a folder \
+of images a table also has the column [bold]file[/].
 
     [cyan]krepes transform people.krepes new_people.csv -o features.parquet --keep id[/]
     """

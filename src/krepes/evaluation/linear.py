@@ -195,7 +195,9 @@ def _choose_C(
     for C, accuracy in zip(grid, _accuracies(path, X, codes, n_classes, splits, grid)):
         if accuracy > best:
             best, best_C, worse = accuracy, C, 0
-        elif best > accuracy and best > chance:  # small values of C may all do no better than the largest class
+        elif (
+            best > accuracy and best > chance
+        ):  # small values of C may all do no better than the largest class
             worse += 1
             if worse == PATIENCE:
                 break

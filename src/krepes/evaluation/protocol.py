@@ -149,16 +149,17 @@ def plan_protocol(
     n_repeats: int = 5,
     test_fraction: float = 0.2,
     random_state: int | None = 0,
+    name: str = "y",
 ) -> Protocol:
-    """Draw the rows of every repeat; see `probe_protocol` for the parameters."""
+    """Draw the rows of every repeat; see `probe_protocol` for the parameters. Errors call the labels `name`."""
     if label_fraction is not None and not 0 < label_fraction <= 1:
         raise ValueError(f"label_fraction={label_fraction!r}: expected a share between 0 and 1.")
     if n_repeats < 1:
         raise ValueError(f"n_repeats={n_repeats!r}: expected an integer >= 1.")
     if (train is None) != (test is None):
         raise ValueError("Give both train= and test= rows, or neither.")
-    labels = encode_labels(y)
-    check_classes(labels.codes, labels.classes, "y")
+    labels = encode_labels(y, name)
+    check_classes(labels.codes, labels.classes, name)
     generator = np.random.default_rng(random_state)
     if train is not None:
         train, test = (

@@ -1,0 +1,74 @@
+"""`krepes demo`: what a newcomer sees first."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+from typer.testing import CliRunner
+
+from krepes import load
+from krepes.cli.app import app
+from krepes.cli.demo import N_SHOWN
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "krepes-demo"
+    result = CliRunner().invoke(app, ["demo", "--output", str(folder), "--threads", "1"])
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+def accuracies(text: str) -> dict[str, float]:
+    rows = re.findall(r"^ *(raw pixels|kernel PCA|krepes) .*?(\d+\.\d) ±", text, re.MULTILINE)
+    return {name: float(value) for name, value in rows}
+
+
+def test_the_learned_representation_is_the_best_of_the_table(shown):
+    found = accuracies(shown[1])
+    assert set(found) == {"raw pixels", "kernel PCA", "krepes"}
+    assert found["krepes"] > found["kernel PCA"] > found["raw pixels"] - 1
+    assert found["krepes"] > 93
+
+
+def test_it_leaves_a_model_a_figure_and_the_data(shown):
+    folder, text = shown
+    for name in ("digits.krepes", "digits.png", "digits.npz"):
+        assert (folder / name).is_file()
+        assert str(folder / name) in text.replace("\n", "")
+    with Picture.open(folder / "digits.png") as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) > 800
+        assert len(picture.convert("RGB").getcolors(1 << 24)) > 100
+
+
+def test_the_landmarks_named_are_the_most_influential(shown):
+    """iota_l = k(x, x_l) |a_l|, computed here with a loop over all landmarks."""
+    folder, text = shown
+    model, data = load(folder / "digits.krepes"), np.load(folder / "digits.npz")
+    row = int(re.search(r"test row (\d+)", text).group(1))
+    x = data["X"][row].ravel().astype(float)
+    influence = {}
+    for index, a in zip(model.landmark_indices_, model.coefficients_):
+        distance = np.linalg.norm(x - data["X"][index].ravel())
+        similarity = np.exp(-(distance**2) / (2 * model.kernel_.lengthscale**2))
+        influence[int(index)] = similarity * np.linalg.norm(a)
+    expected = sorted(influence, key=lambda index: -influence[index])[:N_SHOWN]
+    named = re.findall(r"row +(\d+) +a (\d) +influence ([\d.]+)", text)
+    assert [int(index) for index, _, _ in named] == expected
+    for index, digit, value in named:
+        assert int(digit) == data["y"][int(index)]
+        assert float(value) == pytest.approx(influence[int(index)], rel=0.01)
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_the_commands_it_proposes_work(shown, tmp_path, monkeypatch, step):
+    _, text = shown
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^ +krepes (\w.+?)  ", text, re.MULTILINE)
+    assert len(commands) == 4
+    result = CliRunner().invoke(app, commands[step].split())
+    assert result.exit_code == 0, result.output
