@@ -1,6 +1,7 @@
 """Any objects, any kernel: words compared by the letter pairs that they share."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,7 +12,7 @@ tensor tensors sensor sensors landmark landmarks landscape postmark embedding em
 
 
 def bigrams(word: str) -> Counter:
-    return Counter(zip(word, word[1:]))
+    return Counter(pairwise(word))
 
 
 def shared_bigrams(left: list[str], right: list[str]) -> np.ndarray:
