@@ -15,7 +15,7 @@ Pairs given by the user (anchor, positive) keep their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -162,6 +162,20 @@ class Moments:
     def mean_norm(self) -> float:
         """Mean of k(x, x)."""
         return self.trace / self.n
+
+    def with_feature_noise(self, amount: float) -> Moments:
+        """The moments of views whose features have noise of variance amount * tr(S) / r in every direction.
+
+        Noise that is independent between the views adds a multiple of the identity to S_aa and S_bb and nothing
+        to S_ab: an augmentation that is exact for every kernel.
+        """
+        if amount == 0:
+            return self
+        variance = amount * self.S.trace() / self.rank
+        noise = self.n * variance * torch.eye(self.rank, dtype=self.gram_aa.dtype, device=self.gram_aa.device)
+        gram_aa = self.gram_aa + noise
+        gram_bb = gram_aa if self.exchangeable else self.gram_bb + noise
+        return replace(self, gram_aa=gram_aa, gram_bb=gram_bb)
 
     def principal(self, n_components: int) -> Tensor:
         """The top eigenvectors of the covariance, (r, h): principal components of all the data."""

@@ -131,6 +131,7 @@ def test_a_kernel_that_is_zero_or_nan():
         ({"n_landmarks": -3}, "n_landmarks=-3"),
         ({"regularization": -1}, "regularization=-1"),
         ({"regularization": np.nan}, "regularization=nan"),
+        ({"feature_noise": -0.1}, "feature_noise=-0.1"),
         ({"dtype": "int8"}, "dtype='int8'"),
         ({"device": "toaster"}, "device='toaster'"),
         ({"kernel": "gausian"}, "Did you mean 'gaussian'"),

@@ -113,3 +113,24 @@ def test_eigenvectors_have_fixed_signs():
     values, vectors = descending_eigh(M + M.T)
     assert (values[:-1] >= values[1:]).all()
     assert (vectors.gather(0, vectors.abs().argmax(0, keepdim=True)) > 0).all()
+
+
+@pytest.mark.parametrize("exchangeable", [True, False])
+def test_feature_noise_is_the_expectation_over_noisy_features(exchangeable):
+    """Averaged over draws, moments of noisy features are the moments with feature noise, within 4 standard errors."""
+    Phi1, Phi2 = draw(30, 3, 1), draw(30, 3, 2)
+    of = Moments.of_views if exchangeable else Moments.of_pairs
+    clean = of(Phi1, Phi2)
+    noisy = clean.with_feature_noise(0.5)
+    deviation = (0.5 * clean.S.trace() / 3).sqrt()
+    generator = torch.Generator().manual_seed(3)
+    draws = []
+    for _ in range(2000):
+        noise = deviation * torch.randn(2, 30, 3, generator=generator, dtype=torch.float64)
+        sample = of(Phi1 + noise[0], Phi2 + noise[1])
+        draws.append(torch.stack([sample.S_aa, sample.S_bb, sample.S_ab]))
+    stack = torch.stack(draws)
+    expected = torch.stack([noisy.S_aa, noisy.S_bb, noisy.S_ab])
+    assert ((stack.mean(0) - expected).abs() <= 4 * stack.std(0) / 2000**0.5).all()
+    assert noisy.exchangeable == clean.exchangeable
+    assert clean.with_feature_noise(0.0) is clean
