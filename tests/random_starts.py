@@ -19,7 +19,7 @@ def best_of_random_starts(objective, shape, starts=10, seed=0, scale=1.0, **opti
     best = float("inf")
     for _ in range(starts):
         x = scale * torch.randn(shape, generator=generator, dtype=torch.float64).reshape(-1)
-        settings = {"maxiter": 300, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 20} | options
+        settings = {"maxiter": 200, "ftol": 1e-13, "gtol": 1e-9, "maxcor": 20} | options
         best = min(
             best,
             minimize(value_and_gradient, x.numpy(), jac=True, method="L-BFGS-B", options=settings).fun,

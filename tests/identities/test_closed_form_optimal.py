@@ -18,7 +18,6 @@ from krepes.losses import (
 )
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm
-from krepes.solvers.base import objective
 from paired_features import paired
 from random_starts import best_of_random_starts
 
@@ -38,7 +37,7 @@ def total(loss, moments, lam):
     forms = MomentForms.of(moments)
     if loss.intercept == "centered":
         forms = forms.shifted(moments.mean)
-    return lambda W: objective(loss, forms.embed(W), lam)[0]
+    return lambda W: sum(loss.of_statistics(forms.embed(W)).values()) + lam * W.square().sum()
 
 
 def lowest_found(loss, moments, lam):

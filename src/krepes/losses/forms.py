@@ -77,7 +77,8 @@ class MomentForms:
     @property
     def second_moment(self) -> Tensor:
         """Mean of phi phi^T over both views, about the origin, (r, r)."""
-        first = self.V_aa + torch.outer(self.mean_a, self.mean_a)
+        first = torch.diag(self.V_aa) if self.V_aa.ndim == 1 else self.V_aa
+        first = first + torch.outer(self.mean_a, self.mean_a)
         if self.exchangeable:
             return first
         return (first + self.V_bb + torch.outer(self.mean_b, self.mean_b)) / 2
@@ -89,13 +90,13 @@ class MomentForms:
         return replace(self, mean_a=mean_a, mean_b=mean_b)
 
     def in_basis(self, basis: Tensor, variances: Tensor | None = None) -> MomentForms:
-        """The forms of M, where W = basis @ M; basis (r, k) has orthogonal columns.
+        """The forms of M, where W = basis @ M; basis (r, k) has columns orthogonal in the norm of these forms.
 
         With `variances` (k,) the caller says that the basis makes V_aa (= V_bb) this diagonal matrix.
         """
 
         def form(V: Tensor) -> Tensor:
-            return basis.mT @ V @ basis
+            return basis.mT @ (V[:, None] * basis if V.ndim == 1 else V @ basis)
 
         V_aa = form(self.V_aa) if variances is None else variances
         mean_a = basis.mT @ self.mean_a
@@ -107,7 +108,7 @@ class MomentForms:
             V_bb=V_aa if self.exchangeable else form(self.V_bb),
             V_ab=None if self.V_ab is None else form(self.V_ab),
             S_an=None if self.S_an is None else form(self.S_an),
-            norm=basis.square().sum(0),
+            norm=(basis.square() if self.norm is None else self.norm[:, None] * basis.square()).sum(0),
         )
 
     def products(self, name: str, W: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -10,8 +10,11 @@ are left out; no loss of moments sees them.
 The start is the first h principal directions at unit variance, mixed by an orthogonal cosine matrix. They are not
 taken as they are because of a symmetry: where the coordinates are uncorrelated in both moments, flipping the
 sign of one coordinate and of its column changes nothing, so the gradient cannot mix columns and descent stays
-at a saddle. On Barlow Twins and VICReg, random starts, starts from canonical correlations and this one end at
-the same value, and this one costs nothing.
+at a saddle. On features of MNIST, Barlow Twins and VICReg end at the same value from random starts, from canonical
+correlations and from this start, which costs nothing.
+
+Rounds of descent on M alternate with descent on N (h x h) in M = R N, within the span reached so far, at O(h^3) a
+step: it mixes the components, which ordered pairs with nearly equal views need most and L-BFGS in M does slowest.
 
 A loss with corners (the hinge of VICReg) is approached through smoothed ones: L-BFGS crawls along corners, and needs
 about seven times fewer steps to a lower value this way.
@@ -21,21 +24,20 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
-from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 
 from krepes.losses import Loss, MomentForms
 from krepes.losses.forms import spanned
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
+from krepes.solvers.descent import Descent
 
 METRIC_FLOOR = 1e-6  # of the largest eigenvalue: how far B may stretch a weak direction when lam is small
-MEMORY = 10  # pairs of steps and gradients that L-BFGS keeps
-WINDOW = 5  # steps over which progress is judged
 WIDTHS = (0.1, 0.01)  # of the rounded corners, for a loss that has corners; then none
-LINE_SEARCH_FAILED = 2  # scipy's status: rounding hides any further descent, or a corner blocks it
+RELATIVE_FLOOR = 1e-4  # of the total at the start: progress below `tol` times this never counts
+ROUND = 15  # steps between two descents within the span
+SPAN_STEPS = 300  # at most, within the span
 VANISHED = 1e-8  # of the largest variance: a component below it was cut by the regulariser
 
 
@@ -84,17 +86,35 @@ class MomentDescent(Solver):
         if basis.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
-        descent = _Descent(loss, forms, lam, callback)
-        M, c = descent.run(M.to(basis.device), c.to(basis.device), self.max_iter, self.tol)
+        M, c, descent = self._descended(loss, forms, lam, M.to(basis.device), c.to(basis.device), callback)
         M, c = _finished(loss, forms, M, c)
         if M.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         W = basis @ M
-        gamma = c - W.mT @ origin
-        dropped = n_components - W.shape[1]
+        gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
         return Solution(
             W, gamma, descent.history, descent.n_iter, descent.converged, "moment_descent", dropped
         )
+
+    def _descended(
+        self, loss: Loss, forms: MomentForms, lam: float, M: Tensor, c: Tensor, callback: Callback | None
+    ) -> tuple[Tensor, Tensor, Descent]:
+        """Through the smoothed losses to the loss itself, in rounds of descent on M and within its span."""
+        first, before = (M, c), objective(loss, forms.embed(M, c), lam)[1]["total"]
+        descent = Descent(loss, forms, lam, self.tol, callback, floor=RELATIVE_FLOOR * abs(before))
+        for stage in _smoothed(loss):
+            descent.loss, descent.tol = stage, self.tol if stage is loss else 10 * self.tol
+            while True:
+                M, c = descent.run(M, c, min(ROUND, self.max_iter - descent.n_iter))
+                if descent.n_iter >= self.max_iter:
+                    break
+                mixed = within_span(descent, M, c)
+                if descent.converged and mixed is None:
+                    break
+                M, c = mixed or (M, c)
+        if descent.history[-1]["total"] > before:
+            M, c = first
+        return M, c, descent
 
 
 def whitened(moments: Moments, origin: Tensor, lam: float) -> tuple[MomentForms, Tensor]:
@@ -120,104 +140,29 @@ def start(h: int, k: int, learned: bool) -> tuple[Tensor, Tensor]:
     return M, Q[0, :h] if learned else torch.zeros(h, dtype=torch.float64)
 
 
-class _Descent:
-    """L-BFGS over M (k, h) and, where the intercept is learned, c (h,); through smoother losses to one with corners."""
+def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Descend on M = R N over N (h, h), where the columns of R (k, h) span those of M; None if there is no gain.
 
-    def __init__(self, loss: Loss, forms: MomentForms, lam: float, callback: Callback | None):
-        self.loss, self.forms, self.lam, self.callback = loss, forms, lam, callback
-        self.learned = loss.intercept == "learned"
-        self.history: list[dict[str, float]] = []
-        self.n_iter, self.converged = 0, False
-        self._values: dict[
-            float, dict[str, float]
-        ] = {}  # of the evaluations since the last step, by their total
+    A step costs O(h^3). Mixing the components is what L-BFGS in M is slowest at, because the loss depends on it
+    weakly where the two views are nearly alike.
+    """
+    forms, lam = descent.forms, descent.lam
+    if forms.norm is None or len(M) < 2 * M.shape[1]:
+        return None
+    root = forms.norm.sqrt()[:, None]
+    Q, T = torch.linalg.qr(root * M)
+    values, U = torch.linalg.eigh(forms.in_basis(Q / root).second_moment)
+    metric = values.clamp_min(0) + max(lam, METRIC_FLOOR * values[-1].item())
+    R, N = (Q / root) @ U * metric.rsqrt(), metric.sqrt()[:, None] * (U.mT @ T)
+    inner = Descent(descent.loss, forms.in_basis(R), lam, descent.tol, floor=descent.floor)
+    N, c = inner.run(N, c, SPAN_STEPS)
+    gain = inner.history[0]["total"] - inner.history[-1]["total"]
+    return None if inner.is_small(gain) else (R @ N, c)
 
-    def run(self, M: Tensor, c: Tensor, max_iter: int, tol: float) -> tuple[Tensor, Tensor]:
-        """The M and c that were reached, not above the start."""
-        self._shape, self._device = M.shape, M.device
-        x = first = self._packed(M, c)
-        if hasattr(self.loss, "smoothed"):
-            for width in WIDTHS:
-                x = self._minimised(self.loss.smoothed(width), x, max_iter, 10 * tol)
-        x = self._minimised(self.loss, x, max_iter, tol)
-        if hasattr(self.loss, "smoothed") and self.history[-1]["total"] > self._evaluated(first)[0]:
-            x = first
-        return self._unpacked(x)
 
-    def _minimised(self, stage: Loss, x: np.ndarray, max_iter: int, tol: float) -> np.ndarray:
-        """Descend on one loss until progress ends; a line search that fails is given a fresh start while it pays."""
-        self._stage, self._tol, self._first = stage, tol, len(self.history)
-        total, gradient = self._evaluated(x)
-        if not math.isfinite(total):
-            raise ValueError(f"The loss {self.loss} has no finite value at the start: {self._values[total]}.")
-        self._record(self._values[total])
-        while self.n_iter < max_iter:
-            before = self.history[-1]["total"]
-            result = minimize(
-                self._evaluated,
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                callback=self._after_step,
-                options={
-                    "maxiter": max_iter - self.n_iter,
-                    "maxfun": 20 * max_iter,
-                    "maxcor": MEMORY,
-                    "ftol": 0.0,
-                    "gtol": 1e-12 * float(np.abs(gradient).max()),
-                },
-            )
-            x = result.x
-            failed = result.status == LINE_SEARCH_FAILED
-            if not failed or self._is_small(before - self.history[-1]["total"]):
-                self.converged = failed or result.status == 0 or self._settled()
-                break
-        return x
-
-    def _evaluated(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        M, c = self._unpacked(x)
-        M.requires_grad_()
-        gamma = c.requires_grad_() if self.learned else None
-        total, values = objective(self._stage, self.forms.embed(M, gamma), self.lam)
-        total.backward()
-        self._values[values["total"]] = values
-        gradient = torch.zeros_like(M) if M.grad is None else M.grad
-        return values["total"], self._packed(gradient, c.grad)
-
-    def _after_step(self, intermediate_result: OptimizeResult) -> None:
-        total = float(intermediate_result.fun)
-        if total not in self._values:
-            self._evaluated(intermediate_result.x)
-        self.n_iter += 1
-        self._record(self._values[total])
-        if self._settled():
-            raise StopIteration
-
-    def _record(self, values: dict[str, float]) -> None:
-        self.history.append(values)
-        self._values = {}
-        if self.callback is not None:
-            self.callback(self.n_iter, values)
-
-    def _settled(self) -> bool:
-        if len(self.history) - self._first <= WINDOW:
-            return False
-        return self._is_small(self.history[-1 - WINDOW]["total"] - self.history[-1]["total"])
-
-    def _is_small(self, progress: float) -> bool:
-        # Relative to the start as well, because a loss whose least value is zero never settles relative to itself.
-        size = max(abs(self.history[-1]["total"]), 1e-6 * abs(self.history[0]["total"]))
-        return progress <= self._tol * size
-
-    def _packed(self, M: Tensor, c: Tensor | None) -> np.ndarray:
-        parts = [M.reshape(-1), c] if self.learned and c is not None else [M.reshape(-1)]
-        return torch.cat(parts).detach().cpu().numpy()
-
-    def _unpacked(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
-        flat = torch.from_numpy(x).to(self._device)
-        k, h = self._shape
-        c = flat[k * h :] if self.learned else flat.new_zeros(h)
-        return flat[: k * h].reshape(k, h), c
+def _smoothed(loss: Loss) -> list[Loss]:
+    """The loss, after smoother and smoother ones if it has corners."""
+    return [*(loss.smoothed(width) for width in WIDTHS), loss] if hasattr(loss, "smoothed") else [loss]
 
 
 def _finished(loss: Loss, forms: MomentForms, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
