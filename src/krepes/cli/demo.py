@@ -44,7 +44,7 @@ def demo(
         typer.Option("--output", "-o", metavar="FOLDER", help="Where to leave the model and the figure."),
     ] = Path("krepes-demo"),
     seed: options.Seed = 0,
-    threads: options.Threads = None,
+    threads: options.Threads = 1,  # the fastest number for data this small
     force: options.Force = False,
     verbose: options.Verbose = False,
 ) -> None:

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .inputs import check_inputs
 from .result import ProbeResult, scores
@@ -31,6 +33,7 @@ DEFAULT_C = 0.1
 PATIENCE = 4  # values of C that are worse than the best so far, before the search ends
 SEARCH_ROWS = 20_000
 _BLOCK_CELLS = 1 << 24
+_SMALL_CELLS = 1 << 20
 
 
 def logistic_path(X: np.ndarray, codes: np.ndarray, n_classes: int, C_values: Iterable[float]) -> Path:
@@ -128,10 +131,11 @@ def linear_probe(
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
-    C, validation_accuracy, notes = _choose_C(
-        path, X, codes, len(classes), C_grid, validation, generator, search_rows
-    )
-    W, b = _last(path(X, codes, len(classes), _warm_path(C, C_grid)))
+    with _few_threads(X):
+        C, validation_accuracy, notes = _choose_C(
+            path, X, codes, len(classes), C_grid, validation, generator, search_rows
+        )
+        W, b = _last(path(X, codes, len(classes), _warm_path(C, C_grid)))
     coef = W / scale
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
     predicted = classes[fitted.codes(data.Z_test)]
@@ -145,6 +149,11 @@ def linear_probe(
         notes=notes,
         C=C,
     )
+
+
+def _few_threads(X: np.ndarray) -> Any:
+    """One BLAS thread for small problems, where waiting for one another costs threads more than they gain."""
+    return threadpool_limits(1) if X.size < _SMALL_CELLS else nullcontext()
 
 
 def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
