@@ -3,7 +3,7 @@
     degree 0:  1 - t / pi                                    t the angle between x and y
     degree 1:  |x| |y| (sin t + (pi - t) cos t) / pi         ReLU, scaled so that k(x, x) = |x|^2
 
-Cho and Saul, Kernel methods for deep learning. `depth` composes the map with itself: layer l+1 sees the
+[cho]. `depth` composes the map with itself: layer l+1 sees the
 norms and angles that layer l's kernel defines.
 
 Angles are carried as v = 1 - cos t = |x/|x| - y/|y||^2 / 2, because the cosine of a small angle rounds the angle

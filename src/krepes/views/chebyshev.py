@@ -4,7 +4,7 @@
 
 c comes from the values of f at Chebyshev points by a cosine transform; the degree K is the smallest one that
 leaves out less than the tolerance. The error of interpolating an analytic function falls geometrically with
-K (Trefethen, Approximation theory and approximation practice, ch. 8).
+K [trefethen, ch. 8].
 """
 
 from __future__ import annotations

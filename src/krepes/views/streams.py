@@ -2,7 +2,7 @@
 
     draw(seed, key, row, column) = mix(row_key + column * G),  row_key = mix(stream_key(seed, key) + row * G)
 
-`mix` is the finaliser of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators)
+`mix` is the finaliser of SplitMix64 [steele]
 and G its odd increment 2^64 / golden ratio. Nothing is stored and nothing is drawn in sequence, so results do
 not depend on block size, order of rows, partitions or workers, and a shuffled batch costs no more than a
 contiguous one. Draws are made on the CPU in float32 whatever the dtype and device of the data, so all of them

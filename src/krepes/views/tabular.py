@@ -3,7 +3,7 @@
     aug(x)_g = fill_g  with probability (1-c) p,   u_g with probability c,   x_g otherwise;   then + noise_j N(0,1)
 
 for every unit g, which is one column or the columns of one category together; u_g comes from a table of up to
-256 rows of the data, a fresh row for every unit (SCARF: Bahri et al.). Gaussian noise and dropped features are
+256 rows of the data, a fresh row for every unit (SCARF [bahri]). Gaussian noise and dropped features are
 the tabular augmentations of [krepes, App. B.1].
 
 Noise is added last, also to dropped and replaced features. Then noise is nothing but a smoother kernel, and
