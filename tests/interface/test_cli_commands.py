@@ -335,6 +335,7 @@ def test_columns_of_very_different_scale_are_pointed_out(tmp_path):
     text = run("fit", tmp_path / "x.npy", "-o", tmp_path / "b", "--preprocess", "table", *SMALL)
     assert "Warning" not in text
     assert "numeric" in text
+    assert f"Next: krepes transform {tmp_path / 'b'}" in text
 
 
 def test_adult_from_the_command_line(shared_data, tmp_path):

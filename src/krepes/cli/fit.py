@@ -324,4 +324,15 @@ def _summary(model: Any, output: Path, data: Path, seconds: float, out: Any) -> 
     out.print(
         f"The file holds its {landmarks} landmarks, which are rows of the data: share it as you would the data."
     )
-    out.print(f"Next: krepes evaluate {output} {data}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"Next: {_next_command(model, output, data)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _next_command(model: Any, output: Path, data: Path) -> str:
+    """Evaluate where labels are at hand, else transform."""
+    from krepes.cli.data import is_npz, npz_names
+
+    encoder = model.input_space_.encoder
+    folder = data.is_dir() and model.input_space_.kind == "images"
+    if (encoder is not None and encoder.label) or (is_npz(data) and "y" in npz_names(data)) or folder:
+        return f"krepes evaluate {output} {data}"
+    return f"krepes transform {output} {data} -o features.parquet"
