@@ -1,7 +1,11 @@
-"""The documentation runs, and what it quotes is the source."""
+"""The documentation runs, prints what it says, links to what exists, and quotes the source."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import doctest
+import io
 import re
 import subprocess
 import sys
@@ -11,19 +15,31 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 QUOTE = re.compile(r"<!-- source: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_SOURCE = r"[a-z]{3,}(?:, (?:section|appendix|ch\.|[A-Z0-9])[^];]*)?"  # a key, and perhaps a place in it
+KEY = re.compile(rf"(?<![\w)\]])\[({_SOURCE}(?:; {_SOURCE})*)\]")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda p: p.name)
 def test_every_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
+    """A `text` block is what the `python` blocks since the last one print (... stands for anything)."""
     if page.name == "serving.md":
         pytest.skip("runs in test_saved_models, which makes the file it reads")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {}
-    for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), namespace)
+    printed = io.StringIO()
+    for language, block in BLOCK.findall(page.read_text()):
+        if language == "text":
+            found, printed = printed.getvalue(), io.StringIO()
+            same = doctest.OutputChecker().check_output(block, found, SAME)
+            assert same, f"printed:\n{found}\nnot:\n{block}"
+            continue
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, str(page), "exec"), namespace)
 
 
 def test_contributing_quotes_the_source():
@@ -35,8 +51,45 @@ def test_contributing_quotes_the_source():
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for file, heading in LINK.findall(_prose(page)):
+        target = page.parent / file if file else page
+        assert target.exists(), f"{page.name} links to {file}"
+        assert not heading or heading in _anchors(target), f"{page.name} links to {file}#{heading}"
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as GitHub names them."""
+    titles = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text()
+    missing = [p.name for p in PAGES[1:] if p.name != "index.md" and f"]({p.name})" not in index]
+    assert not missing, f"docs/index.md does not mention {missing}"
+
+
+def test_every_source_named_in_a_docstring_is_in_the_references():
+    listed = set(re.findall(r"\*\*\[([a-z]+)\]\*\*", (ROOT / "docs" / "references.md").read_text()))
+    # On the command line brackets are colours.
+    files = [file for file in (ROOT / "src").rglob("*.py") if file.parent.name != "cli"]
+    named = {key for file in files for key in _keys(file)}
+    assert {"krepes", "esser", "epperly", "keerthi"} <= named
+    assert named <= listed, f"not in docs/references.md: {sorted(named - listed)}"
+
+
+def _keys(file: Path) -> set[str]:
+    """Keys such as [esser, Thm. 3] in the docstrings of a file."""
+    tree = ast.parse(file.read_text())
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+    return {
+        part.split(",")[0].strip() for text in texts for keys in KEY.findall(text) for part in keys.split(";")
+    }
 
 
 @pytest.mark.full
