@@ -108,6 +108,14 @@ def test_truncation_is_relative():
         assert len(truncated_eigh(scale * M, 1e-6)[0]) == 2
 
 
+def test_leading_eigenpairs_are_the_first_of_all():
+    M = draw(12, 12)
+    values, vectors = descending_eigh(M + M.T)
+    leading_values, leading_vectors = descending_eigh(M + M.T, 4)
+    assert torch.allclose(leading_values, values[:4])
+    assert torch.allclose(leading_vectors, vectors[:, :4], atol=1e-10)
+
+
 def test_eigenvectors_have_fixed_signs():
     M = draw(6, 6)
     values, vectors = descending_eigh(M + M.T)
