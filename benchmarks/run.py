@@ -1,0 +1,37 @@
+"""Run every benchmark, one after the other, and write the table of their figures.
+
+    python benchmarks/run.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+COMMANDS = {
+    "moment_pass": ["moment_pass.py"],
+    "peak_memory": ["peak_memory.py"],
+    "latency": ["latency.py"],
+    "against_scikit_learn": ["against_scikit_learn.py"],
+    "against_adam": ["against_adam.py"],
+    "mnist": ["mnist.py"],
+    "covertype": ["tables.py", "covertype"],
+    "adult": ["tables.py", "adult"],
+}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(COMMANDS)
+    unknown = [name for name in names if name not in COMMANDS]
+    if unknown:
+        sys.exit(f"Unknown: {', '.join(unknown)}. Benchmarks: {', '.join(COMMANDS)}.")
+    for name in names:
+        print(f"\n== {name}", flush=True)
+        script, *arguments = COMMANDS[name]
+        subprocess.run([sys.executable, str(HERE / script), *arguments], check=False)
+
+
+if __name__ == "__main__":
+    main()
