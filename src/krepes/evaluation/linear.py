@@ -1,8 +1,10 @@
 """The linear probe: a linear classifier on a fixed representation.
 
 Multinomial logistic regression by default; `classifier="svm"` is the one-against-rest machine of LIBLINEAR, which
-[krepes, App. B] uses. Differs from [krepes] in that default, because on our representations logistic regression was
-half a point better and ten times faster.
+[krepes, App. B] uses. Differs from [krepes] in that default: logistic regression was the better one on CoverType
+(75.4 against 74.4 %, kernel PCA, 50,000 labels) and on MNIST with the default loss (96.6 against 96.3 %), and the
+worse one on MNIST with kernel PCA (94.5 against 94.8 %). It took from half to ten times the machine's time, most where
+columns differ much in scale.
 
 The representation is centred and divided by one number, the root of its mean column variance, so that the
 grid of C means the same for every representation. Columns are not brought to unit variance one by one:
