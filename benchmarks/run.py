@@ -1,6 +1,6 @@
 """Run every benchmark, one after the other, and write the table of their figures.
 
-    python benchmarks/run.py [NAME ...]
+python benchmarks/run.py [NAME ...]
 """
 
 from __future__ import annotations

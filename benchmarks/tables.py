@@ -66,7 +66,7 @@ def main() -> None:
         path, label = {"covertype": covertype, "adult": adult}[args.name](folder)
         train = training_part(path, folder)
         kernel_pca = ["--loss", "kernel_pca", "--regularization", "0"]
-        for method, options, raw in (("krepes", [], "--raw"), ("kernel PCA", kernel_pca, "--no-raw")):
+        for method, options, probes in (("krepes", [], []), ("kernel PCA", kernel_pca, ["--no-raw"])):
             model = folder / f"{method.replace(' ', '_')}.krepes"
             common = ["--label", label, "--exclude", "split", "--n-landmarks", str(args.landmarks)]
             with clock(figures, f"{method}: seconds of fit"):
@@ -77,7 +77,7 @@ def main() -> None:
                 results = folder / "results.json"
                 krepes(
                     *("evaluate", str(model), str(path), "--split", "split", "-o", str(results), "--force"),
-                    *("--label-fraction", str(args.fraction), "--repeats", str(args.repeats), raw),
+                    *("--label-fraction", str(args.fraction), "--repeats", str(args.repeats), *probes),
                 )
             for kind, row in json.loads(results.read_text()).items():
                 figures[f"{method}, {kind}: accuracy %"] = round(100 * row["accuracy"], 2)
