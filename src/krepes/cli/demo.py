@@ -15,6 +15,7 @@ from krepes.cli.session import command
 if TYPE_CHECKING:
     import numpy as np
 
+# The width and the sample were chosen by looking at these digits: a demonstration, not a benchmark.
 N_TEST, N_LANDMARKS, N_COMPONENTS, N_SHOWN = 500, 500, 32, 6
 SAMPLE = 49  # of the test rows
 
@@ -76,7 +77,7 @@ that explain one digit, and leaves a saved model and a figure.
     )
     model, rows = compare(digits, seed)
     out.print(_table(rows))
-    out.print(f"krepes: {_words(model)}\n", style="dim", highlight=False, markup=False)
+    out.print(f"krepes: {_words(model)}\n", style="dim", highlight=False, markup=False, soft_wrap=True)
     influence = most_influential(model, digits, digits.n_train + SAMPLE)
     out.print(_explanation(digits, influence), highlight=False)
     model.save(model_path, overwrite=force)

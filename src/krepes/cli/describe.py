@@ -54,8 +54,8 @@ def column_roles(encoder: Any, limit: int | None = SHOWN_COLUMNS) -> Any:
     return table
 
 
-def component(part: Any) -> str:
-    """A kernel, loss, view or selector: its name and what is worth knowing of its parameters.
+def component(part: Any, hidden: tuple[str, ...] = ()) -> str:
+    """A kernel, loss, view or selector: its name and the parameters worth knowing that are not `hidden`.
 
     >>> from krepes.kernels import Gaussian
     >>> component(Gaussian(2.16956))
@@ -65,7 +65,8 @@ def component(part: Any) -> str:
     if name is None:
         return type(part).__name__ if not hasattr(part, "get_params") else repr(part)
     shown = []
-    for key, value in part.get_params(deep=False).items():
+    parameters = {key: value for key, value in part.get_params(deep=False).items() if key not in hidden}
+    for key, value in parameters.items():
         default = _defaults(part).get(key)
         if not _same(value, default) or (isinstance(value, float) and key == "lengthscale"):
             shown.append(f"{key} {_short(value)}")
@@ -112,7 +113,7 @@ def views_words(model: Any) -> str:
     if getattr(model.views_, "name", None) is None:
         return {"NoViews": "none", "Paired": "given in pairs"}.get(type(model.views_).__name__, "none")
     how = "expectation in closed form" if model.exact_views_ else f"{model.views_.n_views} sampled per row"
-    return f"{component(model.views_)}, {how}"
+    return f"{component(model.views_, hidden=('n_views',))}, {how}"
 
 
 def input_words(space: Any) -> str:

@@ -15,7 +15,6 @@ from krepes.cli.session import command
 
 _DEFAULTS = estimator_defaults()
 _DATA, _MODEL = "Data", "Model"
-_SCALES_APART = 100.0
 
 
 def _names(package: str, *others: str) -> Any:
@@ -203,6 +202,7 @@ def fit(
     """
     from krepes.cli.data import check_exists, open_data, parse_size
     from krepes.cli.describe import console
+    from krepes.cli.fit_summary import show_summary
     from krepes.cli.needs import check_fit_memory, model_bytes, row_width
     from krepes.files import check_writable
 
@@ -239,7 +239,7 @@ def fit(
     model.save(output, moments=not no_moments, overwrite=force)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    _summary(model, output, data, time.perf_counter() - start, out)
+    show_summary(model, output, data, time.perf_counter() - start, out)
 
 
 def _fitted(
@@ -248,6 +248,7 @@ def _fitted(
     """Fit, showing what became of every column before the long pass begins."""
     from krepes import KernelEmbedding
     from krepes.cli.describe import column_roles
+    from krepes.cli.fit_summary import warn_of_scales
 
     model = KernelEmbedding(**parameters)
     if overrides:
@@ -259,7 +260,7 @@ def _fitted(
         if model.input_space_.encoder is not None:
             out.print(column_roles(model.input_space_.encoder))
         elif model.input_space_.kind == "vectors":
-            _warn_of_scales(model.landmarks_)
+            warn_of_scales(model.landmarks_)
 
     vars(model)["_prepare"] = announced
     try:
@@ -296,43 +297,3 @@ def _number(text: str) -> Any:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"--lengthscale {text}: expected a number, or median.") from None
-
-
-def _warn_of_scales(landmarks: Any) -> None:
-    """An array is used as it is; say so where one column would drown the others."""
-    import warnings
-
-    deviations = landmarks.double().std(0)
-    deviations = deviations[deviations > 0]
-    apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0
-    if apart > _SCALES_APART:
-        warnings.warn(
-            f"Some columns vary {apart:,.0f} times as much as others and will dominate every distance. "
-            "--preprocess table standardises the columns.",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
-def _summary(model: Any, output: Path, data: Path, seconds: float, out: Any) -> None:
-    from krepes.cli.describe import facts, model_facts
-    from krepes.files import readable_bytes
-
-    size = readable_bytes(output.stat().st_size)
-    out.print(facts(model_facts(model) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"}))
-    landmarks = f"{len(model.landmarks_):,}"
-    out.print(
-        f"The file holds its {landmarks} landmarks, which are rows of the data: share it as you would the data."
-    )
-    out.print(f"Next: {_next_command(model, output, data)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _next_command(model: Any, output: Path, data: Path) -> str:
-    """Evaluate where labels are at hand, else transform."""
-    from krepes.cli.data import is_npz, npz_names
-
-    encoder = model.input_space_.encoder
-    folder = data.is_dir() and model.input_space_.kind == "images"
-    if (encoder is not None and encoder.label) or (is_npz(data) and "y" in npz_names(data)) or folder:
-        return f"krepes evaluate {output} {data}"
-    return f"krepes transform {output} {data} -o features.parquet"
