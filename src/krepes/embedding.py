@@ -283,6 +283,13 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
             raise ValueError(
                 "negatives= need positives= too: a triplet is a sample, a positive and a negative."
             )
+        if negatives is not None and not self.loss_.uses_negatives:
+            warnings.warn(
+                f"{type(self.loss_).__name__} does not look at negatives=; it takes all other samples as negatives. "
+                "loss='simple_contrastive' uses them.",
+                UserWarning,
+                stacklevel=3,
+            )
         space = self.input_space_
         sources = [None if data is None else opened(data, space) for data in (X, positives, negatives)]
         n_rows = sources[0].n_rows  # type: ignore[union-attr]
@@ -393,6 +400,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def merge(self, other: KernelEmbedding) -> KernelEmbedding:
         """Add the rows that another model has seen; both must share everything that moments depend on."""
+        if not isinstance(other, KernelEmbedding):
+            raise TypeError(f"merge takes another KernelEmbedding; got {type(other).__name__}.")
         self._check_has_moments()
         other._check_has_moments()
         mine, theirs = self.fingerprint(), other.fingerprint()
@@ -446,15 +455,16 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def coverage(self, X: Any) -> np.ndarray:
         """|phi(x)|^2 / k(x, x) in [0, 1]: 1 = spanned by the landmarks, small = unlike anything seen."""
-        return self._mapped(self.features_.coverage, X)
+        return self._mapped("coverage", X)
 
     def residual(self, X: Any) -> np.ndarray:
         """k(x, x) - |phi(x)|^2: the part of every row that the landmarks do not span."""
-        return self._mapped(self.features_.residual, X)
+        return self._mapped("residual", X)
 
-    def _mapped(self, function: Any, X: Any) -> np.ndarray:
+    def _mapped(self, method: str, X: Any) -> np.ndarray:
         check_is_fitted(self, "landmarks_")
         check_same_input(self, X)
+        function = getattr(self.features_, method)
         return np.concatenate([values.cpu().numpy() for values in self._map(function, X)])
 
     def _map(self, function: Any, X: Any, batch_rows: int | None = None) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ that the model can be refitted, continued and merged. Without them F is computed
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,10 @@ def read_embedding(estimator: type, path: str | os.PathLike, kernel: Any = None,
 def _restored(estimator: type, state: dict[str, Any], kernel: Any, device: str) -> Any:
     parameters = state["parameters"] | {"device": device}
     fitted_kernel = _with_function(state["kernel"], kernel)
-    if isinstance(parameters["kernel"], Custom | model_file.External):
+    written = parameters["kernel"]
+    if isinstance(written, model_file.External) or (
+        isinstance(written, Kernel) and any(_missing_functions(written))
+    ):
         parameters["kernel"] = fitted_kernel
     model = estimator(**parameters)
     model.precision_ = choose_precision(model.dtype, device)
@@ -128,19 +132,35 @@ def _restore_solution(model: Any, state: dict[str, Any]) -> None:
 
 
 def _with_function(saved: Kernel, given: Any) -> Kernel:
-    """Put a user's function back where the file has only a note."""
-    if not isinstance(saved, Custom) or not isinstance(saved.function, model_file.External):
+    """Put a user's function back where the file has only a note, also inside sums and products."""
+    places = list(_missing_functions(saved))
+    if not places:
         if given is not None:
             raise ValueError(f"kernel= was given, but this model's kernel {saved} is stored in its file.")
         return saved
+    notes = ", ".join(sorted({place.function.description for place in places}))
     if given is None:
         raise ValueError(
-            f"This model's kernel is {saved.function.description}, which a file cannot hold: "
-            "give it, krepes.load(path, kernel=function)."
+            f"This model's kernel uses {notes}, which a file cannot hold: give it, krepes.load(path, kernel=function)."
         )
     if isinstance(given, Kernel):
-        return given
-    return Custom(given, pairwise=saved.pairwise)
+        return given  # the whole kernel, rebuilt by the user
+    if len({place.function.description for place in places}) > 1:
+        raise ValueError(
+            f"This model's kernel uses {notes}: give the whole kernel, krepes.load(path, kernel=...)."
+        )
+    for place in places:
+        place.function = given
+    return saved
+
+
+def _missing_functions(kernel: Kernel) -> Iterator[Custom]:
+    """The custom kernels, inside a kernel, whose function is only noted in the file."""
+    if isinstance(kernel, Custom) and isinstance(kernel.function, model_file.External):
+        yield kernel
+    for part in vars(kernel).values():
+        if isinstance(part, Kernel):
+            yield from _missing_functions(part)
 
 
 def _check_probe(model: Any, expected: Tensor) -> None:

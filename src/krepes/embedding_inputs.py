@@ -26,10 +26,14 @@ def record_input(estimator: Any, X: Any, source: Source, space: InputSpace) -> N
 
 
 def check_same_input(estimator: Any, X: Any) -> None:
-    """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn."""
+    """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn.
+
+    A model that was fitted on a file finds its columns by name, in any order.
+    """
     if is_frame(X):
-        X = used_columns(X, estimator.input_space_)
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        if hasattr(estimator, "feature_names_in_"):
+            X = used_columns(X, estimator.input_space_)
+            validate_data(estimator, X, reset=False, skip_check_array=True)
     elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2 and hasattr(estimator, "feature_names_in_"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
@@ -40,11 +44,11 @@ def is_frame(X: Any) -> bool:
 
 
 def used_columns(X: Any, space: InputSpace) -> Any:
-    """A frame without its label and excluded columns."""
+    """A frame without the columns that the encoder does not use: labels, excluded ones, those it left out."""
     encoder = space.encoder
     if encoder is None:
         return X
-    unused = {encoder.label, *encoder.exclude} - {None}
+    unused = {role["column"] for role in encoder.roles_} - set(encoder.used_columns_)
     return X.loc[:, [column for column in X.columns if column not in unused]] if unused else X
 
 

@@ -16,7 +16,9 @@ def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_byte
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file to write.")
     if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists already; choose another name or allow overwriting (--force).")
+        raise FileExistsError(
+            f"{target} exists already; choose another name, or allow overwriting (overwrite=True, --force)."
+        )
     folder = target.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"The folder {folder} does not exist; create it first.")

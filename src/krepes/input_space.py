@@ -131,6 +131,17 @@ class InputSpace(Component):
         X = batch.detach() if isinstance(batch, Tensor) else torch.from_numpy(writable(np.asarray(batch)))
         if self.encoder is None:
             self._check_shape(X)
+        integers = not X.is_floating_point()
+        if self.kind == "images" and integers != (self.divide != 1.0):
+            was, now = (
+                ("integers", "floating-point numbers")
+                if not integers
+                else ("floating-point numbers", "integers")
+            )
+            raise ValueError(
+                f"This model was fitted on images of {was}, but these pixels are {now}. Integer pixels are divided "
+                "by 255: convert them as they were for fit."
+            )
         X = X.to(device=device, dtype=dtype)
         if self.divide != 1.0:
             X = X / self.divide

@@ -215,3 +215,41 @@ def test_any_finite_data_give_finite_embeddings_or_a_clear_error(data, loss, ker
         assert Z.shape == (len(data), model.intercept_.shape[0])
         assert np.isfinite(Z).all()
         assert 1 <= Z.shape[1] <= 2
+
+
+def test_what_is_not_fitted_says_so():
+    from sklearn.exceptions import NotFittedError
+
+    for action in (lambda m: m.coverage(X), lambda m: m.transform(X), lambda m: m.refit(n_components=1)):
+        with pytest.raises(NotFittedError):
+            action(KernelEmbedding())
+    with pytest.raises(TypeError, match="got str"):
+        fit(X).merge("model")
+
+
+def test_words_with_a_kernel_on_vectors():
+    with pytest.raises(TypeError, match="objects that are not numbers"):
+        fit(["one", "two", "three"], loss="kernel_pca")
+
+
+def test_pixels_must_be_of_the_kind_that_was_fitted():
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 4), dtype=np.uint8)
+    model = fit(pixels)
+    with pytest.raises(ValueError, match="fitted on images of integers"):
+        model.transform(pixels / 255)
+
+
+def test_ignored_negatives_are_mentioned():
+    with pytest.warns(UserWarning, match="does not look at negatives="):
+        KernelEmbedding(**SMALL).fit(X, positives=X + 0.1, negatives=X[::-1].copy())
+
+
+def test_frames_need_only_the_columns_that_were_used(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame["note"] = [f"remark {i}" for i in range(150)]  # near-unique text: left out
+    model = fit(frame)
+    assert np.allclose(model.transform(frame[list("abcd")]), model.transform(frame))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    from_file = fit(tmp_path / "a.csv")
+    assert np.allclose(from_file.transform(frame[list("dcba")]), from_file.transform(tmp_path / "a.csv"), atol=1e-5)

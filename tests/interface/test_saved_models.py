@@ -140,3 +140,15 @@ def test_image_folders_are_read_at_the_size_of_the_model(tmp_path):
     again = load(tmp_path / "a.krepes")
     assert np.allclose(again.transform(tmp_path / "images"), model.transform(source), atol=1e-5)
     assert model.n_features_in_ == 64
+
+
+def test_a_function_inside_a_sum_is_asked_for(tmp_path):
+    def agreement(A, B):
+        return torch.as_tensor(A) @ torch.as_tensor(B).T
+
+    model = KernelEmbedding(kernel=Gaussian(1.0) + 0.1 * Custom(agreement), **SMALL).fit(X)
+    model.save(tmp_path / "a.krepes")
+    with pytest.raises(ValueError, match="kernel=function"):
+        load(tmp_path / "a.krepes")
+    again = load(tmp_path / "a.krepes", kernel=agreement)
+    assert np.allclose(again.transform(X), model.transform(X), atol=1e-5)

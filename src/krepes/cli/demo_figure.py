@@ -141,12 +141,12 @@ def _accuracies(figure: Any, rows: dict[str, Any]) -> None:
     low = 5 * np.floor((min(means) - 5) / 5)
     for i, (name, mean, deviation) in enumerate(zip(names, means, deviations)):
         ours = name == "krepes"
-        axes.barh(name, mean - low, left=low, color="#2f6fd0" if ours else "#cfd6dd", height=0.64)
-        axes.plot(
-            [mean - deviation, mean + deviation], [i, i], color=INK, linewidth=1.2, solid_capstyle="butt"
-        )
-        style = {"color": GROUND, "weight": "bold"} if ours else {"color": INK}
-        axes.text(low + 0.02 * (100 - low), i, f"{mean:.1f} %", va="center", fontsize=11, **style)
+        color = "#2f6fd0" if ours else "#8b949e"
+        # Points, not bars, because the axis does not start at zero.
+        axes.errorbar(mean, i, xerr=deviation, fmt="o", color=color, markersize=9, linewidth=2.2)
+        axes.text(mean, i + 0.22, f"{mean:.1f} %", ha="center", fontsize=11, color=color, weight="bold")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.5, len(names) - 0.4)
     axes.set_xlim(low, 100)
     axes.set_xticks(np.arange(low, 101, 5))
     axes.tick_params(length=0, labelsize=10.5, labelcolor=INK)

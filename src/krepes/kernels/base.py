@@ -31,7 +31,14 @@ BLOCK_BYTES = 256 * 2**20  # what one call may hold beyond its result
 
 def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
     """Anything array-like as a (n, d) floating tensor; images are flattened, integers become float32."""
-    X = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+    if not isinstance(X, Tensor):
+        try:
+            X = torch.as_tensor(np.asarray(X))
+        except (TypeError, ValueError):
+            raise TypeError(
+                "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects: a "
+                "callable k(X, Y) -> (n, m), or krepes.kernels.Custom(function, pairwise=True)."
+            ) from None
     if X.ndim < 2:
         raise ValueError(f"Expected rows of features, shape (n, d); got shape {tuple(X.shape)}.")
     if not X.is_floating_point():

@@ -96,7 +96,7 @@ def open_images(
         common = ", ".join(f"{n:,} of {h} × {w}" for (h, w), n in sizes.most_common(4))
         raise ValueError(
             f"{root}: the images differ in size ({common}{', ...' if len(sizes) > 4 else ''}; height × width). "
-            "Give the size to bring them to, for example size=32 or size=(48, 42)."
+            "Give the size to bring them to: open_source(path, size=32), or --size 32 on the command line."
         )
     height, width = next(iter(sizes)) if size is None else _checked_size(size)
     return ImageFolderSource(root, files, height, width, grey)
