@@ -252,4 +252,6 @@ def test_frames_need_only_the_columns_that_were_used(tmp_path):
     assert np.allclose(model.transform(frame[list("abcd")]), model.transform(frame))
     frame.to_csv(tmp_path / "a.csv", index=False)
     from_file = fit(tmp_path / "a.csv")
-    assert np.allclose(from_file.transform(frame[list("dcba")]), from_file.transform(tmp_path / "a.csv"), atol=1e-5)
+    assert np.allclose(
+        from_file.transform(frame[list("dcba")]), from_file.transform(tmp_path / "a.csv"), atol=1e-5
+    )
