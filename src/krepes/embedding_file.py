@@ -138,14 +138,15 @@ def _with_function(saved: Kernel, given: Any) -> Kernel:
         if given is not None:
             raise ValueError(f"kernel= was given, but this model's kernel {saved} is stored in its file.")
         return saved
-    notes = ", ".join(sorted({place.function.description for place in places}))
+    descriptions = sorted({str(getattr(place.function, "description", "")) for place in places})
+    notes = ", ".join(descriptions)
     if given is None:
         raise ValueError(
             f"This model's kernel uses {notes}, which a file cannot hold: give it, krepes.load(path, kernel=function)."
         )
     if isinstance(given, Kernel):
         return given  # the whole kernel, rebuilt by the user
-    if len({place.function.description for place in places}) > 1:
+    if len(descriptions) > 1:
         raise ValueError(
             f"This model's kernel uses {notes}: give the whole kernel, krepes.load(path, kernel=...)."
         )

@@ -55,7 +55,7 @@ def used_columns(X: Any, space: InputSpace) -> Any:
 def opened(data: Any, space: InputSpace) -> Source:
     """The source of some data as the model saw it: images at its size, only the columns that it uses."""
     folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
-    size = space.shape[:2] if folder and space.kind == "images" else None
+    size = (space.shape[0], space.shape[1]) if folder and space.kind == "images" else None
     source = open_source(data, size=size)
     if space.encoder is not None and isinstance(source, TableSource):
         return source.select(space.encoder.used_columns_)
