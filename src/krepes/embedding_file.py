@@ -38,6 +38,7 @@ def write_embedding(model: Any, path: str | os.PathLike, moments: bool, overwrit
         "seed": model.seed_,
         "exact_views": model.exact_views_,
         "n_samples_seen": model.n_samples_seen_,
+        "rank": model.rank_,
         "n_features_in": getattr(model, "n_features_in_", None),
         "feature_names_in": _names(model),
         "kernel_probe": model.kernel_(model.landmarks_[:PROBE]).double(),
@@ -102,7 +103,7 @@ def _restored(estimator: type, state: dict[str, Any], kernel: Any, device: str) 
     if state["feature_names_in"] is not None:
         model.feature_names_in_ = np.asarray(state["feature_names_in"], dtype=object)
     model.features_ = _features(model, state)
-    model.rank_ = model.features_.rank
+    model.rank_ = state["rank"]
     moments = state.get("moments")
     model.moments_ = None if moments is None else Moments.from_state(moments)
     model._solution = None
@@ -113,10 +114,8 @@ def _restored(estimator: type, state: dict[str, Any], kernel: Any, device: str) 
 
 def _features(model: Any, state: dict[str, Any]) -> NystromMap:
     where, dtype = model.precision_.device, model.precision_.dtype
-    if "F" not in state:
-        return NystromMap(model.kernel_, model.landmarks_, dtype)
-    F, eigenvalues = state["F"].to(where), state["eigenvalues"].to(where)
-    return NystromMap.from_factors(model.kernel_, model.landmarks_, F, eigenvalues, dtype)
+    factors = (state["eigenvalues"].to(where), state["F"].to(where)) if "F" in state else None
+    return NystromMap.restored(model.kernel_, model.landmarks_, dtype, factors)
 
 
 def _restore_solution(model: Any, state: dict[str, Any]) -> None:

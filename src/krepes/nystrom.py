@@ -60,26 +60,41 @@ class NystromMap:
         self.kernel = kernel
         self.landmarks = landmarks
         self.dtype = dtype
-        cut = RELATIVE_CUT[dtype] if cut is None else cut
-        self.eigenvalues, self.F = self._decompose(cut)
-        self.rank = len(self.eigenvalues)
+        self.cut = RELATIVE_CUT[dtype] if cut is None else cut
+        self.factors: tuple[Tensor, Tensor] | None = self._decompose()
         self.prepare()
 
     @classmethod
-    def from_factors(
-        cls, kernel: Kernel, landmarks: Any, F: Tensor, eigenvalues: Tensor, dtype: torch.dtype
+    def restored(
+        cls, kernel: Kernel, landmarks: Any, dtype: torch.dtype, factors: tuple[Tensor, Tensor] | None
     ) -> NystromMap:
-        """The map of a saved model, without decomposing anything again."""
+        """The map of a saved model; without (eigenvalues, F) they are computed when they are first needed."""
         self = cls.__new__(cls)
         self.kernel, self.landmarks, self.dtype = kernel, landmarks, dtype
-        self.F, self.eigenvalues, self.rank = F, eigenvalues, len(eigenvalues)
+        self.cut, self.factors = RELATIVE_CUT[dtype], factors
         self.prepare()
         return self
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        if self.factors is None:
+            self.factors = self._decompose()
+        return self.factors[0]
+
+    @property
+    def F(self) -> Tensor:
+        if self.factors is None:
+            self.factors = self._decompose()
+        return self.factors[1]
+
+    @property
+    def rank(self) -> int:
+        return len(self.eigenvalues)
 
     def prepare(self) -> None:
         """Compute what depends on the landmarks alone."""
         self._block = self.kernel.against(self.landmarks)
-        self._projection = self.F.to(self.dtype)
+        self._projection: Tensor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
@@ -88,7 +103,7 @@ class NystromMap:
         vars(self).update(state)
         self.prepare()
 
-    def _decompose(self, cut: float) -> tuple[Tensor, Tensor]:
+    def _decompose(self) -> tuple[Tensor, Tensor]:
         wide = self.landmarks.double() if isinstance(self.landmarks, Tensor) else self.landmarks
         K_mm = self.kernel(wide).double()
         if not torch.isfinite(K_mm).all():
@@ -108,7 +123,7 @@ class NystromMap:
                 UserWarning,
                 stacklevel=3,
             )
-        kept = int((values > cut * largest).sum())
+        kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()
 
     @property
@@ -121,6 +136,8 @@ class NystromMap:
 
     def project(self, K: Tensor) -> Tensor:
         """Features from kernel values: (b, m) -> (b, r)."""
+        if self._projection is None:
+            self._projection = self.F.to(self.dtype)
         return K.to(self.dtype) @ self._projection
 
     def __call__(self, X: Any) -> Tensor:

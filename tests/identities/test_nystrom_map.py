@@ -140,7 +140,7 @@ def test_duplicate_landmarks_change_nothing():
 def test_a_map_restored_from_its_factors_is_the_same():
     X, L = rows(10), rows(8, seed=1)
     fitted = NystromMap(Gaussian(1.0), L)
-    restored = NystromMap.from_factors(fitted.kernel, L, fitted.F, fitted.eigenvalues, fitted.dtype)
+    restored = NystromMap.restored(fitted.kernel, L, fitted.dtype, (fitted.eigenvalues, fitted.F))
     assert torch.equal(restored(X), fitted(X))
     assert restored.n_landmarks == 8
 
