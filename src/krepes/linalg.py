@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import scipy.linalg
 import torch
-from scipy.linalg import blas
 from torch import Tensor
 
+STRIPS = 4  # of the lower triangle in a GramSum
 RELATIVE_CUT = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
 
@@ -72,51 +71,39 @@ def inverse_sqrt(M: Tensor, cut: float = 1e-12) -> Tensor:
 
 
 class GramSum:
-    """Sums X^T X over blocks of rows: float32 products inside a block, float64 between blocks.
+    """Sums X^T X over blocks of rows: products in the blocks' own dtype, float64 between flushes.
 
-    On the CPU a block goes through BLAS `syrk`, which computes one triangle (half the work of a general
-    product) and adds it to a buffer of the block's own dtype; after `flush_rows` rows the buffer is added to
-    the float64 total. Memory: 8 r^2 + 4 r^2 bytes.
+    Only the lower triangle is computed, in a few strips, which saves 3/8 of a general product. BLAS `syrk` would save
+    half, but it runs in another thread pool than torch, and two pools that wait for one another on the same cores
+    cost the whole pass twice its time. Memory: 8 r^2 + 4 r^2 bytes.
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu", flush_rows: int = 8192):
         self.total = torch.zeros(width, width, dtype=torch.float64, device=device)
         self.flush_rows = flush_rows
-        self.buffer: np.ndarray | None = None  # column-major, upper triangle
+        self.buffer: Tensor | None = None
         self.buffered_rows = 0
 
     def add(self, X: Tensor) -> None:  # X: (b, r)
-        if X.device.type != "cpu" or X.dtype not in (torch.float32, torch.float64):
-            self.total += X.mT @ X
-            return
-        columns = X.contiguous().numpy().T  # a row-major (b, r) block is a column-major (r, b) one
-        syrk = blas.ssyrk if X.dtype == torch.float32 else blas.dsyrk
-        if self.buffer is not None and self.buffer.dtype != columns.dtype:
+        if self.buffer is not None and self.buffer.dtype != X.dtype:
             self.flush()
         if self.buffer is None:
-            self.buffer = syrk(1.0, columns)
-        else:
-            self.buffer = syrk(1.0, columns, beta=1.0, c=self.buffer, overwrite_c=1)
+            self.buffer = torch.zeros_like(self.total, dtype=X.dtype)
+        width = X.shape[1]
+        for strip in row_blocks(width, max(64, -(-width // STRIPS))):
+            self.buffer[strip, : strip.stop].addmm_(X[:, strip].mT, X[:, : strip.stop])
         self.buffered_rows += len(X)
         if self.buffered_rows >= self.flush_rows:
             self.flush()
 
     def flush(self) -> None:
         if self.buffer is not None:
-            # The column-major upper triangle is the row-major lower one.
-            lower = torch.from_numpy(self.buffer.T).tril_()
-            self.total += lower
+            self.total += self.buffer
             self.buffer, self.buffered_rows = None, 0
 
     def result(self) -> Tensor:
         """The symmetric float64 sum, (r, r)."""
         self.flush()
-        if self.total.device.type != "cpu":
-            return symmetric(self.total)
-        return self._mirrored()
-
-    def _mirrored(self) -> Tensor:
-        # General products (other dtypes) fill both triangles; syrk fills the lower one only.
         lower = self.total.tril()
         return lower + lower.tril(-1).mT
 
