@@ -4,7 +4,7 @@ from typing import Any
 
 from krepes.components import resolve
 from krepes.losses.barlow_twins import BarlowTwins
-from krepes.losses.base import Batch, Loss, MomentLoss
+from krepes.losses.base import Batch, Logits, Loss, MomentLoss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.forms import MomentForms
 from krepes.losses.kernel_pca import KernelPCA
@@ -18,6 +18,7 @@ __all__ = [
     "Batch",
     "CallableLoss",
     "KernelPCA",
+    "Logits",
     "Loss",
     "MomentForms",
     "MomentLoss",

@@ -7,16 +7,18 @@ in them); solvers add the regulariser. What else a loss can do is optional, and 
     minimiser(moments, n_components, lam)      (W, gamma) in closed form, regulariser included
     column_scale(statistics)                   what a scale-invariant loss divides its columns by, squared
     smoothed(width)                            a loss without corners that is near this one
-
-Further abilities (own parameters, target networks, residuals and logits for Gauss-Newton) are found in the same
-way, by the method's presence.
+    parameters(n_components, generator)        tensors of its own (a predictor), trained with W and gamma
+    target_decay                               a number: batches then bring the embeddings under a moving average of
+                                               the model, theta_t <- decay theta_t + (1 - decay) theta
+    residuals(batch)                           a vector whose squared length is the loss, for Gauss-Newton
+    logits(batch)                              a `Logits` whose mean cross-entropy is the loss, for Gauss-Newton
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -44,6 +46,8 @@ class Batch:
         W^T W.
     target_Z : tuple of Tensors of shape (b, h), optional
         Embeddings under a moving average of the model.
+    parameters : dict of Tensors
+        The loss's own parameters, where it has any.
     """
 
     Z: tuple[Tensor, ...]
@@ -51,17 +55,25 @@ class Batch:
     phi_norm: Tensor | None = None
     gram: Tensor | None = None
     target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
+    parameters: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def negatives(self) -> Tensor | None:
         return self.Z[2] if len(self.Z) > 2 else None
 
-    def required(self, name: str) -> Tensor:
+    def required(self, name: str) -> Any:
         """A field that the loss cannot do without."""
         value = getattr(self, name)
         if value is None:
             raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
         return value
+
+
+class Logits(NamedTuple):
+    """Scores of classes, one row per decision; the loss is the mean of -log softmax(values)[target]."""
+
+    values: Tensor  # (rows, classes); -inf where a class is no choice
+    targets: Tensor  # (rows,), int64
 
 
 class Loss(Component, ABC):
