@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import krepes.landmarks.leverage
+from krepes.conjugate_gradients import conjugate_gradients
 from krepes.kernels import Gaussian, Linear, Polynomial
 from krepes.landmarks import KMeansPlusPlus, Leverage, PivotedCholesky, Uniform
-from krepes.landmarks.conjugate_gradients import conjugate_gradients
 from krepes.landmarks.leverage import kernel_product
 from krepes.landmarks.pivoted_cholesky import PartialCholesky, rejection_cholesky
 from krepes.landmarks.sampling import draw, draw_distinct

@@ -26,9 +26,9 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from krepes.conjugate_gradients import conjugate_gradients
 from krepes.kernels import Kernel
 from krepes.landmarks.base import LandmarkSelector, require_finite
-from krepes.landmarks.conjugate_gradients import conjugate_gradients
 from krepes.landmarks.sampling import draw_distinct
 from krepes.linalg import row_blocks, rows_within
 

@@ -1,6 +1,6 @@
 """Random numbers that belong to a row: the same row gets the same draws in every block, order and process.
 
-    draw(seed, key, row, column) = mix(row_key + column * G),  row_key = mix(stream_key(seed, key) + row * G)
+    draw(seed, key, row, column) = mix(row_key + column * G),  row_key = mix(stream_key(seed, *key) + row * G)
 
 `mix` is the finaliser of SplitMix64 [steele]
 and G its odd increment 2^64 / golden ratio. Nothing is stored and nothing is drawn in sequence, so results do
@@ -59,14 +59,14 @@ def _integers(rows: Any, width: int, seed: int, key: tuple[int, ...]) -> Tensor:
     """24-bit integers as float32, two from each 64-bit word, shape (b, width rounded up to even)."""
     rows = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
     rows = np.ascontiguousarray(rows, dtype=np.int64).view(np.uint64)
-    row_keys = _mix(rows * INCREMENT + np.uint64(_stream_key(seed, key)))
+    row_keys = _mix(rows * INCREMENT + np.uint64(stream_key(seed, *key)))
     columns = np.arange(1, (width + 1) // 2 + 1, dtype=np.uint64) * INCREMENT
     words = _mix(row_keys[:, None] + columns[None, :]).view(np.uint32)
     words >>= np.uint32(8)
     return torch.from_numpy(words.astype(np.float32))
 
 
-def _stream_key(seed: int, key: tuple[int, ...]) -> int:
+def stream_key(seed: int, *key: int) -> int:
     state = np.zeros(1, dtype=np.uint64)
     seed_words = (seed & BITS_64, (seed >> 64) & BITS_64)  # Python integers have no fixed width
     for part in (*seed_words, *key):
