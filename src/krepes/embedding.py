@@ -18,29 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from krepes import engines, model_file
+from krepes import model_file
 from krepes.components import NamedParts, resolve
 from krepes.embedding_file import read_embedding, write_embedding
-from krepes.embedding_inputs import check_same_input, opened, paired_batches, record_input
-from krepes.kernels import Kernel, as_kernel
+from krepes.embedding_inputs import check_same_input
+from krepes.embedding_passes import check_negatives, map_rows, open_samples, open_sources, sum_moments
+from krepes.embedding_setup import check_parameters, prepare
+from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import Moments
-from krepes.nystrom import NystromMap
-from krepes.preparation import (
-    candidate_count,
-    choose_landmarks,
-    choose_precision,
-    choose_views,
-    prepare_inputs,
-)
-from krepes.progress import display
 from krepes.solvers import Solution, Solver, choose_solver
-from krepes.sources import open_source
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
@@ -175,16 +165,20 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
         same form as X; views are then not drawn. `y` is ignored. With `checkpoint`, a file of that name keeps
-        the sums of a long pass: the same call after an interruption goes on from there (give `random_state`).
+        the state of a long fit: the same call after an interruption goes on from there (give `random_state`).
         """
-        self._check_parameters()
+        check_parameters(self)
         if checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "checkpoint= needs a fixed random_state: without it, a second run is another fit."
             )
-        self._prepare(X, paired=positives is not None)
-        self._accumulate(X, positives, negatives, checkpoint=checkpoint)
-        self._solve()
+        solver = self._chosen_solver()
+        self._prepare(X, positives, negatives)
+        if solver.data == "samples":
+            self._train(solver, X, positives, negatives, checkpoint)
+        else:
+            self._accumulate(X, positives, negatives, checkpoint=checkpoint)
+            self._solve()
         return self
 
     def partial_fit(
@@ -202,8 +196,9 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         row of X, which keys its random views: workers that share a data set give it.
         """
         if not hasattr(self, "landmarks_"):
-            self._check_parameters()
-            self._prepare(X, paired=positives is not None)
+            check_parameters(self)
+            self._check_solver_adds()
+            self._prepare(X, positives, negatives)
         else:
             self._check_has_moments()
             check_same_input(self, X)
@@ -211,64 +206,20 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self._solution = None
         return self
 
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "n_landmarks"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
-        if (
-            not isinstance(self.regularization, int | float | np.number)
-            or not 0 <= self.regularization < np.inf
-        ):
-            raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
-        noise = self.feature_noise
-        if noise != "auto" and not (isinstance(noise, int | float | np.number) and 0 <= noise < np.inf):
-            raise ValueError(f"feature_noise={noise!r}: expected a number >= 0 or 'auto'.")
+    def _prepare(self, X: Any, positives: Any = None, negatives: Any = None) -> None:
+        prepare(self, X, positives, negatives)
 
-    def _prepare(self, X: Any, paired: bool) -> None:
-        """Fix everything that must exist before the first kernel value."""
-        source = open_source(X)
-        if source.n_rows < 2:
-            raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
-        progress = display(self.verbose)
-        self.precision_ = choose_precision(self.dtype, self.device)
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        generator = torch.Generator().manual_seed(self.seed_)
-        loss, kernel = as_loss(self.loss), as_kernel(self.kernel)
-        views = choose_views(self.views, source, loss.views_needed, paired)
-        n_candidates = candidate_count(self.landmarks, self.n_landmarks)
-        space, candidates = prepare_inputs(
-            source, self.preprocess, n_candidates, self.seed_, self.precision_, progress
-        )
-        record_input(self, X, source, space)
-        self.input_space_, self.loss_ = space, loss
-        self.kernel_ = kernel.fitted(candidates.rows, generator)
-        self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
-        with progress.stage("Landmarks"):
-            self.landmarks_, self.landmark_indices_ = choose_landmarks(
-                self.landmarks,
-                self.n_landmarks,
-                source,
-                space,
-                candidates,
-                self.kernel_,
-                self.precision_,
-                generator,
+    def _chosen_solver(self) -> Solver:
+        loss = as_loss(self.loss)
+        return choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+
+    def _check_solver_adds(self) -> None:
+        if self._chosen_solver().data == "samples":
+            raise ValueError(
+                f"{as_loss(self.loss)} with solver={self._chosen_solver().name!r} is trained on the samples "
+                "themselves: it cannot be continued with more rows, merged or refitted from moments. Call fit with "
+                "all rows, or choose a loss of moments, such as spectral_contrastive or barlow_twins."
             )
-            self.features_ = NystromMap(self.kernel_, self.landmarks_, self.precision_.dtype)
-        self.rank_ = self.features_.rank
-        self.exact_views_ = self._views_are_exact()
-        self.moments_ = None
-        self.n_samples_seen_ = 0
-        self._solution = None
-
-    def _views_are_exact(self) -> bool:
-        """Integrate the augmentation where there is a formula that costs no more than sampling a view."""
-        if not isinstance(self.landmarks_, Tensor) or not self.views_.exact(self.kernel_):
-            return False
-        n_features = int(np.prod(self.landmarks_.shape[1:]))
-        sampled = 2 * n_features + 2 * self.rank_ + self.rank_**2 / len(self.landmarks_)
-        return self.views_.expected_cost(self.kernel_, n_features, self.precision_.dtype) <= sampled
 
     def _accumulate(
         self,
@@ -279,39 +230,27 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         checkpoint: str | os.PathLike | None = None,
     ) -> None:
         """Add the moments of X to those of the rows seen before."""
-        if negatives is not None and positives is None:
-            raise ValueError(
-                "negatives= need positives= too: a triplet is a sample, a positive and a negative."
-            )
-        if negatives is not None and not self.loss_.uses_negatives:
-            warnings.warn(
-                f"{type(self.loss_).__name__} does not look at negatives=; it takes all other samples as negatives. "
-                "loss='simple_contrastive' uses them.",
-                UserWarning,
-                stacklevel=3,
-            )
-        space = self.input_space_
-        sources = [None if data is None else opened(data, space) for data in (X, positives, negatives)]
-        n_rows = sources[0].n_rows  # type: ignore[union-attr]
-        moment_pass = engines.MomentPass(self.features_, self.views_, self.seed_, self.exact_views_)
-        size, start, saved = self._block_rows(), 0, None
-        if checkpoint is not None:
-            identity = {"rows": n_rows, "size": size, **self.fingerprint()}
-            saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
-            start = saved.restore(moment_pass)
-        batches = paired_batches(sources, space, self.precision_, 4 * size, start)
+        check_negatives(self.loss_, positives, negatives)
+        sources = open_sources(self, X, positives, negatives)
         offset = self.n_samples_seen_ if first_row is None else first_row
-        shifted = ((first + offset, inputs) for first, inputs in batches)
-        engines.run(moment_pass, shifted, n_rows - start, display(self.verbose), size, saved)
-        part = moment_pass.result()
-        if saved is not None:
-            saved.remove()
+        part = sum_moments(self, sources, offset, checkpoint)
         self.moments_ = part if self.moments_ is None else self.moments_ + part
-        self.n_samples_seen_ += n_rows
+        self.n_samples_seen_ += sources[0].n_rows  # type: ignore[union-attr]
 
-    def _block_rows(self) -> int:
-        n_features = int(np.prod(self.landmarks_.shape[1:])) if isinstance(self.landmarks_, Tensor) else 0
-        return engines.block_rows(len(self.landmarks_), self.rank_, self.views_.n_views, n_features)
+    def _train(
+        self, solver: Solver, X: Any, positives: Any, negatives: Any, checkpoint: str | os.PathLike | None
+    ) -> None:
+        """Minimise the loss over the samples."""
+        check_negatives(self.loss_, positives, negatives)
+        self.solver_ = solver
+        sources = open_sources(self, X, positives, negatives)
+        samples = open_samples(self, sources, checkpoint)
+        if self.loss_.views_needed > 1:
+            samples.noise_variance = self._feature_noise() * samples.mean_eigenvalue
+        self._finish(samples, self.regularization * samples.mean_eigenvalue, self.rank_)
+        if samples.checkpoint is not None:
+            samples.checkpoint.remove()
+        self.n_samples_seen_ = samples.n_rows
 
     # Solving
 
@@ -320,25 +259,28 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         moments = self.moments_
         if moments is None:
             raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
-        self.loss_ = as_loss(self.loss)
-        solver = choose_solver(self.loss_) if self.solver == "auto" else resolve(Solver, self.solver)
+        self.loss_, self.solver_ = as_loss(self.loss), self._chosen_solver()
         lam = self.regularization * moments.S.trace().item() / moments.rank
         if self.loss_.views_needed > 1:
             moments = moments.with_feature_noise(self._feature_noise())
+        return self._finish(moments, lam, moments.rank)
+
+    def _finish(self, data: Any, lam: float, rank: int) -> Solution:
+        """Solve, from moments or from samples, and keep the solution."""
         generator = torch.Generator().manual_seed(self.seed_)
         start = time.perf_counter()
-        solution = solver.solve(self.loss_, moments, self.n_components, lam, generator)
-        logger.info("%s: %.1f s, %d iterations", solver, time.perf_counter() - start, solution.n_iter)
+        solution = self.solver_.solve(self.loss_, data, self.n_components, lam, generator)
+        logger.info("%s: %.1f s, %d iterations", self.solver_, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
             warnings.warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} components are left: the "
-                f"features have rank {moments.rank} and regularization={self.regularization:g} cuts weak ones.",
+                f"features have rank {rank} and regularization={self.regularization:g} cuts weak ones.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        self.solver_ = solver
+        A = solution.coefficients
         self._solution = solution
-        self._coefficients = self.features_.coefficients(solution.W)
+        self._coefficients = self.features_.coefficients(solution.W) if A is None else A
         self._intercept = solution.gamma.to(self._coefficients)
         return solution
 
@@ -385,7 +327,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
                 f"refit takes {', '.join(sorted(allowed))}; for the rest call fit."
             )
         copy = self.empty_copy().set_params(**params)
-        copy._check_parameters()
+        check_parameters(copy)
+        copy._check_solver_adds()
         copy.moments_, copy.n_samples_seen_ = self.moments_, self.n_samples_seen_
         copy._solve()
         return copy
@@ -419,6 +362,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _check_has_moments(self) -> None:
         check_is_fitted(self, "landmarks_")
+        self._check_solver_adds()
         if self.moments_ is None and self._solution is not None:
             raise ValueError(
                 "This model was saved without moments: it can transform, but not be refitted, continued or "
@@ -450,7 +394,9 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self._solved()
         A = self._coefficients.to(self.precision_.dtype)
         gamma = self._intercept.to(self.precision_.dtype)
-        for Z in self._map(lambda X: self.features_.kernel_block(X).to(A.dtype) @ A + gamma, X, batch_rows):
+        for Z in map_rows(
+            self, lambda X: self.features_.kernel_block(X).to(A.dtype) @ A + gamma, X, batch_rows
+        ):
             yield Z.cpu().numpy()
 
     def coverage(self, X: Any) -> np.ndarray:
@@ -465,14 +411,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_is_fitted(self, "landmarks_")
         check_same_input(self, X)
         function = getattr(self.features_, method)
-        return np.concatenate([values.cpu().numpy() for values in self._map(function, X)])
-
-    def _map(self, function: Any, X: Any, batch_rows: int | None = None) -> Iterator[Tensor]:
-        source, size = opened(X, self.input_space_), self._block_rows()
-        raw = source.batches(batch_rows or 4 * size)
-        space, precision = self.input_space_, self.precision_
-        batches = ((first, space.tensor(batch, precision.dtype, precision.device)) for first, batch in raw)
-        return engines.map_blocks(function, batches, size, source.n_rows, display(self.verbose))
+        return np.concatenate([values.cpu().numpy() for values in map_rows(self, function, X, None)])
 
     # Files
 

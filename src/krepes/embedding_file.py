@@ -39,17 +39,19 @@ def write_embedding(model: Any, path: str | os.PathLike, moments: bool, overwrit
         "exact_views": model.exact_views_,
         "n_samples_seen": model.n_samples_seen_,
         "rank": model.rank_,
+        "views_per_landmark": model.views_per_landmark_,
         "n_features_in": getattr(model, "n_features_in_", None),
         "feature_names_in": _names(model),
         "kernel_probe": model.kernel_(model.landmarks_[:PROBE]).double(),
     }
-    if model.moments_ is not None:
+    if model.moments_ is not None or model._solution is not None:
         solution = model._solved()
         state["A"] = model._coefficients.to(model.precision_.dtype)
         state["gamma"] = model._intercept
         state["solver"] = model.solver_
         state["history"] = solution.history
         state["solution"] = [solution.n_iter, solution.converged, solution.dropped]
+        state["loss_parameters"] = solution.parameters
     if moments:
         state["F"], state["eigenvalues"] = model.features_.F, model.features_.eigenvalues
         state["moments"] = None if model.moments_ is None else model.moments_.state()
@@ -98,6 +100,7 @@ def _restored(estimator: type, state: dict[str, Any], kernel: Any, device: str) 
     _check_probe(model, state["kernel_probe"])
     for name in ("landmark_indices", "seed", "exact_views", "n_samples_seen"):
         setattr(model, f"{name}_", state[name])
+    model.views_per_landmark_ = state.get("views_per_landmark", 1)
     if state["n_features_in"] is not None:
         model.n_features_in_ = state["n_features_in"]
     if state["feature_names_in"] is not None:
@@ -124,7 +127,14 @@ def _restore_solution(model: Any, state: dict[str, Any]) -> None:
     W = torch.zeros(model.rank_, A.shape[1], dtype=torch.float64)  # not stored: A = F W serves every use
     model.solver_ = state["solver"]
     model._solution = Solution(
-        W, gamma, state["history"], n_iter, converged, model.solver_.name or "", dropped
+        W,
+        gamma,
+        state["history"],
+        n_iter,
+        converged,
+        model.solver_.name or "",
+        dropped,
+        parameters=state.get("loss_parameters", {}),
     )
     model._coefficients = A.to(model.precision_.device)
     model._intercept = gamma.to(model.precision_.device)

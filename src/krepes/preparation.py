@@ -157,6 +157,39 @@ def choose_landmarks(
     return points, None
 
 
+def views_per_landmark(landmarks: Any) -> int:
+    """p of the landmark rule; points that the user gives are taken as they are."""
+    if not isinstance(landmarks, str | LandmarkSelector | type):
+        return 1
+    p = resolve(LandmarkSelector, landmarks).views_per_landmark
+    if not isinstance(p, int | np.integer) or isinstance(p, bool) or p < 1:
+        raise ValueError(f"views_per_landmark={p!r}: expected an integer >= 1.")
+    return int(p)
+
+
+def with_views(
+    landmarks: Any, indices: np.ndarray | None, views: Views, p: int, seed: int, pairs: list[Any]
+) -> tuple[Any, np.ndarray | None]:
+    """Landmark tuples: p views of every landmark as centres, ordered by view.         [krepes, section 3]
+
+    They are the views that training sees of these rows; for pairs, the row, its positive and its negative.
+    """
+    if pairs:
+        parts = [landmarks, *pairs]
+        if p > len(parts):
+            raise ValueError(f"views_per_landmark={p}, but pairs give {len(parts)} views of every row.")
+        parts = parts[:p]
+    elif views.n_views < 2 or not isinstance(landmarks, Tensor):
+        raise ValueError(
+            f"views_per_landmark={p} needs views of the landmarks, and this loss or data has none: use 1."
+        )
+    else:
+        rows = torch.arange(len(landmarks)) if indices is None else torch.from_numpy(indices)
+        parts = [views.view(landmarks, rows, seed, index) for index in range(p)]
+    centres = torch.cat(parts) if isinstance(landmarks, Tensor) else [row for part in parts for row in part]
+    return centres, None if indices is None else np.tile(indices, p)
+
+
 def take(rows: Any, chosen: Tensor) -> Any:
     """Rows by index, from a tensor or a list."""
     return rows[chosen.to(rows.device)] if isinstance(rows, Tensor) else [rows[i] for i in chosen.tolist()]

@@ -173,7 +173,7 @@ def test_kernel_scale_does_not_matter(factor):
 def test_exact_views_are_ordered():
     """S - S_+ is positive semi-definite however few views were sampled."""
     model = KernelEmbedding(views=Tabular(noise=0.3, drop=0.2), **SMALL)
-    model._prepare(X[:20], paired=False)
+    model._prepare(X[:20])
     model.exact_views_ = True
     model._accumulate(X[:20], None, None)
     gap = torch.linalg.eigvalsh(model.moments_.S - model.moments_.S_plus)
@@ -183,7 +183,7 @@ def test_exact_views_are_ordered():
 def test_exact_views_are_the_limit_of_many_views():
     """Averaged over many seeds, sampled S_+ agrees with the exact one within 4 standard errors."""
     exact = KernelEmbedding(views=Tabular(noise=0.3, drop=0.2), **SMALL)
-    exact._prepare(X, paired=False)
+    exact._prepare(X)
     exact.exact_views_ = True
     exact._accumulate(X, None, None)
     draws = []

@@ -255,8 +255,8 @@ def _fitted(
         model.set_params(**overrides)
     prepare = model._prepare
 
-    def announced(X: Any, paired: bool) -> None:
-        prepare(X, paired)
+    def announced(*data: Any) -> None:
+        prepare(*data)
         if model.input_space_.encoder is not None:
             out.print(column_roles(model.input_space_.encoder))
         elif model.input_space_.kind == "vectors":

@@ -3,5 +3,15 @@
 from krepes.engines.checkpoint import Checkpoint
 from krepes.engines.local import block_rows, map_blocks, run
 from krepes.engines.moment_pass import MomentPass
+from krepes.engines.samples import FeatureBatch, FeatureWindows, Samples
 
-__all__ = ["Checkpoint", "MomentPass", "block_rows", "map_blocks", "run"]
+__all__ = [
+    "Checkpoint",
+    "FeatureBatch",
+    "FeatureWindows",
+    "MomentPass",
+    "Samples",
+    "block_rows",
+    "map_blocks",
+    "run",
+]

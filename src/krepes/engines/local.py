@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,8 +45,9 @@ def run(
     progress: Progress | None = None,
     size: int = 2048,
     checkpoint: Checkpoint | None = None,
+    first_row: int = 0,
 ) -> None:
-    """Feed batches (first global row, (X[, positives[, negatives]])) to a moment pass.
+    """Feed batches (first global row, (X[, positives[, negatives]])) to a moment pass; rows start at `first_row`.
 
     Sums are moved to float64 at the end of every batch, so that a pass resumed there has the same bits.
     """
@@ -57,7 +59,12 @@ def run(
                 stage.advance(len(rows))
             moment_pass.flush()
             if checkpoint is not None:
-                checkpoint.offer(moment_pass, first + len(inputs[0]))
+                next_row = first - first_row + len(inputs[0])
+                checkpoint.offer(partial(_pass_state, moment_pass, next_row), f"row {next_row:,}")
+
+
+def _pass_state(moment_pass: MomentPass, next_row: int) -> dict[str, Any]:
+    return {"next_row": next_row, "sums": moment_pass.state()}
 
 
 def add_halving(moment_pass: MomentPass, inputs: tuple[Any, ...], rows: torch.Tensor) -> None:

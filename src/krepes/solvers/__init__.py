@@ -3,5 +3,6 @@
 from krepes.solvers.base import Solution, Solver, choose_solver
 from krepes.solvers.closed_form import ClosedForm
 from krepes.solvers.moment_descent import MomentDescent
+from krepes.solvers.sgd import SGD
 
-__all__ = ["ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]
+__all__ = ["SGD", "ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]

@@ -1,4 +1,4 @@
-"""The solver contract: find (W, gamma) for a loss, from the features' moments.
+"""The solver contract: find (W, gamma) for a loss, from the features' moments or from the samples themselves.
 
     minimise   sum of the loss's terms  +  lam * regulariser(W),      |W|^2, or sum_j |w_j|^2 / (w_j^T S w_j)
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,6 +42,10 @@ class Solution:
         The solver's name.
     dropped : int
         How many of the components asked for are missing: beyond the rank, or cut by the regulariser.
+    coefficients : Tensor of shape (m, h'), float64, optional
+        A, where it was found itself and not by way of W.
+    parameters : dict of Tensors
+        The loss's own, such as a predictor.
     """
 
     W: Tensor
@@ -51,11 +55,14 @@ class Solution:
     converged: bool
     solver: str
     dropped: int = 0
+    coefficients: Tensor | None = None
+    parameters: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Solver(Component, ABC):
     """Minimises a loss plus its regulariser over (W, gamma)."""
 
+    data: ClassVar[str] = "moments"  # what it works on: "moments" or "samples"
     required: ClassVar[tuple[str, ...]] = ()  # methods that the loss must have
     constraints: ClassVar[tuple[str | None, ...]] = (None,)  # constraints on W that it can keep
     order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
@@ -64,7 +71,7 @@ class Solver(Component, ABC):
     def solve(
         self,
         loss: Loss,
-        moments: Moments,
+        data: Any,  # Moments, or Samples
         n_components: int,
         lam: float,
         generator: torch.Generator | None = None,
@@ -80,7 +87,7 @@ class Solver(Component, ABC):
             lacks.append(f"freedom from its constraint ({loss.constraint!r})")
         return lacks
 
-    def check(self, loss: Loss, moments: Moments, n_components: int, lam: float) -> None:
+    def check(self, loss: Loss, data: Any, n_components: int, lam: float) -> None:
         """Refuse, before any work, what cannot be solved."""
         if lacks := self.missing(loss):
             raise ValueError(
@@ -91,12 +98,13 @@ class Solver(Component, ABC):
             raise ValueError(f"n_components={n_components}: expected a positive number.")
         if not (math.isfinite(lam) and lam >= 0):
             raise ValueError(f"lam={lam}: expected a finite number >= 0.")
-        if loss.views_needed > 1 and not moments.paired:
+        paired = data.paired if isinstance(data, Moments) else data.n_views > 1
+        if loss.views_needed > 1 and not paired:
             raise ValueError(
-                f"These moments hold one view per sample, but {type(loss).__name__} compares two views of a "
+                f"These {self.data} hold one view per sample, but {type(loss).__name__} compares two views of a "
                 "sample: fit with views= or positives=."
             )
-        if not torch.isfinite(moments.gram_aa).all():
+        if isinstance(data, Moments) and not torch.isfinite(data.gram_aa).all():
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
@@ -123,12 +131,7 @@ def _alternatives(loss: Loss) -> str:
     if fitting:
         return f"Solvers that work with it: {', '.join(fitting)}."
     lacks = "; ".join(f"{name} needs {', '.join(solver.missing(loss))}" for name, solver in solvers.items())
-    hint = (
-        ""
-        if "sgd" in solvers
-        else " Losses of samples need a solver 'sgd', which this version does not have."
-    )
-    return f"None works with it: {lacks}.{hint}"
+    return f"None works with it: {lacks}."
 
 
 def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:

@@ -1,0 +1,125 @@
+"""How a model goes through its data: the pass that sums moments, the samples of a solver, and maps over rows."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from krepes import engines, model_file
+from krepes.embedding_inputs import opened, paired_batches
+from krepes.losses import Loss
+from krepes.moments import Moments
+from krepes.progress import display
+from krepes.sources import Source
+
+
+def block_rows(model: Any) -> int:
+    """Rows whose kernel values and features are computed at once."""
+    landmarks = model.landmarks_
+    n_features = int(np.prod(landmarks.shape[1:])) if isinstance(landmarks, Tensor) else 0
+    return engines.block_rows(len(landmarks), model.rank_, model.views_.n_views, n_features)
+
+
+def open_sources(model: Any, X: Any, positives: Any, negatives: Any) -> list[Source | None]:
+    """The sources of the rows and of what they are paired with."""
+    return [None if data is None else opened(data, model.input_space_) for data in (X, positives, negatives)]
+
+
+def check_negatives(loss: Loss, positives: Any, negatives: Any) -> None:
+    """Refuse negatives without positives, and say where they have no effect."""
+    if negatives is None:
+        return
+    if positives is None:
+        raise ValueError("negatives= need positives= too: a triplet is a sample, a positive and a negative.")
+    if not loss.uses_negatives:
+        warnings.warn(
+            f"{type(loss).__name__} does not look at negatives=; it takes all other samples as negatives. "
+            "loss='simple_contrastive' uses them.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def sum_moments(
+    model: Any, sources: list[Source | None], first_row: int, checkpoint: str | os.PathLike | None
+) -> Moments:
+    """The moments of all rows; `first_row` is the global index of the first."""
+    n_rows, size, start, saved = _rows(sources), block_rows(model), 0, None
+    moment_pass = engines.MomentPass(model.features_, model.views_, model.seed_, model.exact_views_)
+    if checkpoint is not None:
+        identity = {"rows": n_rows, "size": size, **model.fingerprint()}
+        saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
+        state = saved.restored()
+        if state is not None:
+            moment_pass.restore(state["sums"])
+            start = state["next_row"]
+    batches = paired_batches(sources, model.input_space_, model.precision_, 4 * size, start)
+    shifted = ((first + first_row, inputs) for first, inputs in batches)
+    engines.run(moment_pass, shifted, n_rows - start, display(model.verbose), size, saved, first_row)
+    if saved is not None:
+        saved.remove()
+    return moment_pass.result()
+
+
+def open_samples(
+    model: Any, sources: list[Source | None], checkpoint: str | os.PathLike | None
+) -> engines.Samples:
+    """The rows as a solver needs them that goes through them many times."""
+    size, space, precision = block_rows(model), model.input_space_, model.precision_
+    present = [source for source in sources if source is not None]
+
+    def read(start: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        return paired_batches(present, space, precision, 4 * size, start)
+
+    def take(rows: np.ndarray) -> tuple[Any, ...]:
+        return tuple(space.tensor(source.take(rows), precision.dtype, precision.device) for source in present)
+
+    saved = None
+    if checkpoint is not None:
+        identity = {
+            "rows": _rows(sources),
+            "size": size,
+            "loss": model.loss_,
+            "solver": model.solver_,
+            "n_components": model.n_components,
+            "regularization": model.regularization,
+            "feature_noise": model.feature_noise,
+            **model.fingerprint(),
+        }
+        saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
+    return engines.Samples(
+        model.features_,
+        model.views_,
+        _rows(sources),
+        model.seed_,
+        read,
+        take,
+        4 * size,
+        size,
+        model.views_per_landmark_,
+        checkpoint=saved,
+        progress=display(model.verbose),
+    )
+
+
+def map_rows(
+    model: Any, function: Callable[[Any], Tensor], X: Any, batch_rows: int | None
+) -> Iterator[Tensor]:
+    """A function of rows in the input space, block by block; one result per batch."""
+    source, size = opened(X, model.input_space_), block_rows(model)
+    space, precision = model.input_space_, model.precision_
+    batches = (
+        (first, space.tensor(batch, precision.dtype, precision.device))
+        for first, batch in source.batches(batch_rows or 4 * size)
+    )
+    return engines.map_blocks(function, batches, size, source.n_rows, display(model.verbose))
+
+
+def _rows(sources: list[Source | None]) -> int:
+    assert sources[0] is not None
+    return sources[0].n_rows

@@ -1,0 +1,332 @@
+"""One run of mini-batch training, from its start or from a checkpoint.
+
+    for every epoch and batch:   theta <- step(theta, batch);   retract;   target <- decay target + (1 - decay) theta
+
+All randomness (order, views, noise, held-out rows) is a function of (seed, epoch, position), so the state of a run is
+theta, its target, the steps' own state and a position, and a resumed run has the bits of one that never stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from krepes.components import resolve
+from krepes.engines.samples import FeatureBatch, FeatureWindows, Samples
+from krepes.linalg import inverse_sqrt
+from krepes.losses import Loss
+from krepes.losses.statistics import SampleStatistics
+from krepes.solvers.base import Callback, Solution
+from krepes.solvers.coordinates import Coordinates
+from krepes.solvers.initializations import Initialization
+from krepes.solvers.objective import GAMMA, Objective, P, Theta
+from krepes.solvers.preconditioners.base import Preconditioner, StepRule
+from krepes.views.streams import stream_key
+
+if TYPE_CHECKING:
+    from krepes.solvers.sgd import SGD
+
+logger = logging.getLogger("krepes")
+
+HELD_OUT_MOST, HELD_OUT_LEAST = 4096, 32  # rows for early stopping; with fewer there is none
+NOISE = 17  # purpose of a random stream
+COLLAPSED = 1e-4  # of the embeddings' root mean square: a spread below it is none
+
+
+class Training:
+    """Everything that changes during a fit by SGD, and how.
+
+    Parameters
+    ----------
+    settings : SGD
+    loss : Loss
+    samples : Samples
+    coordinates : Coordinates
+    n_components : int
+    lam : float
+    generator : torch.Generator
+        Of start values.
+    callback : callable(epoch, values), optional
+    """
+
+    def __init__(
+        self,
+        settings: SGD,
+        loss: Loss,
+        samples: Samples,
+        coordinates: Coordinates,
+        n_components: int,
+        lam: float,
+        generator: torch.Generator,
+        callback: Callback | None = None,
+    ):
+        self.settings, self.loss, self.samples, self.callback = settings, loss, samples, callback
+        self.coordinates = coordinates
+        self.constrained = settings.constraint_on(loss) == "orthogonal"
+        self.objective = Objective(loss, coordinates, lam, self.constrained)
+        self.windows = self._windows()
+        self.noise = samples.noise_variance**0.5
+        self.preconditioner: Preconditioner = resolve(Preconditioner, settings.preconditioner)
+        sample = self._noisy(self.windows.sample_batch(), -1)
+        self.theta = self._start(sample, n_components, generator)
+        self.target = self._copied([P, GAMMA]) if hasattr(loss, "target_decay") else None
+        self.steps = self.preconditioner.steps(self.objective, self.theta, self._rule(sample))
+        self.held_out = [
+            self._noisy(batch, -2 - i)
+            for i, batch in enumerate(self.windows.held_out_batches(settings.batch_size))
+        ]
+        self.n_trained = samples.n_rows - len(self.windows.excluded)
+        self.epoch, self.position = 0, (0, 0)
+        self.rows_done = 0  # in this epoch
+        self.sums: dict[str, float] = {}
+        self.feature_sum = torch.zeros(coordinates.width, dtype=torch.float64, device=coordinates.device)
+        self.feature_count = 0
+        self.history: list[dict[str, float]] = []
+        self.best: dict[str, Any] = {"value": math.inf, "epoch": 0}
+
+    # What is trained
+
+    def _windows(self) -> FeatureWindows:
+        n, share = self.samples.n_rows, self.settings.validation_fraction
+        held_out = min(HELD_OUT_MOST, int(share * n))
+        return FeatureWindows(
+            self.samples,
+            self.coordinates.functions,
+            self.coordinates.width,
+            self.settings.stored_dtype(self.coordinates.dtype),
+            self.settings.cache_bytes,
+            self.settings.fresh_views,
+            with_inputs="X" in self.loss.needs,
+            with_norm="phi_norm" in self.loss.needs,
+            held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
+        )
+
+    def _start(self, sample: FeatureBatch, n_components: int, generator: torch.Generator) -> Theta:
+        """The start with the lowest loss on the sample, among those that the initialisation offers."""
+        rule: Initialization = resolve(Initialization, self.settings.initialization)
+        starts = rule.candidates(self.coordinates, n_components, sample.features[0], generator)
+        if self.constrained:
+            starts = [self._orthonormal(starts[-1])]
+        h = starts[0].shape[1]
+        rest: Theta = {}
+        if self.objective.learned:
+            rest[GAMMA] = starts[0].new_zeros(self.coordinates.n_intercepts, h)
+        if hasattr(self.loss, "parameters"):
+            own = self.loss.parameters(h, generator)
+            rest |= {name: value.to(starts[0]) for name, value in own.items()}
+        if len(starts) > 1:
+            target = {GAMMA: rest[GAMMA]} if GAMMA in rest else {}
+            few = sample.first(self.settings.batch_size)
+            totals = [
+                self.objective.values({P: start, **rest}, few, self._if_targets({P: start, **target}))[
+                    "total"
+                ]
+                for start in starts
+            ]
+            finite = [total if math.isfinite(total) else math.inf for total in totals]
+            starts = [starts[finite.index(min(finite))]]
+        return {name: value.clone() for name, value in {P: starts[0], **rest}.items()}
+
+    def _if_targets(self, theta: Theta) -> Theta | None:
+        return theta if hasattr(self.loss, "target_decay") else None
+
+    def _rule(self, sample: FeatureBatch) -> StepRule:
+        """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
+        settings = self.settings
+        rates = dict.fromkeys(self.theta, 1.0)
+        if settings.optimizer == "adam":
+            Phi = sample.features[0]
+            size = (Phi @ self.theta[P]).std(correction=0).item() or 1.0
+            length = Phi.double().square().sum(1).mean().sqrt().item() or 1.0
+            rates |= {P: size / length}
+            if GAMMA in self.theta:
+                rates[GAMMA] = size
+        return StepRule(settings.optimizer, rates, settings.weight_decay, settings.gradient_clip)
+
+    def _copied(self, names: list[str]) -> Theta:
+        return {name: self.theta[name].clone() for name in names if name in self.theta}
+
+    # The loop
+
+    def run(self) -> Solution:
+        checkpoint = self.samples.checkpoint
+        saved = None if checkpoint is None else checkpoint.restored()
+        if saved is not None:
+            self._restore(saved)
+        max_epochs = self.settings.max_epochs
+        total = max(0, max_epochs - self.epoch) * self.n_trained - self.rows_done
+        with self.samples.progress.stage("Training", total) as stage:
+            while self.epoch < max_epochs and not self._stalled():
+                batches = self.windows.batches(self.epoch, self.settings.batch_size, self.position)
+                for position, batch in batches:
+                    self._train(batch)
+                    self.position = position
+                    stage.advance(len(batch))
+                    if checkpoint is not None:
+                        checkpoint.offer(self._state, self._place())
+                self._end_epoch()
+        return self._solution()
+
+    def _train(self, batch: FeatureBatch) -> None:
+        self.rows_done += len(batch)
+        if self.epoch == 0 and self.loss.intercept == "centered":
+            self.feature_sum += torch.stack([Phi.double().sum(0) for Phi in batch.features[:2]]).sum(0)
+            self.feature_count += len(batch) * len(batch.features[:2])
+        rate = self.settings.rate(
+            self.epoch + self.rows_done / self.n_trained, self.preconditioner.default_rate
+        )
+        values = self.steps.step(
+            self.theta, self._noisy(batch, self.epoch, *self.position), self.target, rate
+        )
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise self._not_finite(name, value)
+            self.sums[name] = self.sums.get(name, 0.0) + value * len(batch)
+        if self.constrained:
+            self.theta[P].copy_(self._orthonormal(self.theta[P]))
+        if self.target is not None:
+            decay = float(self.loss.target_decay)
+            for name, value in self.target.items():
+                value.lerp_(self.theta[name], 1 - decay)
+
+    def _end_epoch(self) -> None:
+        values = {name: value / self.rows_done for name, value in self.sums.items()}
+        values["learning_rate"] = self.settings.rate(self.epoch + 1, self.preconditioner.default_rate)
+        if self.held_out:
+            values["held_out"] = self._held_out_value()
+            if not math.isfinite(values["held_out"]):
+                raise self._not_finite("held_out", values["held_out"])
+        values["rows_read"] = float(self.windows.rows_read)
+        values |= {name: float(count) for name, count in self.steps.counts.items()}
+        self.history.append(values)
+        self.epoch, self.position, self.rows_done, self.sums = self.epoch + 1, (0, 0), 0, {}
+        if values.get("held_out", -math.inf) < self.best["value"]:
+            self.best = {"value": values.get("held_out", math.inf), "epoch": self.epoch}
+            self.best["theta"] = self._copied(list(self.theta))
+        logger.info("Epoch %d: %s", self.epoch, values)
+        if self.callback is not None:
+            self.callback(self.epoch, values)
+
+    def _held_out_value(self) -> float:
+        total = 0.0
+        for batch in self.held_out:
+            total += self.objective.values(self.theta, batch, self.target)["total"] * len(batch)
+        return total / sum(map(len, self.held_out))
+
+    def _stalled(self) -> bool:
+        patience = self.settings.patience
+        return bool(self.held_out) and patience is not None and self.epoch - self.best["epoch"] >= patience
+
+    def _noisy(self, batch: FeatureBatch, *place: int) -> FeatureBatch:
+        """Features with independent noise in every view, drawn for this place of the run."""
+        if self.noise == 0:
+            return batch
+        key = stream_key(self.samples.seed, NOISE, *place)
+        generator = torch.Generator().manual_seed(key % 2**63)
+        noisy = [Phi + self.noise * self.coordinates.noise(len(Phi), generator) for Phi in batch.features]
+        return FeatureBatch(tuple(noisy), batch.X, batch.norm)
+
+    def _orthonormal(self, W: Tensor) -> Tensor:
+        """The nearest P with W^T W = I: P (W^T W)^(-1/2)."""
+        return W @ inverse_sqrt(self.coordinates.gram(W)).to(W)
+
+    # Stopping and going on
+
+    def _place(self) -> str:
+        return f"epoch {self.epoch + 1}, batch {self.position[1]} of window {self.position[0] + 1}"
+
+    def _not_finite(self, name: str, value: float) -> ValueError:
+        checkpoint = self.samples.checkpoint
+        kept = "No checkpoint was kept: give fit(checkpoint=FILE) to keep one."
+        if checkpoint is not None:
+            kept = f"No checkpoint was written yet to {checkpoint.path}."
+            if checkpoint.place is not None:
+                kept = f"The last good state is in {checkpoint.path} ({checkpoint.place})."
+        return ValueError(
+            f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.n_trained} rows: the term "
+            f"{name!r} of {self.loss} is {value}. Lower the learning rate "
+            f"(learning_rate={self.settings.chosen_rate(self.preconditioner.default_rate):g}), raise regularization "
+            f"or set gradient_clip. {kept}"
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "theta": self.theta,
+            "target": self.target,
+            "steps": self.steps.state(),
+            "epoch": self.epoch,
+            "position": list(self.position),
+            "rows_done": self.rows_done,
+            "rows_read": self.windows.rows_read,
+            "sums": self.sums,
+            "feature_sum": self.feature_sum,
+            "feature_count": self.feature_count,
+            "history": self.history,
+            "best": self.best,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        for name, value in state["theta"].items():
+            self.theta[name].copy_(value)
+        if self.target is not None:
+            for name, value in state["target"].items():
+                self.target[name].copy_(value)
+        self.steps.restore(state["steps"])
+        for name in ("epoch", "rows_done", "sums", "feature_count", "history", "best"):
+            setattr(self, name, state[name])
+        if "theta" in self.best:
+            self.best["theta"] = {k: v.to(self.theta[k]) for k, v in self.best["theta"].items()}
+        window, batch = state["position"]
+        self.position = (window, batch)
+        self.feature_sum.copy_(state["feature_sum"])
+        self.windows.rows_read = state["rows_read"]
+
+    # The result
+
+    def _solution(self) -> Solution:
+        theta = self.best.get("theta", self.theta)
+        sample = self.windows.sample_batch()
+        if self.loss.scale_invariant:
+            theta = self._unit_scale(theta, sample)
+        W, gamma = theta[P], self._intercept(theta)
+        Z = sample.features[0] @ W + gamma.to(W)
+        if Z.std(0, correction=0).max() <= COLLAPSED * Z.square().mean().sqrt():
+            warnings.warn(
+                f"The representation has collapsed: {self.loss} maps all samples to one point. Lower the learning "
+                "rate, use initialization='principal', or choose another loss.",
+                UserWarning,
+                stacklevel=5,
+            )
+        own = {name: value for name, value in theta.items() if name not in (P, GAMMA)}
+        return Solution(
+            self.coordinates.to_W(W),
+            gamma,
+            self.history,
+            self.epoch,
+            self._stalled(),
+            "sgd",
+            0,
+            self.coordinates.coefficients(W),
+            own,
+        )
+
+    def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
+        """The same value of the loss, with components of unit variance."""
+        statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
+        scale = self.loss.column_scale(statistics)
+        scale = torch.where(scale > 0, scale, 1.0).rsqrt()
+        return theta | {name: theta[name] * scale for name in (P, GAMMA) if name in theta}
+
+    def _intercept(self, theta: Theta) -> Tensor:
+        """gamma (h,), float64: learned, minus the mean embedding, or zero."""
+        W = theta[P].double()
+        if self.objective.learned:
+            return theta[GAMMA].double().mean(0)
+        if self.loss.intercept == "centered":
+            return -W.mT @ (self.feature_sum / self.feature_count)
+        return W.new_zeros(W.shape[1])
