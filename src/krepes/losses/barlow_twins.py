@@ -18,9 +18,9 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.linalg import descending_eigh, symmetric
-from krepes.losses.base import MomentLoss, Terms, check_weights, off_diagonal
+from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, inverse_root, off_diagonal
 from krepes.losses.forms import NOISE
-from krepes.losses.statistics import Statistics
+from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
@@ -93,7 +93,15 @@ class BarlowTwins(MomentLoss):
             scale_2 = scale_2 + statistics.mean_2.square()
         if not self.normalize:
             return symmetric(C)
-        return C * _inverse_sqrt(scale_1)[:, None] * _inverse_sqrt(scale_2)
+        return C * inverse_root(scale_1)[:, None] * inverse_root(scale_2)
+
+    def residuals(self, batch: Batch) -> Tensor:
+        """C - I, flattened to (h^2,), off-diagonal entries times sqrt(redundancy) [krepes, section 3.2, "BT"]."""
+        check_weights(redundancy=self.redundancy)
+        self.views(batch)
+        C = self._cross_correlation(SampleStatistics(batch))
+        identity = torch.eye(len(C), dtype=C.dtype, device=C.device)
+        return ((C - identity) * (identity + self.redundancy**0.5 * (1 - identity))).flatten()
 
     def column_scale(self, statistics: Statistics) -> Tensor:
         """The squared scale by which the components are divided, averaged over the views, (h,)."""
@@ -108,8 +116,3 @@ class BarlowTwins(MomentLoss):
         g = values[:kept]
         W = vectors[:, :kept] * ((g - lam / 2).sqrt() / g)
         return W, -W.mT @ moments.mean
-
-
-def _inverse_sqrt(scale: Tensor) -> Tensor:
-    """scale^(-1/2), and 0 for components that do not vary: their correlation with anything is 0."""
-    return torch.where(scale > 0, scale, torch.inf).rsqrt()

@@ -12,6 +12,8 @@ in them); solvers add the regulariser. What else a loss can do is optional, and 
                                                the model, theta_t <- decay theta_t + (1 - decay) theta
     residuals(batch)                           a vector whose squared length is the loss, for Gauss-Newton
     logits(batch)                              a `Logits` whose mean cross-entropy is the loss, for Gauss-Newton
+
+An ability that a loss has for some of its settings only is declared with scikit-learn's `available_if`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
 from krepes.components import Component
@@ -89,13 +92,20 @@ class Loss(Component, ABC):
         Whether the value ignores the scale of W's columns; the regulariser then has to as well.
     constraint : None or "orthogonal"
         "orthogonal": minimised subject to W^T W = I.
+    needs : tuple of str
+        Fields of `Batch` beyond Z that the value reads: "X", "phi_norm", "gram". (`target_Z` and `parameters`
+        follow from `target_decay` and `parameters()`.)
     uses_negatives : bool
         Whether explicit negatives enter the value.
     """
 
     views_needed: ClassVar[int] = 2
     constraint: ClassVar[str | None] = None
-    uses_negatives: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def uses_negatives(self) -> bool:
+        return False
 
     @property
     def intercept(self) -> str:
@@ -108,6 +118,15 @@ class Loss(Component, ABC):
     @abstractmethod
     def terms(self, batch: Batch) -> Terms:
         """Named scalars whose sum is the loss of these samples."""
+
+    def views(self, batch: Batch) -> tuple[Tensor, ...]:
+        """The embeddings of the views that are compared, (b, h) each."""
+        if len(batch.Z) < self.views_needed:
+            raise ValueError(
+                f"{type(self).__name__} compares {self.views_needed} views of a sample; "
+                f"the batch has {len(batch.Z)}: Batch((Z1, Z2))."
+            )
+        return batch.Z[: self.views_needed]
 
 
 class MomentLoss(Loss):
@@ -123,11 +142,7 @@ class MomentLoss(Loss):
         """Named scalars whose sum is the loss, as a function of the embedding's moments."""
 
     def terms(self, batch: Batch) -> Terms:
-        if len(batch.Z) < self.views_needed:
-            raise ValueError(
-                f"{type(self).__name__} compares {self.views_needed} views of a sample; "
-                f"the batch has {len(batch.Z)}: Batch((Z1, Z2))."
-            )
+        self.views(batch)
         return self.of_statistics(SampleStatistics(batch))
 
     def of_moments(self, moments: Moments, W: Tensor, gamma: Tensor | None = None) -> Terms:
@@ -145,3 +160,8 @@ def check_weights(**weights: float) -> None:
 def off_diagonal(C: Tensor) -> Tensor:
     """Sum of squares beside the diagonal of C (h, h)."""
     return C.square().sum() - C.diagonal().square().sum()
+
+
+def inverse_root(scale: Tensor) -> Tensor:
+    """scale^(-1/2), and 0 where the scale is 0: what does not vary is not blown up."""
+    return torch.where(scale > 0, scale, torch.inf).rsqrt()

@@ -39,6 +39,7 @@ class KernelPCA(MomentLoss):
 
     name = "kernel_pca"
     views_needed = 1
+    needs = ("phi_norm", "gram")
 
     @property
     def intercept(self) -> str:

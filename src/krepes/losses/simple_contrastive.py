@@ -37,7 +37,10 @@ class SimpleContrastive(MomentLoss):
 
     name = "simple_contrastive"
     constraint = "orthogonal"
-    uses_negatives = True
+
+    @property
+    def uses_negatives(self) -> bool:
+        return True
 
     @property
     def intercept(self) -> str:

@@ -20,9 +20,9 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.losses.base import MomentLoss, Terms, check_weights, off_diagonal
+from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, off_diagonal
 from krepes.losses.forms import low_rank_factor
-from krepes.losses.statistics import Statistics
+from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]
@@ -121,6 +121,15 @@ class VICReg(MomentLoss):
         rounded = clone(self)
         rounded._width = width
         return rounded
+
+    @available_if(_is_quadratic)
+    def residuals(self, batch: Batch) -> Tensor:
+        """sqrt(beta / b) (Z1 - Z2) and C - I, flattened to (b h + h^2,)."""
+        check_weights(beta=self.beta)
+        Z1, Z2 = self.views(batch)
+        C = SampleStatistics(batch).covariance
+        identity = torch.eye(len(C), dtype=C.dtype, device=C.device)
+        return torch.cat([(self.beta / len(Z1)) ** 0.5 * (Z1 - Z2).flatten(), (C - identity).flatten()])
 
     @available_if(_is_quadratic)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
