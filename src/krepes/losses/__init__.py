@@ -3,30 +3,40 @@
 from typing import Any
 
 from krepes.components import resolve
+from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
 from krepes.losses.base import Batch, Logits, Loss, MomentLoss
+from krepes.losses.byol import BYOL
+from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
+from krepes.losses.directions import DirectionLoss
 from krepes.losses.forms import MomentForms
 from krepes.losses.kernel_pca import KernelPCA
+from krepes.losses.simclr import SimCLR
 from krepes.losses.simple_contrastive import SimpleContrastive
 from krepes.losses.spectral_contrastive import SpectralContrastive
 from krepes.losses.statistics import Statistics
 from krepes.losses.vicreg import VICReg
 
 __all__ = [
+    "BYOL",
+    "Autoencoder",
     "BarlowTwins",
     "Batch",
     "CallableLoss",
+    "DirectionLoss",
     "KernelPCA",
     "Logits",
     "Loss",
     "MomentForms",
     "MomentLoss",
+    "SimCLR",
     "SimpleContrastive",
     "SpectralContrastive",
     "Statistics",
     "VICReg",
     "as_loss",
+    "check_loss",
 ]
 
 

@@ -1,26 +1,42 @@
-"""Spectral contrastive loss over all pairs [haochen; esser, Def. 2].
+"""Spectral contrastive loss, over all pairs [haochen] or over triplets [esser, Def. 2].
 
-    -2 mean z1^T z2 + |(Z1^T Z1 + Z2^T Z2) / (2n)|_F^2
+    all:      -2 mean z1^T z2 + |(Z1^T Z1 + Z2^T Z2) / (2n)|_F^2
+    triplet:  -2 mean z1^T z2 + mean (z1^T z-)^2
 
-Differs from [esser, Def. 2]: the second term there is mean (z^T z-)^2 over given triplets, which needs fourth
-moments; this is its expectation over independent negatives, with every sample of both views a negative.
-Closed form: two eigendecompositions, O(r^3).
+The triplet form needs fourth moments, and so samples. The form over all pairs is its expectation over independent
+negatives, with every sample of both views a negative; it needs second moments only.
+Closed form of the latter: two eigendecompositions, O(r^3).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.losses.base import MomentLoss, Terms
+from krepes.losses.base import Batch, MomentLoss, Terms
 from krepes.losses.forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
+def _all_pairs(loss: Any) -> bool:
+    return loss.negatives == "all"
+
+
 class SpectralContrastive(MomentLoss):
     """Factorise the normalised similarity of positive pairs.
 
-    Its minimiser is W = S^(-1/2) V_h diag(e_h)_+^(1/2), where (e, V) are the leading eigenpairs of
+    Parameters
+    ----------
+    negatives : "all" or "triplet", default="all"
+        Every sample is a negative of every other; or each has one, given as a third view, or else the next sample
+        of the batch.
+
+    Notes
+    -----
+    The minimiser over all pairs is W = S^(-1/2) V_h diag(e_h)_+^(1/2), where (e, V) are the leading eigenpairs of
     S^(-1/2) (S_+ - lam/2 I) S^(-1/2): a component with correlation rho between the views has variance about rho.
 
     Examples
@@ -34,20 +50,51 @@ class SpectralContrastive(MomentLoss):
     >>> terms = SpectralContrastive().of_moments(moments, W)
     >>> W.item(), {name: round(float(term), 12) for name, term in terms.items()}
     (1.0, {'positive': -2.0, 'negative': 1.0})
+
+    A triplet: -2 * (1 * 2) and (1 * 3)^2.
+
+    >>> batch = Batch((torch.tensor([[1.0]]), torch.tensor([[2.0]]), torch.tensor([[3.0]])))
+    >>> {name: float(term) for name, term in SpectralContrastive(negatives="triplet").terms(batch).items()}
+    {'positive': -4.0, 'negative': 9.0}
     """
 
     name = "spectral_contrastive"
+
+    def __init__(self, negatives: str = "all"):
+        self.negatives = negatives
+
+    @property
+    def uses_negatives(self) -> bool:
+        return self.negatives == "triplet"
 
     @property
     def intercept(self) -> str:
         return "zero"
 
+    @available_if(_all_pairs)
     def of_statistics(self, statistics: Statistics) -> Terms:
         return {
             "positive": -2 * statistics.alignment,
             "negative": statistics.second_moment.square().sum(),
         }
 
+    def terms(self, batch: Batch) -> Terms:
+        if self.negatives == "all":
+            return super().terms(batch)
+        if self.negatives != "triplet":
+            raise ValueError(f"negatives={self.negatives!r}: expected 'all' or 'triplet'.")
+        Z1, Z2 = self.views(batch)
+        negatives = Z1.roll(-1, 0) if batch.negatives is None else batch.negatives
+        return {
+            "positive": -2 * (Z1 * Z2).sum(1).mean(),
+            "negative": (Z1 * negatives).sum(1).square().mean(),
+        }
+
+    @available_if(_all_pairs)
+    def of_moments(self, moments: Moments, W: Tensor, gamma: Tensor | None = None) -> Terms:
+        return super().of_moments(moments, W, gamma)
+
+    @available_if(_all_pairs)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """See `low_rank_factor`; the value, regulariser included, is -sum_i (e_i)_+^2."""
         W = low_rank_factor(moments.S, moments.S_plus, lam, n_components, moments.S.trace().item())

@@ -1,0 +1,136 @@
+"""Try a loss on a small random batch: what is wrong with it shows before the first epoch.
+
+A loss has to return named scalar tensors, and they have to change when the embeddings do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from krepes.losses.base import Batch, Loss
+
+RESERVED = ("regularizer", "total")  # names that solvers add to the history
+SCALES = (1.0, 0.1, 10.0)  # of the embeddings: a hinge may be flat at one of them
+N_FEATURES = 5
+
+
+def check_loss(
+    loss: Loss,
+    n_components: int = 2,
+    n_rows: int | None = None,
+    n_views: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> None:
+    """Raise a ValueError where a loss cannot be trained, naming it and the remedy.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_components : int, default=2
+        h of the random embeddings.
+    n_rows : int, default=None
+        Their number; max(8, 2 h) by default, which a batch of training should not be below for losses that invert
+        a covariance.
+    n_views : int, default=None
+        How many embeddings a batch has, negatives included; the views that the loss needs by default.
+    dtype, device : of the embeddings
+        Those of training: a function may make tensors of its own, which have to fit.
+
+    Notes
+    -----
+    Exceptions that the loss itself raises come through, with a note that says how it was called. A value that is
+    not finite is not an error here: it may be the random numbers' fault.
+
+    Examples
+    --------
+    >>> from krepes.losses import as_loss
+    >>> check_loss(as_loss("simclr"))
+    >>> check_loss(as_loss(lambda Z1, Z2: torch.ones(())))
+    Traceback (most recent call last):
+        ...
+    ValueError: The loss CallableLoss(function=...) does not depend on the embeddings: ...
+    """
+    rows = max(8, 2 * n_components) if n_rows is None else n_rows
+    for scale in SCALES:
+        batch = random_batch(loss, n_components, rows, n_views or loss.views_needed, scale, dtype, device)
+        try:
+            terms = loss.terms(batch)
+        except Exception as error:
+            shape = tuple(batch.Z[0].shape)
+            error.add_note(f"While trying the loss {loss} on random embeddings of shape {shape}.")
+            raise
+        check_terms(terms, f"The loss {loss}")
+        if _moves(sum(terms.values()), batch.Z):
+            return
+    raise ValueError(
+        f"The loss {loss} does not depend on the embeddings: its gradient with respect to them is zero. "
+        "Compute it from Z1 and Z2 with differentiable torch operations, without detach(), item(), numpy() or "
+        "comparisons."
+    )
+
+
+def check_terms(terms: Any, source: str) -> None:
+    """Refuse what is not a dict of named scalar tensors; `source` begins the message."""
+    expected = "expected a scalar tensor, or a dict of named scalar tensors"
+    if not isinstance(terms, dict):
+        raise ValueError(f"{source} returned {_described(terms)}; {expected}.")
+    if not terms:
+        raise ValueError(f"{source} returned an empty dict; {expected}.")
+    for name, term in terms.items():
+        if not isinstance(term, Tensor) or term.ndim != 0:
+            raise ValueError(
+                f"{source} returned {_described(term)} for {name!r}; {expected}. "
+                "A loss is a mean over samples: .mean() is often what is missing."
+            )
+        if not isinstance(name, str) or name in RESERVED:
+            raise ValueError(
+                f"{source} named a term {name!r}; expected strings other than {' and '.join(RESERVED)}."
+            )
+
+
+def random_batch(
+    loss: Loss,
+    n_components: int,
+    n_rows: int,
+    n_views: int,
+    scale: float = 1.0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+) -> Batch:
+    """A batch with everything in it that a loss may read; views of a row are correlated. The same in every call."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def leaf(value: Tensor) -> Tensor:
+        return value.detach().to(device, dtype).requires_grad_()
+
+    signal = normal(n_rows, n_components)
+    views = [scale * (signal + normal(n_rows, n_components)) for _ in range(2 * n_views)]
+    W = normal(n_components + 1, n_components)
+    own = loss.parameters(n_components, generator) if hasattr(loss, "parameters") else {}
+    return Batch(
+        tuple(leaf(view) for view in views[:n_views]),
+        X=normal(n_rows, N_FEATURES).to(device, dtype),
+        phi_norm=normal(n_rows).square().to(device, dtype),
+        gram=leaf(W.mT @ W),
+        target_Z=tuple(view.to(device, dtype) for view in views[n_views:]),
+        parameters={name: leaf(value) for name, value in own.items()},
+    )
+
+
+def _moves(total: Any, Z: tuple[Tensor, ...]) -> bool:
+    """Whether the gradient with respect to any view is anything but zero (NaN included)."""
+    if not total.requires_grad:
+        return False
+    gradients = torch.autograd.grad(total, Z, allow_unused=True)
+    return any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
+
+
+def _described(value: Any) -> str:
+    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
