@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.base import clone
+from torch.nn.functional import cross_entropy, one_hot
 
 from krepes.components import named, resolve
-from krepes.losses import BarlowTwins, Batch, Loss, MomentLoss, VICReg, as_loss
+from krepes.losses import (
+    BYOL,
+    Autoencoder,
+    BarlowTwins,
+    Batch,
+    Loss,
+    MomentForms,
+    SimCLR,
+    SpectralContrastive,
+    VICReg,
+    as_loss,
+    check_loss,
+)
+from krepes.losses.statistics import SampleStatistics
 from krepes.solvers import choose_solver
 from krepes.solvers.base import regularizer
 from paired_features import KINDS, paired
 
 VARIANTS = [
+    SpectralContrastive(negatives="triplet"),
     BarlowTwins(redundancy=0.7),
     BarlowTwins(center=False),
     BarlowTwins(redundancy=2.0, normalize=False),
     BarlowTwins(normalize=False, center=False),
     VICReg(variance="quadratic", beta=0.4),
+    SimCLR(temperature=0.1),
+    BYOL(predictor="linear"),
+    BYOL(hidden=5),
+    Autoencoder(reconstruction="in_sample", covariance_weight=2.0),
+    Autoencoder(decoder_kernel="linear", decoder_regularization=0.3),
 ]
 LOSSES = [cls() for cls in named(Loss).values()] + VARIANTS
-MOMENT_LOSSES = [loss for loss in LOSSES if isinstance(loss, MomentLoss)]
+MOMENT_LOSSES = [loss for loss in LOSSES if hasattr(loss, "of_moments")]
+LEAST_SQUARES = [loss for loss in LOSSES if hasattr(loss, "residuals")]
+CLASSIFICATIONS = [loss for loss in LOSSES if hasattr(loss, "logits")]
 
 
 def random_map(r: int, h: int, seed: int = 1):
@@ -29,14 +53,36 @@ def random_map(r: int, h: int, seed: int = 1):
     return W, torch.randn(h, generator=generator, dtype=torch.float64)
 
 
-def batch_of(loss, data, W, gamma):
+def own_parameters(loss, h=3):
+    """The loss's own parameters, moved from where they start."""
+    if not hasattr(loss, "parameters"):
+        return {}
+    generator = torch.Generator().manual_seed(2)
+    start = loss.parameters(h, generator)
+    return {
+        name: value + 0.1 * torch.randn(value.shape, generator=generator, dtype=value.dtype)
+        for name, value in start.items()
+    }
+
+
+def batch_of(loss, data, W, gamma, parameters=None):
     """The batch of the pairs that the moments stand for; a loss of single views sees both views as rows."""
     views = [data.Phi1, data.Phi2] + ([data.negatives] if data.negatives is not None else [])
     if loss.views_needed == 1:
         views = [torch.cat([data.Phi1, data.Phi2])]
-    mu = data.moments.mean
-    phi_norm = (views[0] - mu).square().sum(1)
-    return Batch(tuple(Phi @ W + gamma for Phi in views), phi_norm=phi_norm, gram=W.mT @ W)
+    W_target, gamma_target = random_map(*W.shape, seed=5)
+    return Batch(
+        tuple(Phi @ W + gamma for Phi in views),
+        X=views[0][:, :4],
+        phi_norm=(views[0] - data.moments.mean).square().sum(1),
+        gram=W.mT @ W,
+        target_Z=tuple(Phi @ W_target + gamma_target for Phi in views),
+        parameters=own_parameters(loss, W.shape[1]) if parameters is None else parameters,
+    )
+
+
+def value_of(loss, batch):
+    return torch.stack(list(loss.terms(batch).values())).sum()
 
 
 def gamma_for(loss, data, gamma):
@@ -74,36 +120,100 @@ def test_gradients_on_moments_agree_with_finite_differences(loss, kind):
     assert torch.autograd.gradcheck(value, parameters)
 
 
+@pytest.mark.parametrize("kind", ["ordered", "with negatives"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_gradients_on_samples_agree_with_finite_differences(loss):
-    data = paired("ordered", n=10)
-    W, gamma = random_map(6, 3)
+def test_gradients_on_samples_agree_with_finite_differences(loss, kind):
+    """With respect to W, gamma and the loss's own parameters."""
+    data = paired(kind, n=10)
+    own = own_parameters(loss)
 
-    def value(W, gamma):
-        return sum(loss.terms(batch_of(loss, data, W, gamma)).values())
+    def value(W, gamma, *values):
+        return value_of(loss, batch_of(loss, data, W, gamma, dict(zip(own, values, strict=True))))
 
-    assert torch.autograd.gradcheck(value, (W.requires_grad_(), gamma.requires_grad_()))
+    variables = (*random_map(6, 3), *own.values())
+    assert torch.autograd.gradcheck(value, tuple(variable.requires_grad_() for variable in variables))
+
+
+@pytest.mark.parametrize("loss", LEAST_SQUARES, ids=str)
+def test_the_squared_length_of_the_residuals_is_the_loss(loss):
+    batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
+    residuals = loss.residuals(batch)
+    assert residuals.ndim == 1
+    assert torch.isclose(residuals @ residuals, value_of(loss, batch), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", CLASSIFICATIONS, ids=str)
+def test_the_mean_cross_entropy_of_the_logits_is_the_loss(loss):
+    batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
+    values, targets = loss.logits(batch)
+    assert torch.isclose(cross_entropy(values, targets), value_of(loss, batch), rtol=1e-12)
+    assert torch.isfinite(values.gather(1, targets[:, None])).all()
+
+
+@pytest.mark.parametrize("loss", [*LEAST_SQUARES, *CLASSIFICATIONS], ids=str)
+def test_jacobian_products_of_residuals_and_logits(loss):
+    """J by forward and by reverse products is one matrix, and J^T of the inner gradient is the loss's gradient.
+
+    The inner gradient is 2 r for residuals, (softmax - one-hot) / rows for logits.
+    """
+    batch = batch_of(loss, paired("ordered", n=10), *random_map(6, 3))
+    views, own = len(batch.Z), batch.parameters
+    generator = torch.Generator().manual_seed(3)
+
+    def normal(like):
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+
+    def with_variables(*u):
+        return replace(batch, Z=u[:views], parameters=dict(zip(own, u[views:], strict=True)))
+
+    def function(*u):
+        changed = with_variables(*u)
+        if hasattr(loss, "residuals"):
+            return loss.residuals(changed)
+        values = loss.logits(changed).values
+        return torch.where(values.isinf(), 0.0, values)  # what is no choice has no derivative either
+
+    u = (*(Z.detach() for Z in batch.Z), *own.values())
+    directions = tuple(normal(x) for x in u)
+    outputs, pushed = torch.func.jvp(function, u, directions)
+    transposed = torch.func.vjp(function, *u)[1]
+    v = normal(outputs)
+    pulled = sum((d * x).sum() for d, x in zip(directions, transposed(v), strict=True))
+    assert torch.isclose((pushed * v).sum(), pulled, rtol=1e-9)
+
+    if hasattr(loss, "residuals"):
+        inner = 2 * outputs
+    else:
+        values, targets = loss.logits(batch)
+        inner = (values.softmax(1) - one_hot(targets, values.shape[1])) / len(values)
+    gradients = torch.func.grad(lambda *u: value_of(loss, with_variables(*u)), argnums=tuple(range(len(u))))(
+        *u
+    )
+    for expected, found in zip(gradients, transposed(inner), strict=True):
+        assert torch.allclose(expected, found, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_terms_are_finite_scalars_in_the_dtype_of_the_embedding(loss):
-    data = paired("ordered")
-    W, gamma = random_map(6, 3)
-    batch = batch_of(loss, data, W, gamma)
-    batch.Z = tuple(Z.float() for Z in batch.Z)
-    batch.phi_norm, batch.gram = batch.phi_norm.float(), batch.gram.float()
-    terms = loss.terms(batch)
+    batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
+    small = Batch(
+        tuple(Z.float() for Z in batch.Z),
+        batch.X.float(),
+        batch.phi_norm.float(),
+        batch.gram.float(),
+        tuple(Z.float() for Z in batch.target_Z),
+        {name: value.float() for name, value in batch.parameters.items()},
+    )
+    exact, terms = loss.terms(batch), loss.terms(small)
     assert terms
-    for term in terms.values():
+    for name, term in terms.items():
         assert term.ndim == 0
         assert term.dtype == torch.float32
-        assert torch.isfinite(term)
+        assert torch.isclose(term.double(), exact[name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", MOMENT_LOSSES, ids=str)
 def test_scale_invariance_is_as_declared_and_shared_by_the_regularizer(loss):
-    from krepes.losses import MomentForms
-
     forms = MomentForms.of(paired("ordered").moments)
     W, gamma = random_map(6, 3)
     scale = torch.tensor([0.1, 3.0, 20.0], dtype=torch.float64)
@@ -117,6 +227,19 @@ def test_scale_invariance_is_as_declared_and_shared_by_the_regularizer(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_one_factor_on_the_embedding_changes_value_and_regularizer_or_neither(loss):
+    data = paired("ordered")
+    W, gamma = random_map(6, 3)
+
+    def values(factor):
+        batch = batch_of(loss, data, factor * W, factor * gamma)
+        return value_of(loss, batch), regularizer(loss, SampleStatistics(batch), 0.1)
+
+    for value, scaled in zip(values(1.0), values(7.0), strict=True):
+        assert torch.isclose(value, scaled, rtol=1e-10) == loss.scale_invariant
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
     assert str(clone(loss)) == str(loss)
     assert type(resolve(Loss, loss.name)) is type(loss)
@@ -126,5 +249,21 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
     assert loss.constraint in (None, "orthogonal")
     assert choose_solver(loss).missing(loss) == []
     vars_before = dict(vars(loss))
-    loss.terms(batch_of(loss, paired("ordered"), *random_map(6, 3)))
+    batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
+    value = value_of(loss, batch)
     assert vars(loss) == vars_before
+    unread = {field: None for field in ("X", "phi_norm", "gram") if field not in loss.needs}
+    if not hasattr(loss, "target_decay"):
+        unread["target_Z"] = None
+    assert torch.equal(value_of(loss, replace(batch, **unread)), value)
+    for field in loss.needs:
+        with pytest.raises(ValueError, match=f"needs {field}"):
+            loss.terms(replace(batch, **{field: None}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("h", [2, 9])
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_every_loss_passes_its_own_check(loss, h, dtype):
+    check_loss(loss, h, dtype=dtype)
+    check_loss(loss, h, n_rows=30, n_views=3, dtype=dtype)
