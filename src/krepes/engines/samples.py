@@ -252,7 +252,7 @@ class FeatureWindows:
             key = stream_key(self.samples.seed, ORDER, epoch, window)
             order = torch.randperm(len(trained), generator=torch.Generator().manual_seed(key % 2**63))
             parts = torch.tensor_split(order, max(1, round(len(trained) / batch_size)))
-            whole = len(parts) == 1 and len(trained) == len(rows)
+            whole = self.kept and len(parts) == 1 and len(trained) == len(rows)  # kept features never change
             skipped = first_batch if window == first_window else 0
             for index, chosen in enumerate(parts[skipped:], start=skipped):
                 self.rows_read += len(chosen)

@@ -37,14 +37,20 @@ class Objective:
     def __init__(self, loss: Loss, coordinates: Coordinates, lam: float, constrained: bool = False):
         self.loss, self.coordinates, self.constrained = loss, coordinates, constrained
         self.lam = 0.0 if constrained else lam
-        self.learned = loss.intercept == "learned"
+        self.learned, self.centered = loss.intercept == "learned", loss.intercept == "centered"
 
     def embed(self, theta: Theta, features: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Z of every view, and of the negatives, which are embedded like anchors where views differ."""
+        """Z of every view, and of the negatives, which are embedded like anchors where views differ.
+
+        A centred loss has gamma = -W^T mu, with mu the mean over the batch and its two views.
+        """
         W, gamma = theta[P], theta.get(GAMMA)
         views = [Phi @ W for Phi in features]
         if gamma is not None:
             views = [Z + gamma[v % len(gamma)] for v, Z in enumerate(views)]
+        if self.centered:
+            mean = torch.stack([Z.mean(0) for Z in views[:2]]).mean(0)
+            views = [Z - mean for Z in views]
         return tuple(views)
 
     def push(self, direction: Theta, features: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -53,6 +59,10 @@ class Objective:
 
     def pull(self, dZ: tuple[Tensor, ...], features: tuple[Tensor, ...]) -> Theta:
         """The transpose of `push`: a gradient with respect to Z as one with respect to P and gamma."""
+        if self.centered:
+            pairs = dZ[:2]
+            mean = torch.stack([D.sum(0) for D in dZ]).sum(0) / sum(map(len, pairs))
+            dZ = (*(D - mean for D in pairs), *dZ[2:])
         result = {P: torch.stack([Phi.mT @ D for Phi, D in zip(features, dZ)]).sum(0)}
         if self.learned:
             intercepts = self.coordinates.n_intercepts
@@ -70,9 +80,6 @@ class Objective:
         needs = self.loss.needs
         with_gram = "gram" in needs or self.lam > 0
         Z = self.embed(theta, samples.features)
-        if self.loss.intercept == "centered":  # gamma = -W^T mu, with the mean over the batch and its views
-            mean = torch.stack([view.mean(0) for view in Z[:2]]).mean(0)
-            Z = tuple(view - mean for view in Z)
         return Batch(
             Z,
             X=samples.X,

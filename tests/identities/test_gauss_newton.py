@@ -1,0 +1,124 @@
+"""Gauss-Newton products agree with the matrix that they never form."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from krepes.components import named
+from krepes.kernels import Gaussian
+from krepes.losses import BarlowTwins, Loss, VICReg
+from krepes.nystrom import NystromMap
+from krepes.solvers.coordinates import Landmarks, Whitened
+from krepes.solvers.objective import GAMMA, Objective, P
+from krepes.solvers.preconditioners.gauss_newton import Curvature, Flat
+from sample_problems import fitted, full_batch, random_batch
+
+LOSSES = [
+    loss
+    for loss in [
+        *(cls() for cls in named(Loss).values()),
+        BarlowTwins(center=False, redundancy=0.7),
+        BarlowTwins(normalize=False, redundancy=1.0),
+        VICReg(variance="quadratic"),
+    ]
+    if hasattr(loss, "residuals") or hasattr(loss, "logits")
+]
+
+
+def problem(loss, kind=Whitened, lam=0.3):
+    generator = torch.Generator().manual_seed(1)
+    landmarks = torch.randn(7, 2, generator=generator, dtype=torch.float64)
+    coordinates = kind(NystromMap(Gaussian(1.0), landmarks, torch.float64))
+    objective = Objective(loss, coordinates, lam)
+    theta = {P: torch.randn(coordinates.width, 3, generator=generator, dtype=torch.float64)}
+    if objective.learned:
+        theta[GAMMA] = torch.randn(1, 3, generator=generator, dtype=torch.float64)
+    if hasattr(loss, "parameters"):
+        theta |= {name: value.double() for name, value in loss.parameters(3, generator).items()}
+    target = None
+    if hasattr(loss, "target_decay"):
+        target = {name: theta[name] + 0.1 for name in (P, GAMMA) if name in theta}
+    return objective, theta, random_batch(loss, width=coordinates.width), target
+
+
+def explicit_matrix(objective, theta, samples, target):
+    """H = 2 J^T J, or J^T Q J, with J from automatic differentiation row by row."""
+    flat, loss = Flat(theta), objective.loss
+
+    def outputs(vector):
+        batch = objective.batch(flat.unpacked(vector), samples, target)
+        if hasattr(loss, "residuals"):
+            return loss.residuals(batch)
+        values = loss.logits(batch).values
+        return torch.where(torch.isfinite(values), values, 0.0).reshape(-1)
+
+    start = flat.packed(theta)
+    J = torch.autograd.functional.jacobian(outputs, start)
+    if hasattr(loss, "residuals"):
+        H = 2 * J.mT @ J
+    else:
+        p = loss.logits(objective.batch(theta, samples, target)).values.softmax(1)
+        Q = torch.block_diag(*(torch.diag(row) - torch.outer(row, row) for row in p)) / len(p)
+        H = J.mT @ Q @ J
+    if objective.lam > 0 and not loss.scale_invariant:
+        regulariser = torch.autograd.functional.hessian(
+            lambda v: objective.lam * objective.coordinates.gram(flat.unpacked(v)[P]).trace(), start
+        )
+        H = H + regulariser
+    return H, flat
+
+
+@pytest.mark.parametrize("kind", [Whitened, Landmarks])
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_products_agree_with_the_explicit_matrix(loss, kind):
+    """H d by two products with the features equals the matrix built from the explicit Jacobian, to 1e-8."""
+    objective, theta, samples, target = problem(loss, kind)
+    H, flat = explicit_matrix(objective, theta, samples, target)
+    curvature = Curvature(objective, theta, samples, target)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(3):
+        d = torch.randn(len(H), generator=generator, dtype=torch.float64)
+        found = flat.packed(curvature.product(flat.unpacked(d)))
+        assert (found - H @ d).abs().max() <= 1e-8 * (H @ d).abs().max()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_jacobian_products_agree_with_finite_differences(loss):
+    objective, theta, samples, target = problem(loss)
+    curvature, flat = Curvature(objective, theta, samples, target), Flat(theta)
+    d = torch.randn(len(flat.packed(theta)), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+    def outputs(t):
+        batch = objective.batch(flat.unpacked(flat.packed(theta) + t * d), samples, target)
+        return loss.residuals(batch) if hasattr(loss, "residuals") else loss.logits(batch).values
+
+    step = 1e-6
+    expected = (outputs(step) - outputs(-step)) / (2 * step)
+    finite = torch.isfinite(expected)
+    found = curvature.jacobian(flat.unpacked(d))
+    assert (found - expected)[finite].abs().max() <= 1e-6 * expected[finite].abs().max()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_transposed_products_are_transposed(loss):
+    """v^T (J d) = (J^T v)^T d."""
+    objective, theta, samples, target = problem(loss)
+    curvature, flat = Curvature(objective, theta, samples, target), Flat(theta)
+    generator = torch.Generator().manual_seed(4)
+    d = torch.randn(len(flat.packed(theta)), generator=generator, dtype=torch.float64)
+    Jd = curvature.jacobian(flat.unpacked(d))
+    v = torch.randn(Jd.shape, generator=generator, dtype=torch.float64)
+    v, Jd = (torch.where(torch.isfinite(Jd), values, 0.0) for values in (v, Jd))
+    back = flat.packed(curvature.transposed_jacobian(v))
+    assert (v * Jd).sum().item() == pytest.approx((back @ d).item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["barlow_twins", "simclr"])
+def test_steps_on_all_rows_never_raise_the_loss_and_beat_the_gradient(loss):
+    newton = fitted(loss, full_batch(preconditioner="gauss_newton", max_epochs=12))
+    totals = [epoch["total"] for epoch in newton.history_]
+    assert all(after <= before + 1e-12 for before, after in zip(totals, totals[1:], strict=False))
+    adam = fitted(loss, full_batch(learning_rate=0.02, max_epochs=12))
+    assert totals[-1] < adam.history_[-1]["total"]
+    assert newton.history_[-1]["jacobian_products"] > 0

@@ -1,0 +1,253 @@
+"""What training on samples is equal to, and what it does not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from krepes import KernelEmbedding, load
+from krepes.components import named
+from krepes.engines import FeatureWindows, Samples
+from krepes.landmarks import Uniform
+from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
+from krepes.solvers import SGD
+from krepes.solvers.preconditioners import KernelPreconditioner
+from krepes.views import Tabular
+from sample_problems import PAIRS, X, fitted, full_batch
+
+LOSSES = [cls() for cls in named(Loss).values()]
+WITH_VIEWS = [loss for loss in LOSSES if loss.views_needed > 1]
+
+
+def embedded(model):
+    return model.transform(X)
+
+
+def worst(Z1, Z2):
+    return np.abs(Z1 - Z2).max() / np.abs(Z2).max()
+
+
+@pytest.mark.parametrize("loss", [SpectralContrastive(), BarlowTwins(center=False)], ids=str)
+def test_descent_on_A_preconditioned_by_the_kernel_is_descent_on_W(loss):
+    """With P = K_mm (lam = 0), plain gradient descent on A equals gradient descent on W."""
+    plain = {"optimizer": "gradient", "learning_rate": 0.05, "max_epochs": 8}
+    on_W = fitted(loss, full_batch(**plain))
+    on_A = fitted(
+        loss, full_batch(**plain, coordinates="landmarks", preconditioner=KernelPreconditioner(damping=0.0))
+    )
+    without = fitted(loss, full_batch(**plain, coordinates="landmarks"))
+    assert worst(embedded(on_A), embedded(on_W)) <= 1e-8
+    assert worst(embedded(without), embedded(on_W)) > 1e-3
+
+
+@pytest.mark.parametrize("damping", [1e-3, 0.5])
+def test_the_damped_kernel_preconditioner_is_the_same_in_both_coordinates(damping):
+    plain = {"optimizer": "gradient", "learning_rate": 0.05, "max_epochs": 8}
+    plain["preconditioner"] = KernelPreconditioner(damping)
+    models = [
+        fitted(SpectralContrastive(), full_batch(**plain, coordinates=coordinates))
+        for coordinates in ("whitened", "landmarks")
+    ]
+    assert worst(embedded(models[0]), embedded(models[1])) <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate"), [(BarlowTwins(), 0.02), (VICReg(), 0.02), (KernelPCA(), 0.05)], ids=str
+)
+def test_full_batches_reach_the_loss_of_the_moment_solver(loss, rate):
+    """With b = n, SGD minimises the same objective as the solvers of moments, to 1 %."""
+    by_moments = fitted(loss, "auto").history_[-1]["total"]
+    trained = fitted(loss, full_batch(learning_rate=rate, max_epochs=3000)).history_[-1]["total"]
+    assert trained >= by_moments - 1e-6 * abs(by_moments)
+    assert trained <= by_moments + 0.01 * abs(by_moments)
+
+
+def test_simple_contrastive_reaches_its_closed_form():
+    closed = fitted(SimpleContrastive(), "closed_form")
+    trained = fitted(SimpleContrastive(), full_batch(learning_rate=0.02, max_epochs=1500))
+    values = [
+        sum(v for name, v in model.history_[-1].items() if name in ("positive", "negative"))
+        for model in (closed, trained)
+    ]
+    assert values[1] >= values[0] - 1e-9
+    assert values[1] <= values[0] + 0.001 * abs(values[0])
+
+
+@pytest.mark.parametrize("coordinates", ["whitened", "landmarks"])
+@pytest.mark.parametrize("loss", [SimpleContrastive(), SpectralContrastive(), KernelPCA()], ids=str)
+def test_the_constraint_holds(loss, coordinates):
+    """A^T K_mm A = I after training, for a loss that asks for it and for one that does not."""
+    solver = SGD(batch_size=32, max_epochs=3, coordinates=coordinates, constraint="orthogonal")
+    model = fitted(loss, solver)
+    K_mm = model.kernel_(model.landmarks_).double().numpy()
+    A = model.coefficients_
+    assert np.abs(A.T @ K_mm @ A - np.eye(3)).max() <= 1e-8
+
+
+@pytest.mark.parametrize("loss", WITH_VIEWS, ids=str)
+def test_transform_is_coefficients_times_kernel(loss):
+    """f(x) = A^T k_x + gamma, in either coordinates; from a file too."""
+    for coordinates in ("whitened", "landmarks"):
+        model = fitted(loss, SGD(batch_size=50, max_epochs=2, coordinates=coordinates))
+        K = model.kernel_(torch.from_numpy(X), model.landmarks_).numpy()
+        assert worst(embedded(model), K @ model.coefficients_ + model.intercept_) <= 1e-12
+
+
+@pytest.mark.parametrize("loss", [loss for loss in WITH_VIEWS if loss.scale_invariant], ids=str)
+def test_losses_that_ignore_scale_return_unit_variance(loss):
+    model = fitted(loss, SGD(batch_size=50, max_epochs=3))
+    variances = [model.transform(pairs).var(0) for pairs in PAIRS]
+    assert np.mean(variances) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_same_random_state_gives_the_same_bits(loss, tmp_path):
+    models = [fitted(loss, SGD(batch_size=40, max_epochs=2)) for _ in range(2)]
+    assert np.array_equal(models[0].coefficients_, models[1].coefficients_)
+    assert models[0].history_ == models[1].history_
+    models[0].save(tmp_path / "a.krepes")
+    loaded = load(tmp_path / "a.krepes")
+    assert worst(embedded(loaded), embedded(models[0])) <= 1e-12
+    assert loaded.history_ == models[0].history_
+
+
+def test_landmark_tuples_are_the_views_that_training_sees():
+    """With p views per landmark there are m p centres, ordered by view, and A has a row for each."""
+    views = Tabular(noise=0.3, n_views=2)
+    settings = {"random_state": 0, "dtype": "float64", "n_landmarks": 10}
+    model = KernelEmbedding(2, landmarks=Uniform(views_per_landmark=2), views=views, **settings).fit(X)
+    single = KernelEmbedding(2, landmarks=Uniform(), views=views, **settings).fit(X)
+    rows = torch.from_numpy(single.landmark_indices_)
+    for view in range(2):
+        expected = model.views_.view(torch.from_numpy(X)[rows], rows, model.seed_, view)
+        assert torch.equal(model.landmarks_[10 * view : 10 * (view + 1)], expected)
+    assert model.coefficients_.shape == (20, 2)
+    assert np.array_equal(model.landmark_indices_, np.tile(single.landmark_indices_, 2))
+    assert model.views_per_landmark_ == 2
+    assert single.views_per_landmark_ == 1
+
+
+def test_landmark_tuples_of_pairs_are_rows_and_their_positives():
+    model = fitted(BarlowTwins(), "auto", landmarks=Uniform(views_per_landmark=2))
+    rows = model.landmark_indices_[:30]
+    assert np.array_equal(model.landmarks_.numpy(), np.concatenate([part[rows] for part in PAIRS]))
+
+
+def test_view_matched_embeddings_are_those_of_the_paper():
+    """Z_A = K_A A + gamma_A with the anchors' landmarks, Z_B likewise; a new point takes the mean of both."""
+    model = fitted(
+        BarlowTwins(center=False),
+        full_batch(view_matched=True, max_epochs=3),
+        landmarks=Uniform(views_per_landmark=2),
+    )
+    m = len(model.landmarks_) // 2
+    A = 2 * model.coefficients_[:m]
+    assert np.array_equal(A, 2 * model.coefficients_[m:])
+    K = [model.kernel_(torch.from_numpy(X), model.landmarks_[v * m : (v + 1) * m]).numpy() for v in (0, 1)]
+    assert worst(embedded(model), (K[0] @ A + K[1] @ A) / 2 + model.intercept_) <= 1e-12
+
+
+def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2):
+    """Feature windows over rows that are their own features."""
+    rows = torch.arange(n_rows, dtype=torch.float64)[:, None].repeat(1, 2)
+
+    def read(start):
+        for first in range(start, n_rows, 8):
+            yield first, (rows[first : first + 8],)
+
+    class Shift(Tabular):
+        def view(self, X, rows, seed, index):
+            return X + 1000.0 * index
+
+    class Features:
+        dtype, rank = torch.float64, 2
+
+        def __call__(self, X):
+            return X
+
+    samples = Samples(
+        Features(), Shift(n_views=n_views), n_rows, 0, read, lambda i: (rows[torch.from_numpy(i)],), 8, 4
+    )
+    return FeatureWindows(
+        samples, [Features()], 2, torch.float64, budget, fresh=fresh, held_out=held_out
+    )
+
+
+@pytest.mark.parametrize("budget", [10**6, 2 * 8 * 2 * 16, 1])
+@pytest.mark.parametrize("held_out", [0, 5])
+def test_an_epoch_sees_every_row_once_and_held_out_rows_never(budget, held_out):
+    """Whatever the memory budget; both views of a row come together, and positions resume an epoch."""
+    windows = windows_of(53, budget, held_out)
+    assert windows.kept == (budget == 10**6)
+    batches = list(windows.batches(1, 7))
+    first = torch.cat([batch.features[0][:, 0] for _, batch in batches])
+    second = torch.cat([batch.features[1][:, 0] for _, batch in batches])
+    expected = [row for row in range(53) if row not in windows.excluded]
+    assert sorted(first.tolist()) == expected
+    assert torch.equal(second, first + 1000)
+    assert len(windows.excluded) == held_out
+    assert sum(len(batch) for batch in windows.held_out_batches(4)) == held_out
+    for stop in (1, 3, len(batches) - 1):
+        resumed = list(windows_of(53, budget, held_out).batches(1, 7, start=batches[stop - 1][0]))
+        assert [position for position, _ in resumed] == [position for position, _ in batches[stop:]]
+        for (_, mine), (_, theirs) in zip(resumed, batches[stop:]):
+            assert torch.equal(mine.features[0], theirs.features[0])
+    again = torch.cat([batch.features[0][:, 0] for _, batch in windows.batches(2, 7)])
+    assert not torch.equal(again, first)
+
+
+def test_more_than_two_views_take_turns():
+    windows = windows_of(8, 10**6, n_views=4)
+    shifts = [
+        tuple(int(view[0, 0] // 1000) for view in next(windows.batches(epoch, 8))[1].features)
+        for epoch in range(3)
+    ]
+    assert shifts == [(0, 1), (2, 3), (0, 1)]
+
+
+def test_fresh_views_change_with_the_epoch_and_kept_ones_do_not():
+    noise = {"views": Tabular(noise=0.3, n_views=2), "n_landmarks": 20, "random_state": 0}
+    seen = {}
+    for fresh in (False, True):
+        model = KernelEmbedding(2, loss="barlow_twins", **noise)
+        model.solver = SGD(max_epochs=1, fresh_views=fresh, batch_size=150, validation_fraction=0)
+        model.fit(X)
+        from krepes.embedding_passes import open_samples, open_sources
+
+        samples = open_samples(model, open_sources(model, X, None, None), None)
+        windows = FeatureWindows(samples, [model.features_], model.rank_, fresh=fresh)
+        seen[fresh] = [next(windows.batches(epoch, 150))[1].features[0].sum(0) for epoch in (0, 1)]
+    assert torch.allclose(*seen[False], rtol=1e-4)
+    assert not torch.allclose(*seen[True], rtol=1e-4)
+
+
+def test_bfloat16_features_change_little():
+    models = [
+        fitted("barlow_twins", full_batch(max_epochs=20, feature_dtype=kind), dtype="float32")
+        for kind in ("auto", "bfloat16")
+    ]
+    correlations = np.corrcoef(embedded(models[0]).T, embedded(models[1]).T)[:3, 3:].diagonal()
+    assert (np.abs(correlations) > 0.99).all()
+    assert not np.array_equal(models[0].coefficients_, models[1].coefficients_)
+
+
+def test_early_stopping_returns_the_best_epoch():
+    solver = SGD(batch_size=16, max_epochs=40, patience=3, validation_fraction=0.3, learning_rate=0.5)
+    model = fitted("vicreg", solver)
+    values = [epoch["held_out"] for epoch in model.history_]
+    best = int(np.argmin(values))
+    assert len(values) == model.n_iter_ == min(40, best + 1 + 3)
+
+
+def test_feature_noise_has_the_variance_it_says():
+    """Noise of variance c in every direction of the feature space, in either coordinates."""
+    from krepes.solvers.coordinates import Landmarks, Whitened
+
+    features = fitted("barlow_twins", "auto").features_
+    generator = torch.Generator().manual_seed(0)
+    for kind in (Whitened, Landmarks):
+        coordinates = kind(features)
+        draws = coordinates.to_phi(coordinates.noise(20_000, generator))
+        covariance = draws.mT @ draws / len(draws)
+        assert (covariance - torch.eye(features.rank)).abs().max() <= 4 * (2 / 20_000) ** 0.5 * 2
