@@ -28,8 +28,7 @@ class BYOL(DirectionLoss):
     Parameters
     ----------
     predictor : "mlp" or "linear", default="mlp"
-        One hidden layer, standardised over the batch, then ReLU, as published; or a matrix, which is enough to
-        prevent collapse.
+        One hidden layer, standardised over the batch, then ReLU, as published; or a matrix.
     hidden : int, default=None
         Units of the hidden layer; 2 h by default.
     decay : float, default=0.99
@@ -38,13 +37,15 @@ class BYOL(DirectionLoss):
     Notes
     -----
     Both predictors begin as the identity: relu(x) - relu(-x) = x, so 2 h hidden units with weights [I, -I] and
-    [I; -I] reproduce their standardised input, and further ones begin without weight. The principal components that
-    training begins from are then the first targets as well as the first predictions. With fewer units than 2 h the
-    weights are random (Kaiming). On 6000 digits of MNIST (64 components, 15 to 20 epochs) the identity is 0.6 to 2
-    points of accuracy above random weights. There a hidden layer without batch statistics does not collapse either,
-    in 100 epochs; without any predictor the mean cosine of two digits rises to 0.97.
+    [I; -I] reproduce their standardised input, and further ones begin without weight. What training begins from is
+    then the first prediction as well as the first target. With fewer units than 2 h the weights are random
+    (Kaiming). Linear probe on MNIST (6000 digits, 64 components, 20 epochs, rates 0.01 and 0.001, four seeds): 91.1
+    and 88.6 % from the identity, 90.0 and 86.8 % from random weights; 90.8 and 89.1 % with a matrix.
 
-    The hidden layer makes the predictor ignore the scale of its input; the matrix has no bias for that reason.
+    Collapse, there: in 100 epochs at rate 0.01 the mean cosine of two digits rises to 0.97 without a predictor, to
+    0.75 with the hidden layer, 0.59 with a matrix and 0.34 with a hidden layer that is not standardised. So batch
+    statistics are not what prevents it; they are kept because they are published and make the predictor
+    independent of the embedding's scale.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class CallableLoss(Loss):
         self.scale_invariant = scale_invariant
 
     def column_scale(self, statistics: Statistics) -> Tensor:
-        """The mean variance of the components, once for each of them, (h,)."""
+        """The sum of the components' variances, once for each of them, (h,)."""
         return overall_scale(statistics)
 
     def terms(self, batch: Batch) -> Terms:

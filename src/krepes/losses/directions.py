@@ -2,9 +2,10 @@
 
     z / |z| does not change when (W, gamma) is multiplied by a number; it does when one column of W is.
 
-The regulariser has to ignore that number too: lam |W|^2 / (mean variance of the components) is what the solver makes
-of `column_scale`. An embedding of length zero has no direction: it counts as the zero vector, whose cosine with
-anything is 0, and has no gradient.
+The regulariser has to ignore that number too: lam |W|^2 / (sum of the components' variances) is what the solver makes
+of `column_scale`. It is a sum and not a mean, because the loss does not grow with the number of components either. An
+embedding of length zero has no direction: it counts as the zero vector, whose cosine with anything is 0, and has no
+gradient.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class DirectionLoss(Loss):
         return True
 
     def column_scale(self, statistics: Statistics) -> Tensor:
-        """The mean variance of the components, once for each of them, (h,)."""
+        """The sum of the components' variances, once for each of them, (h,)."""
         return overall_scale(statistics)
 
 
 def overall_scale(statistics: Statistics) -> Tensor:
-    """The mean of the h variances, repeated: (h,)."""
+    """The sum of the h variances, repeated: (h,)."""
     variance = statistics.variance
-    return variance.mean().expand(len(variance))
+    return variance.sum().expand(len(variance))
 
 
 def directions(Z: Tensor) -> Tensor:
