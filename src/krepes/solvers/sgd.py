@@ -32,7 +32,7 @@ class SGD(Solver):
     batch_size : int, default=256
     learning_rate : float, default=None
         With Adam it is relative: a step of rate 1 changes embeddings by about their own size. None is the
-        preconditioner's own: 0.01, and 1 for Gauss-Newton.
+        preconditioner's own: 0.03, and 1 for Gauss-Newton.
     max_epochs : int, default=50
     patience : int or None, default=10
         Stop after so many epochs without a lower loss on held-out rows, and return the best; None never stops.
@@ -131,7 +131,7 @@ class SGD(Solver):
     ) -> Solution:
         self.check(loss, data, n_components, lam)
         self.check_settings(loss)
-        check_loss(loss, min(n_components, data.features.rank))
+        check_loss(loss, max(2, min(n_components, data.features.rank)))
         generator = generator or torch.Generator().manual_seed(data.seed)
         training = Training(self, loss, data, self._coordinates(data), n_components, lam, generator, callback)
         return training.run()

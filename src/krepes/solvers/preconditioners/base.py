@@ -61,7 +61,7 @@ class Steps(ABC):
 class Preconditioner(Component, ABC):
     """How gradients become steps."""
 
-    default_rate: ClassVar[float] = 0.01
+    default_rate: ClassVar[float] = 0.03
 
     def missing(self, loss: Loss) -> str | None:
         """What the loss lacks for this preconditioner, in words; None if nothing."""
