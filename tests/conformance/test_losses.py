@@ -123,12 +123,13 @@ def test_gradients_on_moments_agree_with_finite_differences(loss, kind):
 @pytest.mark.parametrize("kind", ["ordered", "with negatives"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_gradients_on_samples_agree_with_finite_differences(loss, kind):
-    """With respect to W, gamma and the loss's own parameters."""
+    """With respect to W, gamma and the loss's own parameters; the regulariser is part of it."""
     data = paired(kind, n=10)
     own = own_parameters(loss)
 
     def value(W, gamma, *values):
-        return value_of(loss, batch_of(loss, data, W, gamma, dict(zip(own, values, strict=True))))
+        batch = batch_of(loss, data, W, gamma, dict(zip(own, values, strict=True)))
+        return value_of(loss, batch) + regularizer(loss, SampleStatistics(batch), 0.1)
 
     variables = (*random_map(6, 3), *own.values())
     assert torch.autograd.gradcheck(value, tuple(variable.requires_grad_() for variable in variables))

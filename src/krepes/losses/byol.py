@@ -39,8 +39,9 @@ class BYOL(DirectionLoss):
     Both predictors begin as the identity: relu(x) - relu(-x) = x, so 2 h hidden units with weights [I, -I] and
     [I; -I] reproduce their standardised input, and further ones begin without weight. What training begins from is
     then the first prediction as well as the first target. With fewer units than 2 h the weights are random
-    (Kaiming). Linear probe on MNIST (6000 digits, 64 components, 20 epochs, rates 0.01 and 0.001, four seeds): 91.1
-    and 88.6 % from the identity, 90.0 and 86.8 % from random weights; 90.8 and 89.1 % with a matrix.
+    (Kaiming). Linear probe on MNIST (6000 digits in four views, 64 components, no regulariser, 20 epochs of Adam at
+    0.01 and 0.001, four seeds): 91.1 and 88.6 % from the identity, 90.0 and 86.8 % from random weights, 90.8 and
+    89.1 % with a matrix.
 
     Collapse, there: in 100 epochs at rate 0.01 the mean cosine of two digits rises to 0.97 without a predictor, to
     0.75 with the hidden layer, 0.59 with a matrix and 0.34 with a hidden layer that is not standardised. So batch
