@@ -60,6 +60,46 @@ def test_hinge_vicreg_ends_where_the_best_random_start_ends(kind):
     assert MomentDescent().solve(VICReg(), moments, H, 0.01).history[-1]["total"] <= lowest * (1 + 1e-4)
 
 
+@pytest.mark.parametrize(("noise", "lam"), [(0.05, 0.1), (0.6, 0.0)])
+@pytest.mark.parametrize(
+    "loss",
+    [VICReg(), VICReg(variance_weight=8.0), VICReg(covariance_weight=0.0), VICReg(invariance_weight=5.0)],
+    ids=str,
+)
+def test_hinge_vicreg_of_shared_moments_is_solved_without_descent(loss, noise, lam):
+    """With the corner rounded over 0.01 the loss is nowhere lower, and higher by at most 0.01/4 of its weight; so is
+    its least value, which random starts find. Components have one variance, at the corner or below."""
+    moments = paired("exchangeable", noise=noise).moments
+    rounded = best_of_random_starts(total(loss.smoothed(0.01), moments, lam), (6, H), starts=4, maxiter=100)
+    solution = MomentDescent().solve(loss, moments, H, lam)
+    found = total(loss, moments, lam)(solution.W, solution.gamma).item()
+    assert (solution.n_iter, solution.converged, solution.dropped) == (1, True, 0)
+    assert found == pytest.approx(solution.history[-1]["total"], rel=1e-12)
+    assert rounded - loss.variance_weight * 0.01 / 4 <= found <= rounded
+    variances = MomentForms.of(moments).embed(solution.W).variance_1
+    assert torch.allclose(variances, variances[0].expand(H), rtol=1e-10)
+    assert variances[0] <= 1 - 1e-4 + 1e-10
+
+
+def test_hinge_vicreg_ends_below_its_corner_where_views_share_little():
+    """There the loss is smooth, so that its gradient at the minimum must vanish."""
+    moments = paired("exchangeable", noise=2.0).moments
+    solution = MomentDescent().solve(VICReg(variance_weight=8.0), moments, H, 0.1)
+    W = solution.W.clone().requires_grad_()
+    total(VICReg(variance_weight=8.0), moments, 0.1)(W).backward()
+    assert MomentForms.of(moments).embed(solution.W).variance_1.max() < 0.9
+    assert W.grad.abs().max() < 1e-8
+
+
+def test_hinge_vicreg_with_a_large_covariance_weight_descends():
+    """Components of unequal variance are better then, and the known start is not claimed to be the minimum."""
+    loss, moments = VICReg(covariance_weight=10.0), paired("exchangeable").moments
+    lowest = best_of_random_starts(total(loss, moments, 0.01), (6, H), starts=3, maxiter=150)
+    solution = MomentDescent().solve(loss, moments, H, 0.01)
+    assert solution.n_iter > 1
+    assert solution.history[-1]["total"] <= lowest * (1 + 1e-3)
+
+
 @pytest.mark.parametrize("normalize", [True, False])
 def test_uncentred_barlow_twins_learns_its_intercept(normalize):
     loss, moments = BarlowTwins(normalize=normalize, center=False), paired("ordered").moments

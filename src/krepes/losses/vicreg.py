@@ -5,7 +5,8 @@
     quadratic:  beta mean|z1 - z2|^2  +  |C - I|_F^2                                          [cabannes]
 
 C_v is the covariance of view v, C that of both views stacked, all divided by n. The quadratic form has a closed
-form: T = (1 - beta) I + beta S^(-1/2) S_+ S^(-1/2) - lam/2 S^(-1) on centred moments.
+form: T = (1 - beta) I + beta S^(-1/2) S_+ S^(-1/2) - lam/2 S^(-1) on centred moments. The minimum of the hinge form is
+known where the views share their moments, see `hinge_minimum`.
 
 Differs from [bardes]: covariances are divided by n, not n - 1, and the covariance term is the mean over the views,
 not the sum. Cost of value and gradient O(r^2 h + r h^2); the closed form is two eigendecompositions.
@@ -21,11 +22,10 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, off_diagonal
-from krepes.losses.forms import low_rank_factor
+from krepes.losses.forms import MomentForms, low_rank_factor
+from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
-
-VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]
 
 
 def _is_quadratic(loss: Any) -> bool:
@@ -34,6 +34,10 @@ def _is_quadratic(loss: Any) -> bool:
 
 def _is_hinge(loss: Any) -> bool:
     return loss.variance == "hinge"
+
+
+def _is_convex(loss: Any) -> bool:
+    return _is_hinge(loss) and loss.variance_weight >= CONVEX * loss.covariance_weight
 
 
 class VICReg(MomentLoss):
@@ -84,12 +88,15 @@ class VICReg(MomentLoss):
         return "centered"
 
     def of_statistics(self, statistics: Statistics) -> Terms:
-        check_weights(**{name: value for name, value in self.get_params().items() if name != "variance"})
+        self._check()
         if self.variance == "hinge":
             return self._hinge(statistics)
         if self.variance == "quadratic":
             return self._quadratic(statistics)
         raise ValueError(f"variance={self.variance!r}: expected 'hinge' or 'quadratic'.")
+
+    def _check(self) -> None:
+        check_weights(**{name: value for name, value in self.get_params().items() if name != "variance"})
 
     def _hinge(self, statistics: Statistics) -> Terms:
         h = len(statistics.mean_1)
@@ -130,6 +137,13 @@ class VICReg(MomentLoss):
         C = SampleStatistics(batch).covariance
         identity = torch.eye(len(C), dtype=C.dtype, device=C.device)
         return torch.cat([(self.beta / len(Z1)) ** 0.5 * (Z1 - Z2).flatten(), (C - identity).flatten()])
+
+    @available_if(_is_convex)
+    def start(self, forms: MomentForms, n_components: int, lam: float) -> tuple[Tensor, bool]:
+        """W (k, h) to descend from, and whether it is the minimum already; see `hinge_minimum`."""
+        self._check()
+        weights = self.invariance_weight, self.variance_weight, self.covariance_weight
+        return hinge_minimum(forms, n_components, lam, *weights)
 
     @available_if(_is_quadratic)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:

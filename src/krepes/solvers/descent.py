@@ -41,6 +41,12 @@ class Descent:
     n_iter: int = 0
     converged: bool = False
 
+    def accepted(self, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """M and c, which are known to be the minimum, with their values in the history."""
+        self.n_iter, self.converged = 1, True
+        self._record(objective(self.loss, self.forms.embed(M, c), self.lam)[1])
+        return M, c
+
     def run(self, M: Tensor, c: Tensor, max_iter: int) -> tuple[Tensor, Tensor]:
         """The M and c reached in at most `max_iter` steps, not above the start."""
         self._shape, self._device, self._learned = M.shape, M.device, self.loss.intercept == "learned"

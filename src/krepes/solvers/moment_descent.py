@@ -11,24 +11,23 @@ The start is the first h principal directions at unit variance, mixed by an orth
 taken as they are because of a symmetry: where the coordinates are uncorrelated in both moments, flipping the
 sign of one coordinate and of its column changes nothing, so the gradient cannot mix columns and descent stays
 at a saddle. On features of MNIST, Barlow Twins and VICReg end at the same value from random starts, from canonical
-correlations and from this start, which costs nothing.
+correlations and from this start, which costs nothing. A loss may know a better start (`start`), or even its minimum.
 
 Rounds of descent on M alternate with descent on N (h x h) in M = R N, within the span reached so far, at O(h^3) a
 step: it mixes the components, which ordered pairs with nearly equal views need most and L-BFGS in M does slowest.
 
-A loss with corners (the hinge of VICReg) is approached through smoothed ones: L-BFGS crawls along corners, and needs
-about seven times fewer steps to a lower value this way.
+A loss with corners (the hinge of VICReg on ordered pairs) is approached through smoothed ones: L-BFGS crawls along
+corners, and needs about seven times fewer steps to a lower value this way.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
 from krepes.losses import Loss, MomentForms
 from krepes.losses.forms import spanned
+from krepes.losses.hinge_minimum import cosine_matrix
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
 from krepes.solvers.descent import Descent
@@ -85,8 +84,9 @@ class MomentDescent(Solver):
         forms, basis = whitened(moments, origin, lam)
         if basis.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
-        M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
-        M, c, descent = self._descended(loss, forms, lam, M.to(basis.device), c.to(basis.device), callback)
+        descent = Descent(loss, forms, lam, self.tol, callback)
+        M, c, is_minimum = _first(loss, forms, min(n_components, basis.shape[1]), lam)
+        M, c = descent.accepted(M, c) if is_minimum else self._descended(descent, M, c)
         M, c = _finished(loss, forms, M, c)
         if M.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
@@ -96,12 +96,11 @@ class MomentDescent(Solver):
             W, gamma, descent.history, descent.n_iter, descent.converged, "moment_descent", dropped
         )
 
-    def _descended(
-        self, loss: Loss, forms: MomentForms, lam: float, M: Tensor, c: Tensor, callback: Callback | None
-    ) -> tuple[Tensor, Tensor, Descent]:
+    def _descended(self, descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Through the smoothed losses to the loss itself, in rounds of descent on M and within its span."""
-        first, before = (M, c), objective(loss, forms.embed(M, c), lam)[1]["total"]
-        descent = Descent(loss, forms, lam, self.tol, callback, floor=RELATIVE_FLOOR * abs(before))
+        loss, first = descent.loss, (M, c)
+        before = objective(loss, descent.forms.embed(M, c), descent.lam)[1]["total"]
+        descent.floor = RELATIVE_FLOOR * abs(before)
         for stage in _smoothed(loss):
             descent.loss, descent.tol = stage, self.tol if stage is loss else 10 * self.tol
             while True:
@@ -112,9 +111,7 @@ class MomentDescent(Solver):
                 if descent.converged and mixed is None:
                     break
                 M, c = mixed or (M, c)
-        if descent.history[-1]["total"] > before:
-            M, c = first
-        return M, c, descent
+        return first if descent.history[-1]["total"] > before else (M, c)
 
 
 def whitened(moments: Moments, origin: Tensor, lam: float) -> tuple[MomentForms, Tensor]:
@@ -131,10 +128,7 @@ def whitened(moments: Moments, origin: Tensor, lam: float) -> tuple[MomentForms,
 
 def start(h: int, k: int, learned: bool) -> tuple[Tensor, Tensor]:
     """M (k, h) and c (h,) with orthogonal columns that mix the first directions (and the constant) evenly."""
-    size = h + learned
-    position = torch.arange(size, dtype=torch.float64)
-    Q = math.sqrt(2 / size) * torch.cos(math.pi / size * torch.outer(position, position + 0.5))  # DCT-II
-    Q[0] /= math.sqrt(2)
+    Q = cosine_matrix(h + learned)
     M = torch.zeros(k, h, dtype=torch.float64)
     M[:h] = Q[learned:, :h]
     return M, Q[0, :h] if learned else torch.zeros(h, dtype=torch.float64)
@@ -158,6 +152,15 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
     N, c = inner.run(N, c, SPAN_STEPS)
     gain = inner.history[0]["total"] - inner.history[-1]["total"]
     return None if inner.is_small(gain) else (R @ N, c)
+
+
+def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, Tensor, bool]:
+    """The start M (k, h) and c (h,), and whether the loss knows it to be the minimum."""
+    if hasattr(loss, "start"):
+        M, is_minimum = loss.start(forms, h, lam)
+        return M, M.new_zeros(h), is_minimum
+    M, c = start(h, len(forms.mean_a), loss.intercept == "learned")
+    return M.to(forms.mean_a.device), c.to(forms.mean_a.device), False
 
 
 def _smoothed(loss: Loss) -> list[Loss]:
