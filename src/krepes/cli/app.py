@@ -12,6 +12,7 @@ from krepes.cli.evaluate import evaluate
 from krepes.cli.fit import fit
 from krepes.cli.info import info
 from krepes.cli.transform import transform
+from krepes.cli.tune import tune
 
 app = typer.Typer(
     name="krepes",
@@ -21,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, transform, evaluate, info):
+for function in (demo, fit, tune, transform, evaluate, info):
     app.command()(function)
 
 

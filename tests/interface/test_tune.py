@@ -1,0 +1,463 @@
+"""The search for parameters: what it records is true, it goes on where it stopped, and its command line works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_iris
+from typer.testing import CliRunner
+
+from krepes import KernelEmbedding, load
+from krepes.cli.app import app
+from krepes.components import named
+from krepes.evaluation import Range, Search, linear_probe, search
+from krepes.evaluation.search_space import SPACES, loss_space, settle
+from krepes.evaluation.search_split import split_rows
+from krepes.losses import Loss
+from krepes.solvers import SGD
+from krepes.sources import open_source
+from krepes.sources.subset import subset
+
+optuna = pytest.importorskip("optuna")
+
+X, y = load_iris(return_X_y=True)
+X = X.astype(np.float32)
+searching = sys.modules["krepes.evaluation.search"]
+
+
+@pytest.fixture(autouse=True)
+def _one_C(monkeypatch):
+    """A probe without a choice of its own takes a tenth of the time."""
+    monkeypatch.setattr(searching, "PROBE_C_GRID", (1.0,))
+
+
+def small(loss: str = "spectral_contrastive", **params) -> KernelEmbedding:
+    return KernelEmbedding(3, loss=loss, n_landmarks=20, random_state=0, **params)
+
+
+def quick_sgd(loss: str = "simclr") -> KernelEmbedding:
+    return small(loss, solver=SGD(max_epochs=2, batch_size=32))
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result.output
+
+
+def tried(result) -> list:
+    return [(trial.params, trial.value, trial.scores, trial.message) for trial in result.trials]
+
+
+# What is recorded
+
+
+@pytest.mark.parametrize("model", [small(), quick_sgd()], ids=["moments", "sgd"])
+def test_the_best_value_is_that_of_a_model_fitted_and_probed_anew(model):
+    """Fit with the best parameters on the training rows alone, and probe every draw of the validation rows."""
+    prepared = Search(model, X, y)
+    result = prepared.run(3)
+    split = prepared.split
+    again = model.set_params(**result.best_params).fit(X[split.train])
+    Z, labels = again.transform(X[split.validation]), y[split.validation]
+    accuracies = [
+        linear_probe(Z[a], labels[a], Z[b], labels[b], random_state=seed, C_grid=(1.0,)).accuracy
+        for (a, b), seed in zip(split.plan.draws, split.plan.seeds)
+    ]
+    assert result.best_value == pytest.approx(np.mean(accuracies), abs=1e-12)
+    assert result.best_value == max(trial.value for trial in result.ranked)
+    assert len(result.ranked) > 1
+    assert result.metric == "accuracy"
+
+
+def test_no_label_of_a_training_row_is_looked_at():
+    split = split_rows(y, len(y), "vectors")
+    assert not np.intersect1d(split.train, split.validation).size
+    assert len(split.train) + len(split.validation) == len(y)
+    assert len(split.plan.labels.codes) == len(split.validation)
+    for labelled, scored in split.plan.draws:
+        assert not np.intersect1d(labelled, scored).size
+
+
+@pytest.mark.parametrize(("kind", "share"), [("images", 0.02), ("table", 0.1), ("vectors", 0.1)])
+def test_the_validation_part_is_that_of_the_paper(kind, share):
+    split = split_rows(np.arange(10_000) % 10, 10_000, kind)
+    assert len(split.validation) == share * 10_000
+
+
+def test_a_small_validation_part_is_made_large_enough_to_choose_by():
+    assert len(split_rows(y, len(y), "images").validation) == 3 * 20
+    assert len(split_rows(y[::3], len(y[::3]), "images").validation) <= len(y[::3]) // 2 + 3
+
+
+def test_where_labels_are_few_all_of_them_are_for_validation():
+    few = np.where(np.arange(150) % 5 == 0, y, np.nan)
+    split = split_rows(few, 150, "images")
+    np.testing.assert_array_equal(split.validation, np.arange(0, 150, 5))
+    np.testing.assert_array_equal(split.train, np.flatnonzero(np.arange(150) % 5))
+
+
+def test_test_rows_take_no_part():
+    rows = np.arange(0, 150, 2)
+    prepared = Search(small(), X, y, rows=rows)
+    used = np.concatenate([prepared.split.train, prepared.split.validation])
+    np.testing.assert_array_equal(np.sort(used), rows)
+    changed = X.copy()
+    changed[1::2] = 1e6
+    first, second = prepared.run(2), search(small(), changed, y, rows=np.arange(150) % 2 == 0, n_trials=2)
+    assert tried(first) == tried(second)
+
+
+@pytest.mark.parametrize(
+    ("counts", "metric"), [((50, 50), "accuracy"), ((60, 40), "accuracy"), ((80, 20), "balanced_accuracy")]
+)
+def test_the_metric_follows_the_sizes_of_the_classes(counts, metric):
+    labels = np.repeat(["a", "b"], counts)
+    prepared = Search(small(), X[:100], labels)
+    assert prepared.split.metric == metric
+    assert metric.replace("_", " ") in prepared.split.describe()
+    trial = prepared.run(3).best_trial
+    assert trial.value == trial.scores[metric]
+
+
+# One pass
+
+
+def test_losses_of_moments_read_the_data_once(monkeypatch):
+    """Three trials or one: the kernel pass is made once, and every trial is solved from its moments."""
+    calls = []
+    passing = sys.modules["krepes.embedding"].sum_moments
+    monkeypatch.setattr(
+        sys.modules["krepes.embedding"], "sum_moments", lambda *a: calls.append(1) or passing(*a)
+    )
+    prepared = Search(small("vicreg"), X, y)
+    assert prepared.one_pass
+    prepared.run(3)
+    assert len(calls) == 1
+    lengthscale = {"kernel__lengthscale": (0.5, 2.0)}  # moments depend on the kernel
+    other = Search(small("vicreg"), X, y, space=lengthscale)
+    assert not other.one_pass
+    other.run(2)
+    assert len(calls) == 3
+
+
+def test_another_loss_is_a_choice_too():
+    space = {"loss": ["kernel_pca", "barlow_twins"], "regularization": (1e-4, 1e-2)}
+    result = search(small(), X, y, space=space, n_trials=4)
+    assert {trial.params["loss"] for trial in result.trials} == {"kernel_pca", "barlow_twins"}
+    assert not result.failed
+
+
+# What is searched
+
+
+@pytest.mark.parametrize("name", sorted(named(Loss)))
+def test_every_loss_has_a_space_that_its_model_takes(name):
+    space = loss_space(named(Loss)[name]())
+    assert space
+    settled = settle(KernelEmbedding(loss=name), None)
+    assert set(space) <= set(settled.varied)
+    with_rate = {"solver__learning_rate", "solver__weight_decay"} & set(settled.varied)
+    assert bool(with_rate) == (settled.fixed.get("solver") == "sgd")
+
+
+def test_the_ranges_are_those_of_the_paper():
+    wide = (1e-5, 100)
+    ranges = {
+        loss: {name: (spec.low, spec.high) for name, spec in space.items()} for loss, space in SPACES.items()
+    }
+    for loss in ("kernel_pca", "simple_contrastive", "spectral_contrastive", "barlow_twins"):
+        assert ranges[loss] == {"regularization": wide}
+    assert ranges["simclr"] == {"loss__temperature": (1e-3, 100)}
+    assert set(ranges["vicreg"].values()) == {wide}
+    assert len(ranges["vicreg"]) == 4
+    assert ranges["autoencoder"] == {"regularization": wide, "loss__covariance_weight": wide}
+    assert settle(KernelEmbedding(loss="byol"), None).varied["solver__learning_rate"] == Range(1e-4, 1e-1)
+    assert all(
+        spec.is_log for loss in ranges if loss != "vicreg, quadratic" for spec in SPACES[loss].values()
+    )
+
+
+def test_a_new_loss_has_its_regularization_searched():
+    settled = settle(small(loss=lambda Z1, Z2: (Z1 - Z2).square().mean()), None)
+    assert set(settled.varied) == {"regularization", "solver__learning_rate", "solver__weight_decay"}
+
+
+def test_sgd_has_the_papers_epochs_unless_the_model_says_otherwise():
+    assert settle(small("simclr"), None).fixed == {
+        "solver": "sgd",
+        "solver__max_epochs": 60,
+        "solver__patience": 10,
+    }
+    assert settle(small("simclr", solver=SGD(max_epochs=3)), None).fixed == {}
+    newton = small("simclr", solver=SGD(preconditioner="gauss_newton"))
+    assert set(settle(newton, None).varied) == {"loss__temperature"}
+
+
+def test_own_ranges_and_choices_are_kept_to():
+    space = {"regularization": (0.1, 0.2), "n_components": (2, 4), "loss__redundancy": [0.1, 1.0]}
+    result = search(small("barlow_twins"), X, y, space=space, n_trials=4)
+    for trial in result.trials:
+        assert 0.1 <= trial.params["regularization"] <= 0.2
+        assert trial.params["n_components"] in (2, 3, 4)
+        assert isinstance(trial.params["n_components"], int)
+        assert trial.params["loss__redundancy"] in (0.1, 1.0)
+    assert len(result.table()) == 4
+    left = settle(small("vicreg"), {"loss__variance_weight": None, "regularization": (1, 5)}).varied
+    assert "loss__variance_weight" not in left
+    assert isinstance(left["regularization"].low, float)  # a number with fractions stays one
+
+
+# The study
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("model", [small("vicreg"), quick_sgd()], ids=["moments", "sgd"])
+def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path, sampler, model):
+    """Seven trials at once, or three, an interruption in the fourth, and four: the same trials."""
+    n_trials = 7 if sampler == "tpe" and model.loss == "vicreg" else 3
+    whole = search(model, X, y, sampler=sampler, n_trials=n_trials)
+
+    def stop(result):
+        if len(result.trials) == 2:
+            raise KeyboardInterrupt
+
+    study = tmp_path / "a.study"
+    with pytest.raises(KeyboardInterrupt):
+        search(model, X, y, sampler=sampler, n_trials=n_trials, study=study, callback=stop)
+    assert len(Search(model, X, y, sampler=sampler, study=study).study.trials) == 2
+    parts = search(model, X, y, sampler=sampler, n_trials=n_trials, study=study)
+    assert tried(parts) == tried(whole)
+    assert parts.best_params == whole.best_params
+    assert (
+        len({json.dumps(trial.params) for trial in whole.trials}) == n_trials
+    )  # not one trial again and again
+
+
+def test_a_finished_study_is_only_read(tmp_path, monkeypatch):
+    study = tmp_path / "a.study"
+    first = search(small(), X, y, n_trials=2, study=study)
+    content = study.read_bytes()
+    monkeypatch.setattr(Search, "prepare", lambda self: pytest.fail("nothing is left to do"))
+    assert tried(search(small(), X, y, n_trials=2, study=study)) == tried(first)
+    assert study.read_bytes() == content
+
+
+def test_another_seed_tries_something_else():
+    one, other = (search(small(), X, y, n_trials=2, random_state=seed) for seed in (0, 1))
+    assert one.trials[0].params != other.trials[0].params
+
+
+def test_overwriting_starts_anew(tmp_path):
+    study = tmp_path / "a.study"
+    search(small(), X, y, n_trials=2, study=study)
+    assert len(search(small("vicreg"), X, y, n_trials=1, study=study, overwrite=True).trials) == 1
+
+
+def test_the_study_is_lines_of_json_that_optuna_reads(tmp_path):
+    study = tmp_path / "a.study"
+    result = search(small(), X, y, n_trials=3, study=study)
+    for line in study.read_text().splitlines():
+        json.loads(line)
+    backend = optuna.storages.journal.JournalFileBackend(str(study))
+    found = optuna.load_study(study_name="krepes", storage=optuna.storages.JournalStorage(backend))
+    assert found.best_value == result.best_value
+    assert found.best_params == result.best_trial.params
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
+    study = tmp_path / "a.study"
+    space = {"regularization": [1e6, 0.01]}
+    result = search(small("kernel_pca"), X, y, space=space, n_trials=6, study=study)
+    assert result.failed
+    assert result.ranked
+    assert all("No component is left" in trial.message for trial in result.failed)
+    assert result.best_params == {"regularization": 0.01}
+    assert tried(search(small("kernel_pca"), X, y, space=space, n_trials=6, study=study)) == tried(result)
+
+
+def test_training_that_diverges_fails_only_its_trial():
+    def fragile(Z1, Z2):
+        return (Z1 - Z2).square().mean() - Z1.square().mean()
+
+    model = small(loss=fragile, solver=SGD(max_epochs=3, batch_size=32, optimizer="gradient"))
+    space = {"regularization": None, "solver__learning_rate": [1e30, 1e-3]}
+    result = search(model, X, y, space=space, n_trials=5)
+    assert {trial.params["solver__learning_rate"] for trial in result.failed} == {1e30}
+    assert result.best_params == {"solver__learning_rate": 1e-3}
+
+
+# Rows of every kind
+
+
+def test_a_part_of_a_source_is_those_rows(tmp_path):
+    """In memory and from a file that is only scanned, whatever the size of batches."""
+    table = pa.table({"a": np.arange(100), "b": [f"w{i % 7}" for i in range(100)]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=9)
+    rows = np.flatnonzero(np.arange(100) % 3 == 1)
+    for data in (table, tmp_path / "t.parquet"):
+        part = subset(open_source(data), rows)
+        for size, start in ((1, 0), (7, 5), (1000, 0), (4, len(rows))):
+            batches = list(part.batches(size, start))
+            assert [first for first, _ in batches] == list(range(start, len(rows), size))
+            found = [value for _, batch in batches for value in batch["a"].to_pylist()]
+            assert found == rows[start:].tolist()
+        assert part.select(["b"]).take(np.array([3, 0]))["b"].to_pylist() == [
+            f"w{i % 7}" for i in rows[[3, 0]]
+        ]
+    assert subset(open_source(X), rows).take(np.array([1]))[0].tolist() == X[rows[1]].tolist()
+    with pytest.raises(ValueError, match="increasing order"):
+        subset(open_source(X), np.array([2, 1]))
+
+
+def test_a_file_gives_the_same_trials_as_the_frame(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.to_parquet(tmp_path / "iris.parquet", row_group_size=17)
+    results = [search(small(), data, y, n_trials=2) for data in (frame, tmp_path / "iris.parquet")]
+    assert tried(results[0]) == tried(results[1])
+
+
+def test_adult_is_chosen_by_balanced_accuracy(shared_data):
+    frame = pd.read_parquet(shared_data / "adult.parquet").iloc[:1500]
+    labels = frame.pop("income")
+    frame.pop("split")
+    model = KernelEmbedding(16, loss="kernel_pca", n_landmarks=100, random_state=0)
+    result = search(model, frame, labels, n_trials=3)
+    assert result.metric == "balanced_accuracy"
+    assert result.best_value > 0.6  # the larger class alone has 0.5
+
+
+# The command line
+
+
+@pytest.fixture
+def iris(tmp_path, monkeypatch) -> Path:
+    frame = load_iris(as_frame=True).frame.rename(columns={"target": "species"})
+    frame["part"] = np.where(np.arange(150) % 5 == 0, "test", "train")
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    np.savez(tmp_path / "iris.npz", X=X, y=y, n_train=120)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SMALL = ["--n-landmarks", "20", "--n-components", "3"]
+
+
+def proposed(text: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith("Next: krepes fit ")]
+    return shlex.split(line.removeprefix("Next: krepes "))
+
+
+def test_the_command_that_tune_prints_fits_the_best_model(iris):
+    options = ["--label", "species", "--split", "part", *SMALL, "--trials", "3", "--study", "a.study"]
+    text = run("tune", "iris.csv", *options, "--loss", "vicreg", "--metric", "accuracy")
+    assert "One pass over the data serves all trials." in text
+    assert (
+        "120" not in text.split("rows to learn from")[0].splitlines()[-1]
+    )  # 60 of the 120 are for validation
+    run(*proposed(text))
+    model = load("iris.krepes")
+    (best,) = [line for line in text.splitlines() if re.match(r" +\d+ +\d", line)][:1]
+    assert f"{model.regularization:g}" in best
+    for weight in ("invariance_weight", "variance_weight", "covariance_weight"):
+        assert f"{getattr(model.loss, weight):g}" in best
+    assert set(model.input_space_.encoder.exclude) == {"part"}
+    assert model.input_space_.encoder.label == "species"
+
+
+def test_the_command_line_goes_on_with_a_study(iris):
+    options = ["iris.npz", *SMALL, "--study", "a.study"]
+    run("tune", *options, "--trials", "2")
+    text = run("tune", *options, "--trials", "4")
+    assert "a.study has 2 trials already; 2 to go." in text
+    assert proposed(text) == proposed(run("tune", *options, "--trials", "4"))
+    once = run("tune", "iris.npz", *SMALL, "--trials", "4")
+    assert proposed(once) == proposed(text)
+    assert "has 4 trials" not in run("tune", *options, "--trials", "3", "--force")
+
+
+def test_sgd_on_the_command_line(iris):
+    text = run(
+        *("tune", "iris.npz", "--loss", "simclr", *SMALL, "--trials", "2", "--set", "solver__max_epochs=2"),
+        *("--range", "loss__temperature=0.5:1", "--choice", "solver__batch_size=32,64", "--sampler", "tpe"),
+    )
+    assert "Every trial goes through the data." in text
+    run(*proposed(text))
+    model = load("iris.krepes")
+    assert model.solver.max_epochs == 2
+    assert model.solver.patience == 10
+    assert model.solver.batch_size in (32, 64)
+    assert 0.5 <= model.loss.temperature <= 1
+
+
+def test_what_is_set_is_not_searched(iris):
+    text = run("tune", "iris.npz", *SMALL, "--trials", "1", "--loss", "vicreg", "--regularization", "0.1")
+    searched = next(line for line in text.splitlines() if line.startswith("Searched"))
+    assert "regularization" not in searched
+    assert proposed(text)[proposed(text).index("--regularization") + 1] == "0.1"
+
+
+def test_the_progress_says_trial_best_and_time():
+    from krepes.cli.tune_report import Display
+    from krepes.evaluation import SearchResult, Trial
+
+    trials = [Trial(1, {"a": 1.0}, None, message="no"), Trial(2, {"a": 2.0}, 0.5)]
+    display = Display(SearchResult([], "accuracy", {}), 5)
+    display.start -= 20  # seconds
+    words = display.words(SearchResult(trials, "accuracy", {}))
+    assert words == {
+        "description": "Trial 3 of 5",
+        "best": "best 50.0 % in trial 2",
+        "left": "about 30 s left",
+    }
+
+
+def test_help_of_tune_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom krepes.cli import main\nsys.argv = ['krepes', 'tune', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "heavy = {'torch', 'sklearn', 'numpy', 'scipy', 'pyarrow', 'optuna'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_keeps_its_trials_and_the_same_command_goes_on(iris, how):
+    command = ["tune", "iris.npz", *SMALL, "--threads", "1", "--study", "a.study", "--trials"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "krepes", *command, "1000"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    study = iris / "a.study"
+    end = time.monotonic() + 120
+    while (not study.exists() or study.read_bytes().count(b"\n") < 3) and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "finished trials are kept in a.study; the same command goes on" in " ".join(said.split())
+    kept = len(study.read_text().splitlines()) - 2  # the study itself, and its fingerprint
+    assert kept >= 1
+    (iris / "a.study.lock").unlink(missing_ok=True)  # of a run that was killed; Optuna waits 30 s for it
+    text = run(*command, kept + 1)
+    assert f"a.study has {kept} trials already; 1 to go." in text
