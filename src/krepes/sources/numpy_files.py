@@ -14,6 +14,7 @@ import os
 import tokenize
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,10 +60,8 @@ class ArrayHeader:
         return f"{kind}, {' × '.join(f'{s:,}' for s in self.shape)}, {self.dtype}"
 
 
-class MappedArraySource(Source):
-    """Rows of an array that lies uncompressed in a file, mapped one batch at a time."""
-
-    random_access = True
+class StoredArraySource(Source):
+    """Rows of an array in a file, known by its header."""
 
     def __init__(self, header: ArrayHeader):
         check_rows(header.shape, header.dtype, f"{header.where}: ")
@@ -72,8 +71,24 @@ class MappedArraySource(Source):
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
         batch_rows, start = self._checked_range(batch_rows, start)
+        first = start
+        for batch in self._read(batch_rows, start):
+            yield first, ready(channels_last(batch))
+            first += len(batch)
+
+    @abstractmethod
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, as they are stored, in batches."""
+
+
+class MappedArraySource(StoredArraySource):
+    """Rows of an array that lies uncompressed in a file, mapped one batch at a time."""
+
+    random_access = True
+
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
         for first in range(start, self.n_rows, batch_rows):
-            yield first, ready(channels_last(self._window(first, min(first + batch_rows, self.n_rows))))
+            yield self._window(first, min(first + batch_rows, self.n_rows))
 
     def take(self, indices: np.ndarray) -> Batch:
         wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
@@ -98,24 +113,16 @@ class MappedArraySource(Source):
         return _map(header, header.offset + start * header.row_bytes, (stop - start, *header.shape[1:]))
 
 
-class CompressedArraySource(Source):
+class CompressedArraySource(StoredArraySource):
     """Rows of a compressed `.npz` member that is too large for memory, decompressed on every scan."""
 
-    def __init__(self, header: ArrayHeader):
-        check_rows(header.shape, header.dtype, f"{header.where}: ")
-        self.header = header
-        self.kind = kind_of(header.shape)
-        self.n_rows = header.shape[0]
-
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
         header = self.header
         with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
             _skip(stream, header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
                 rows = min(batch_rows, self.n_rows - first)
-                batch = _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
-                yield first, ready(channels_last(batch))
+                yield _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
 
     def describe(self) -> str:
         return self.header.describe() + ", compressed"
