@@ -17,6 +17,7 @@ from krepes import KernelEmbedding
 from krepes.cli.app import app
 from krepes.evaluation import Choice, Range, Search, search
 from krepes.solvers import SGD
+from labels import label
 
 pytest.importorskip("optuna")
 
@@ -67,7 +68,7 @@ def run(*arguments: object, code: int) -> str:
             "nothing to",
         ),
     ],
-    ids=str,
+    ids=label,
 )
 def test_a_space_that_makes_no_sense_is_refused_before_any_work(space, message, monkeypatch):
     monkeypatch.setattr(Search, "prepare", lambda self: pytest.fail("too late"))
@@ -92,7 +93,7 @@ def test_a_space_that_makes_no_sense_is_refused_before_any_work(space, message, 
         ({"rows": [0.5]}, "row indices"),
         ({"rows": np.arange(50)}, "single class"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_arguments_that_make_no_sense_are_refused(arguments, message):
     with pytest.raises(ValueError) as caught:
@@ -189,7 +190,7 @@ def study(tmp_path) -> Path:
         ({"label_fraction": 0.6}, "split of the rows"),
         ({"metric": "balanced_accuracy"}, "metric"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_the_study_of_another_search_is_refused_and_kept(study, change, part):
     content = study.read_bytes()
