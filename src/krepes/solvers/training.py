@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("krepes")
 
 HELD_OUT_MOST, HELD_OUT_LEAST = 4096, 32  # rows for early stopping; with fewer there is none
+EVALUATION_ROWS = 256  # per held-out batch: some losses depend on it, so it must not follow batch_size
 NOISE = 17  # purpose of a random stream
 COLLAPSED = 1e-4  # of the embeddings' root mean square: a spread below it is none
 
@@ -78,7 +79,7 @@ class Training:
         self.steps = self.preconditioner.steps(self.objective, self.theta, self._rule(sample))
         self.held_out = [
             self._noisy(batch, -2 - i)
-            for i, batch in enumerate(self.windows.held_out_batches(settings.batch_size))
+            for i, batch in enumerate(self.windows.held_out_batches(EVALUATION_ROWS))
         ]
         self.n_trained = samples.n_rows - len(self.windows.excluded)
         self.epoch, self.position = 0, (0, 0)
