@@ -11,6 +11,7 @@ from krepes.cli.demo import demo
 from krepes.cli.evaluate import evaluate
 from krepes.cli.fit import fit
 from krepes.cli.info import info
+from krepes.cli.reproduce import reproduce
 from krepes.cli.transform import transform
 from krepes.cli.tune import tune
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, tune, transform, evaluate, info):
+for function in (demo, fit, tune, transform, evaluate, info, reproduce):
     app.command()(function)
 
 

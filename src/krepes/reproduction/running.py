@@ -1,0 +1,115 @@
+"""Run the cells of a table, one after the other, and keep what is done.
+
+Every cell: fit without labels, then a linear probe on a tenth of the training labels, tested on the test rows
+[krepes, App. B]. Results go to a JSON file after each cell, so an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from krepes import __version__
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation import linear_probe
+from krepes.files import atomic_path
+from krepes.reproduction.cells import Cell, Size, Table
+from krepes.reproduction.datasets import Split, load_split
+
+logger = logging.getLogger("krepes")
+
+LABEL_SHARE = 0.1
+Results = dict[str, dict[str, Any]]  # by "row | column"
+
+
+def run_table(
+    table: Table,
+    folder: Path,
+    size: Size,
+    seed: int = 0,
+    output: Path | None = None,
+    callback: Callable[[int, Cell, dict[str, Any]], None] | None = None,
+    only: str | None = None,
+) -> Results:
+    """All cells of a table (or those whose row contains `only`); `callback(number done, cell, result)` after each."""
+    settings = {"table": table.name, "size": asdict(size), "seed": seed, "version": __version__}
+    results = _restored(output, settings)
+    split: tuple[str, Split] | None = None
+    for number, cell in enumerate(cells_of(table, only), start=1):
+        key = f"{cell.row} | {cell.column}"
+        if key not in results:
+            if split is None or split[0] != cell.dataset:
+                split = cell.dataset, load_split(cell.dataset, folder, size)
+            results[key] = _run(cell, split[1], size, seed)
+            if output is not None:
+                with atomic_path(output, overwrite=True) as temporary:
+                    temporary.write_text(json.dumps({"settings": settings, "results": results}, indent=1))
+        if callback is not None:
+            callback(number, cell, results[key])
+    return results
+
+
+def cells_of(table: Table, only: str | None = None) -> list[Cell]:
+    """The cells to run."""
+    cells = [cell for cell in table.cells if only is None or only in cell.row]
+    if not cells:
+        raise ValueError(f"No row of {table.name} contains {only!r}. Rows: {'; '.join(table.rows)}.")
+    return cells
+
+
+def _restored(output: Path | None, settings: dict[str, Any]) -> Results:
+    if output is None or not output.exists():
+        return {}
+    try:
+        content = json.loads(output.read_text())
+        found, results = content["settings"], content["results"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{output} is not a result file of krepes reproduce; name another.") from error
+    if found != settings:
+        different = [name for name in settings if found.get(name) != settings[name]]
+        raise ValueError(
+            f"{output} holds results with other settings ({', '.join(different)}); name another file, or delete it."
+        )
+    return results
+
+
+def _run(cell: Cell, split: Split, size: Size, seed: int) -> dict[str, Any]:
+    model = KernelEmbedding(
+        size.components, n_landmarks=size.landmarks, random_state=seed, **cell.parameters(size)
+    )
+    begin = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(split.train)
+            fitted = time.perf_counter() - begin
+            rows = np.random.default_rng(seed).permutation(len(split.y_train))
+            rows = rows[: max(20, int(LABEL_SHARE * len(rows)))]
+            labelled = split.train.iloc[rows] if hasattr(split.train, "iloc") else split.train[rows]
+            probe = linear_probe(
+                model.transform(labelled),
+                split.y_train[rows],
+                model.transform(split.test),
+                split.y_test,
+                random_state=seed,
+            )
+    except ValueError as error:  # a cell that cannot be trained is a result, too
+        logger.warning("%s, %s: %s", cell.row, cell.column, error)
+        return {"accuracy": None, "error": str(error), "published": cell.published}
+    return {
+        "accuracy": 100 * probe.accuracy,
+        "balanced_accuracy": 100 * probe.balanced_accuracy,
+        "seconds": fitted,
+        "iterations": model.n_iter_,
+        "labels": len(rows),
+        "published": cell.published,
+        "warnings": sorted({str(warning.message) for warning in caught if warning.category is UserWarning}),
+    }
