@@ -54,7 +54,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     n_landmarks : int, default=1000
         m; ignored where landmarks are given.
     solver : "auto", str or Solver, default="auto"
-        The closed form where the loss has one, else descent on the moments.
+        The closed form where the loss has one, else descent on the moments, else training on samples.
     regularization : float, default=0.01
         lambda = regularization * tr(S) / r multiplies |W|^2: dimensionless, the same for every kernel scale.
     feature_noise : float or "auto", default="auto"
@@ -86,9 +86,14 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         r, the number of Nyström features kept.
     moments_ : Moments
     kernel_, loss_, views_, solver_ : the objects used
+    loss_parameters_ : dict of ndarrays
+        What the loss has trained of its own, such as BYOL's predictor.
+    views_per_landmark_ : int
+        p; with p > 1 there are m p landmarks, ordered by view.
     history_ : list of dict
-        Value of every term of the loss, by step.
+        Value of every term of the loss, by step; by epoch, where the loss is trained on samples.
     n_iter_ : int
+        Steps, or epochs.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -144,6 +149,16 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
+
+    def set_params(self, **params: Any) -> KernelEmbedding:
+        """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""
+        nested = any(key.startswith("solver__") for key in params)
+        if nested and params.get("solver", self.solver) == "auto":
+            params.pop("solver", None)
+            if "loss" in params:
+                super().set_params(loss=params.pop("loss"))
+            self.solver = choose_solver(as_loss(self.loss))
+        return super().set_params(**params)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -242,7 +257,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     ) -> None:
         """Minimise the loss over the samples."""
         check_negatives(self.loss_, positives, negatives)
-        self.solver_ = solver
+        self.solver_, self.exact_views_ = solver, False  # every batch draws its views
         sources = open_sources(self, X, positives, negatives)
         samples = open_samples(self, sources, checkpoint)
         if self.loss_.views_needed > 1:
@@ -303,6 +318,10 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def intercept_(self) -> np.ndarray:
         self._solved()
         return self._intercept.cpu().numpy()
+
+    @property
+    def loss_parameters_(self) -> dict[str, np.ndarray]:
+        return {name: value.cpu().numpy() for name, value in self._solved().parameters.items()}
 
     @property
     def history_(self) -> list[dict[str, float]]:

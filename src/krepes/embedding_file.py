@@ -52,7 +52,7 @@ def write_embedding(model: Any, path: str | os.PathLike, moments: bool, overwrit
         state["history"] = solution.history
         state["solution"] = [solution.n_iter, solution.converged, solution.dropped]
         state["loss_parameters"] = solution.parameters
-    if moments:
+    if moments and (model.moments_ is not None or model._solution is None):
         state["F"], state["eigenvalues"] = model.features_.F, model.features_.eigenvalues
         state["moments"] = None if model.moments_ is None else model.moments_.state()
     model_file.write(path, type(model).__name__, state, overwrite)

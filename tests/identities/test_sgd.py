@@ -9,13 +9,17 @@ import torch
 from krepes import KernelEmbedding, load
 from krepes.components import named
 from krepes.engines import FeatureWindows, Samples
+from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.directions import DirectionLoss
+from krepes.nystrom import NystromMap
 from krepes.solvers import SGD
+from krepes.solvers.coordinates import Landmarks, Whitened
+from krepes.solvers.objective import GAMMA, Objective, P
 from krepes.solvers.preconditioners import KernelPreconditioner
 from krepes.views import Tabular
-from sample_problems import PAIRS, X, fitted, full_batch
+from sample_problems import PAIRS, X, fitted, full_batch, random_batch
 
 LOSSES = [cls() for cls in named(Loss).values()]
 WITH_VIEWS = [loss for loss in LOSSES if loss.views_needed > 1]
@@ -40,6 +44,33 @@ def test_descent_on_A_preconditioned_by_the_kernel_is_descent_on_W(loss):
     without = fitted(loss, full_batch(**plain, coordinates="landmarks"))
     assert worst(embedded(on_A), embedded(on_W)) <= 1e-8
     assert worst(embedded(without), embedded(on_W)) > 1e-3
+
+
+@pytest.mark.parametrize("kind", [Whitened, Landmarks])
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_gradients_agree_with_finite_differences(loss, kind):
+    """Of the whole objective, regulariser included, with respect to everything that is trained, in float64."""
+    generator = torch.Generator().manual_seed(1)
+    landmarks = torch.randn(7, 2, generator=generator, dtype=torch.float64)
+    coordinates = kind(NystromMap(Gaussian(1.0), landmarks, torch.float64))
+    objective = Objective(loss, coordinates, lam=0.3)
+    theta = {P: torch.randn(7, 3, generator=generator, dtype=torch.float64)}
+    if objective.learned:
+        theta[GAMMA] = torch.randn(1, 3, generator=generator, dtype=torch.float64)
+    if hasattr(loss, "parameters"):
+        theta |= loss.parameters(3, generator)
+    target = {k: v + 0.1 for k, v in theta.items()} if hasattr(loss, "target_decay") else None
+    samples = random_batch(loss, width=7)
+    _, gradient = objective.gradient(theta, samples, target)
+    step = 1e-6
+    for name, value in theta.items():
+        direction = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        ends = [
+            objective.values({**theta, name: value + sign * step * direction}, samples, target)["total"]
+            for sign in (1, -1)
+        ]
+        expected = (gradient[name] * direction).sum().item()
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(expected, rel=1e-5, abs=1e-8), name
 
 
 @pytest.mark.parametrize("damping", [1e-3, 0.5])
@@ -243,8 +274,6 @@ def test_early_stopping_returns_the_best_epoch():
 
 def test_feature_noise_has_the_variance_it_says():
     """Noise of variance c in every direction of the feature space, in either coordinates."""
-    from krepes.solvers.coordinates import Landmarks, Whitened
-
     features = fitted("barlow_twins", "auto").features_
     generator = torch.Generator().manual_seed(0)
     for kind in (Whitened, Landmarks):

@@ -45,7 +45,8 @@ def info(model: options.Model, verbose: options.Verbose = False) -> None:
         out.print(column_roles(encoder, None if verbose else 60))
     out.print(_sizes(sizes(model)))
     if embedding.moments_ is None:
-        out.print("Without moments: it transforms, but cannot be refitted, continued or merged.")
+        why = "Trained on samples" if embedding.solver_.data == "samples" else "Without moments"
+        out.print(f"{why}: it transforms, but cannot be refitted, continued or merged.")
     else:
         out.print(
             "With moments: it can be refitted with another loss or width, continued and merged, without the data."

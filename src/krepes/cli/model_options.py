@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from krepes.cli.fit import _names
-from krepes.cli.names import listed
+from krepes.cli import options
+from krepes.cli.names import check_name, listed
 
-DATA, MODEL = "Data", "Model"
+DATA, MODEL, TRAINING = "Data", "Model", "Training on samples (solver sgd)"
+
+
+def _names(package: str, *others: str) -> Any:
+    def check(value: str | None) -> str | None:
+        try:
+            return value if value is None else check_name(value, package, *others)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return check
 
 
 def _option(metavar: str, text: str, panel: str = MODEL, **settings: Any) -> Any:
@@ -69,6 +80,42 @@ Override = Annotated[
 ]
 
 
+Lengthscale = Annotated[
+    str | None,
+    _option(
+        "NUMBER",
+        "Of the kernel: distances well below it count as near. By default, or with median, it is taken from the data.",
+        show_default=False,
+    ),
+]
+DType = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="float32, or float64 for exact work.", rich_help_panel=options._RUN),
+]
+
+
+def _training(metavar: str, text: str, **settings: Any) -> Any:
+    return _option(metavar, text, TRAINING, show_default=False, **settings)
+
+
+Epochs = Annotated[int | None, _training("N", "Most epochs; by default 50.", min=1)]
+BatchSize = Annotated[int | None, _training("N", "Rows per step; by default 256.", min=2)]
+LearningRate = Annotated[float | None, _training("NUMBER", "By default what suits the preconditioner.")]
+PreconditionerName = Annotated[
+    str | None,
+    _training("NAME", f"{listed('solvers/preconditioners')}.", callback=_names("solvers/preconditioners")),
+]
+InitializationName = Annotated[
+    str | None,
+    _training("NAME", f"{listed('solvers/initializations')}.", callback=_names("solvers/initializations")),
+]
+
+
+def training_overrides(**given: Any) -> dict[str, Any]:
+    """Parameters of the solver from the options that were given."""
+    return {f"solver__{name}": value for name, value in given.items() if value is not None}
+
+
 def key_and_value(text: str, option: str, example: str) -> tuple[str, str]:
     """The two sides of KEY=VALUE."""
     key, found, value = text.partition("=")
@@ -87,3 +134,40 @@ def parsed(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
+
+
+def override(text: str) -> tuple[str, Any]:
+    """KEY=VALUE of --set."""
+    key, value = key_and_value(text, "--set", "KEY=VALUE, such as loss__redundancy=0.1")
+    return key, parsed(value)
+
+
+def lengthscale_value(text: str) -> Any:
+    """A number, or median."""
+    if text == "median":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"--lengthscale {text}: expected a number, or median.") from None
+
+
+def preprocessing(choice: str, source: Any, path: Path, labels: list[str], excluded: list[str]) -> Any:
+    """The estimator's `preprocess`: a TableEncoder that knows labels and excluded columns where there are any."""
+    from krepes.cli.data import is_npz, npz_names
+    from krepes.preprocessing import TableEncoder
+
+    choices = ("auto", "table", "normalize", "none")
+    if choice not in choices:
+        raise ValueError(f"--preprocess {choice}: expected one of {', '.join(choices)}.")
+    if source.kind == "table" and choice in ("auto", "table"):
+        return TableEncoder(label=labels[0] if labels else None, exclude=[*labels[1:], *excluded])
+    if excluded:
+        raise ValueError(f"--exclude is for the columns of a table; {path} is {source.describe()}.")
+    if labels and not (is_npz(path) and set(labels) <= set(npz_names(path))):
+        arrays = f" It has the arrays {', '.join(npz_names(path))}." if is_npz(path) else ""
+        raise ValueError(
+            f"--label {labels[0]} is for a column of a table or an array of an .npz file; {path} is "
+            f"{source.describe()}.{arrays} Images take their labels from subfolders."
+        )
+    return None if choice == "none" else choice

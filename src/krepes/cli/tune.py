@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from krepes.cli import model_options, options
-from krepes.cli.fit import _number, _override
 from krepes.cli.names import estimator_defaults
 from krepes.cli.session import command, say
 
@@ -63,15 +62,7 @@ def tune(
     n_landmarks: model_options.Landmarks = _DEFAULTS["n_landmarks"],
     loss: model_options.LossName = _DEFAULTS["loss"],
     kernel: model_options.KernelName = _DEFAULTS["kernel"],
-    lengthscale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of the kernel; by default, or with median, it is taken from the data.",
-            rich_help_panel=model_options.MODEL,
-            show_default=False,
-        ),
-    ] = None,
+    lengthscale: model_options.Lengthscale = None,
     views: model_options.ViewsName = _DEFAULTS["views"],
     landmarks: model_options.LandmarkRule = _DEFAULTS["landmarks"],
     regularization: Annotated[
@@ -133,12 +124,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
-    dtype: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="float32, or float64 for exact work.", rich_help_panel=options._RUN
-        ),
-    ] = _DEFAULTS["dtype"],
+    dtype: model_options.DType = _DEFAULTS["dtype"],
     device: options.Device = _DEFAULTS["device"],
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -164,9 +150,9 @@ beside the numbers.
     from krepes.cli.tune_report import Command
 
     space = explored(range_, choice)
-    overrides = dict(map(_override, override))
+    overrides = dict(map(model_options.override, override))
     if lengthscale is not None:
-        overrides = {"kernel__lengthscale": _number(lengthscale)} | overrides
+        overrides = {"kernel__lengthscale": model_options.lengthscale_value(lengthscale)} | overrides
     if regularization is not None:
         overrides = {"regularization": regularization} | overrides
     for name in overrides:

@@ -7,8 +7,7 @@ from typing import Any
 
 import typer
 
-from krepes.cli.fit import _preprocess
-from krepes.cli.model_options import key_and_value, parsed
+from krepes.cli.model_options import key_and_value, parsed, preprocessing
 
 
 def explored(ranges: list[str], choices: list[str]) -> dict[str, Any]:
@@ -107,7 +106,7 @@ def model_from(
     from krepes.evaluation.search_space import solver_settings
 
     labels = [label] if label is not None else []
-    encoder = _preprocess(settings["preprocess"], source, path, labels, excluded)
+    encoder = preprocessing(settings["preprocess"], source, path, labels, excluded)
     views = None if settings["views"] == "none" else settings["views"]
     model = KernelEmbedding(
         **(settings | {"preprocess": encoder, "views": views, "random_state": seed, "verbose": 1})

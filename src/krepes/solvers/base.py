@@ -23,6 +23,7 @@ from krepes.components import Component, named
 from krepes.losses import Loss, Statistics
 from krepes.moments import Moments
 
+WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")  # entries of a history that are no terms
 Callback = Callable[[int, dict[str, float]], None]  # called with the step and the values of that step
 
 
@@ -35,7 +36,8 @@ class Solution:
     W : Tensor of shape (r, h'), float64
     gamma : Tensor of shape (h',), float64
     history : list of dicts
-        Per step: every term of the loss, "regularizer" and their sum, "total".
+        Per step (per epoch, in the mean over its batches): every term of the loss, "regularizer" and their sum,
+        "total". Training adds the entries of `WORK`.
     n_iter : int
     converged : bool
     solver : str

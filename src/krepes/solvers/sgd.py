@@ -131,7 +131,10 @@ class SGD(Solver):
     ) -> Solution:
         self.check(loss, data, n_components, lam)
         self.check_settings(loss)
-        check_loss(loss, max(2, min(n_components, data.features.rank)))
+        features = data.features
+        check_loss(
+            loss, max(2, min(n_components, features.rank)), dtype=features.dtype, device=features.F.device
+        )
         generator = generator or torch.Generator().manual_seed(data.seed)
         training = Training(self, loss, data, self._coordinates(data), n_components, lam, generator, callback)
         return training.run()

@@ -317,7 +317,7 @@ class Training:
         )
 
     def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
-        """The same value of the loss, with components of unit variance."""
+        """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
         statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
         scale = self.loss.column_scale(statistics)
         scale = torch.where(scale > 0, scale, 1.0).rsqrt()
