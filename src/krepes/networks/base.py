@@ -1,0 +1,119 @@
+"""The network contract: an architecture by name, built as a plain torch module with seeded numbers.
+
+    network.build(input_shape, generator) -> module,     module(X) -> features (b, f)
+
+X are the rows that a kernel sees: vectors (b, d), or images (b, h, w[, c]) with values in [0, 1]; whatever an
+architecture does to its input (channels first, normalisation, resizing) happens inside the module. There is no
+head: the tangent kernel puts its own random output on the features [krepes, appendix A].
+
+A module is made of Linear, Conv2d, LayerNorm, BatchNorm2d, activations and pooling, each a module of its own, and
+comes in evaluation mode, in float32, on the CPU. The same generator state gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from krepes.components import Component
+from krepes.networks.initialization import set_constants, torch_default
+from krepes.networks.weights import file_digest, load_weights
+
+
+class Network(Component, ABC):
+    """An architecture. Subclasses write `architecture` and, if need be, `initialize`.
+
+    Every network takes `weights`, the path of a file whose numbers replace the random ones, and
+    `weights_digest`, the SHA-256 that this file must have (None: any).
+    """
+
+    dropped: ClassVar[
+        tuple[str, ...]
+    ] = ()  # how the names of a classifier's arrays begin: files may have them
+
+    weights: str | os.PathLike | None
+    weights_digest: str | None
+
+    @abstractmethod
+    def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
+        """The module for rows of this shape; its numbers do not matter yet."""
+
+    def initialize(self, module: nn.Module, generator: torch.Generator) -> None:
+        """Draw start values for all Linear and Conv2d layers; by default as torch does."""
+        torch_default(module, generator)
+
+    def build(self, input_shape: tuple[int, ...], generator: torch.Generator | None = None) -> nn.Module:
+        """The module for rows of shape `input_shape`, in evaluation mode.
+
+        Numbers come from the weight file if there is one, else from the generator (a CPU one; None is seed 0).
+        """
+        shape = checked_shape(input_shape)
+        with torch.device("meta"):  # because torch would draw start values from the global random state
+            module = self.architecture(shape)
+        module = module.to(torch.float32).to_empty(device="cpu")
+        set_constants(module)
+        if self.weights is None:
+            self.initialize(module, torch.Generator().manual_seed(0) if generator is None else generator)
+        else:
+            load_weights(module, self.weights, self.dropped, self.weights_digest)
+        return module.eval()
+
+    def pinned(self) -> Network:
+        """A copy that is tied to the bytes of its weight file: `build` refuses any other file.
+
+        This is the form to store: all its parameters are JSON.
+        """
+        if self.weights is None:
+            return self
+        digest = self.weights_digest or file_digest(self.weights)
+        return clone(self).set_params(weights=os.fspath(self.weights), weights_digest=digest)
+
+
+class Flatten(nn.Module):
+    """Rows of any shape as vectors (b, d)."""
+
+    def forward(self, X: Tensor) -> Tensor:
+        return floating(X).flatten(1)
+
+
+def floating(X: Tensor) -> Tensor:
+    """X itself, if it is of floating-point numbers."""
+    if not X.is_floating_point():
+        raise TypeError(
+            f"A network takes floating-point numbers, got {X.dtype}. Divide integer pixels by 255; turn other "
+            "integers into floats."
+        )
+    return X
+
+
+def checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a row as a tuple of positive integers."""
+    shape = (input_shape,) if isinstance(input_shape, numbers.Integral) else tuple(input_shape)
+    if not shape or not all(isinstance(size, numbers.Integral) and size > 0 for size in shape):
+        raise ValueError(
+            f"input_shape={input_shape!r}: expected the shape of one row, such as (54,) or (32, 32, 3)."
+        )
+    return tuple(int(size) for size in shape)
+
+
+def check_positive(**sizes: int) -> None:
+    """Raise unless every named value is an integer >= 1."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
+
+
+def n_parameters(module: nn.Module) -> int:
+    """The number of numbers that a tangent kernel differentiates by.
+
+    >>> n_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(math.prod(parameter.shape) for parameter in module.parameters())

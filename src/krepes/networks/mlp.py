@@ -1,0 +1,113 @@
+"""Fully connected networks, in the standard or in the tangent-kernel parametrisation.
+
+    standard    h = W x + b,                       W_ij ~ N(0, s_w / fan_in),  b_i ~ N(0, s_b)
+    ntk         h = sqrt(s_w / fan_in) W x + sqrt(s_b) b,     W_ij, b_i ~ N(0, 1)                [jacot]
+
+Both are the same random function. Their tangent kernels differ: only that of the second has a limit as the
+widths grow, which `krepes.kernels.InfiniteWidth` computes in closed form.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import Tensor, nn
+
+from krepes.networks import initialization
+from krepes.networks.activations import activation_layer
+from krepes.networks.base import Flatten, Network, check_positive
+
+PARAMETRIZATIONS = ("standard", "ntk")
+
+
+class ScaledLinear(nn.Module):
+    """sqrt(s_w / fan_in) W x + sqrt(s_b) b, with an ordinary Linear layer inside.
+
+    The scales act on the layer's input and output, so that the layer's own gradients are products of what goes in
+    and what comes back, as for any Linear layer. Without bias variance there is no bias.
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int, weight_variance: float, bias_variance: float):
+        super().__init__()
+        self.linear = nn.Linear(n_inputs, n_outputs, bias=bias_variance > 0)
+        self.after = bias_variance**0.5 if bias_variance > 0 else 1.0
+        self.before = (weight_variance / n_inputs) ** 0.5 / self.after
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x * self.before) * self.after
+
+
+class MLP(Network):
+    """Hidden layers of the given widths; the features are the last hidden layer.
+
+    Parameters
+    ----------
+    widths : sequence of int, default=(512, 512)
+    activation : "relu", "gelu", "tanh" or "erf", default="relu"
+    parametrization : "standard" or "ntk", default="standard"
+    weight_variance, bias_variance : float, default=2.0, 0.0
+        s_w and s_b; 2 keeps the scale of ReLU layers. With bias variance 0 the standard form has biases that
+        start at zero, the other one none.
+    weights, weights_digest : see `Network`
+
+    Examples
+    --------
+    >>> module = MLP(widths=(16, 8)).build((3,))
+    >>> tuple(module(torch.zeros(5, 3)).shape)
+    (5, 8)
+    """
+
+    name = "mlp"
+
+    def __init__(
+        self,
+        widths: tuple[int, ...] = (512, 512),
+        activation: str = "relu",
+        parametrization: str = "standard",
+        weight_variance: float = 2.0,
+        bias_variance: float = 0.0,
+        weights: str | os.PathLike | None = None,
+        weights_digest: str | None = None,
+    ):
+        self.widths = widths
+        self.activation = activation
+        self.parametrization = parametrization
+        self.weight_variance = weight_variance
+        self.bias_variance = bias_variance
+        self.weights = weights
+        self.weights_digest = weights_digest
+
+    def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
+        self._check()
+        layers: list[nn.Module] = [Flatten()]
+        n_inputs = torch.Size(input_shape).numel()
+        for width in self.widths:
+            layers += [self._linear(n_inputs, int(width)), activation_layer(self.activation)]
+            n_inputs = int(width)
+        return nn.Sequential(*layers)
+
+    def initialize(self, module: nn.Module, generator: torch.Generator) -> None:
+        if self.parametrization == "standard":
+            return initialization.normal(module, generator, self.weight_variance, self.bias_variance)
+        initialization.standard_normal(module, generator)
+
+    def _linear(self, n_inputs: int, n_outputs: int) -> nn.Module:
+        if self.parametrization == "standard":
+            return nn.Linear(n_inputs, n_outputs)
+        return ScaledLinear(n_inputs, n_outputs, self.weight_variance, self.bias_variance)
+
+    def _check(self) -> None:
+        if isinstance(self.widths, str) or not hasattr(self.widths, "__len__") or len(self.widths) == 0:
+            raise ValueError(f"widths={self.widths!r}: expected a sequence of at least one layer's width.")
+        for width in self.widths:
+            check_positive(widths=width)
+        if self.parametrization not in PARAMETRIZATIONS:
+            raise ValueError(
+                f"parametrization={self.parametrization!r}: expected one of {', '.join(PARAMETRIZATIONS)}."
+            )
+        if not self.weight_variance > 0 or not self.bias_variance >= 0:
+            raise ValueError(
+                f"weight_variance={self.weight_variance!r}, bias_variance={self.bias_variance!r}: expected a "
+                "positive number and a number >= 0."
+            )
