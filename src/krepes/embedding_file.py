@@ -16,7 +16,7 @@ from torch import Tensor
 
 from krepes import model_file
 from krepes.components import Component
-from krepes.kernels import Custom, Kernel
+from krepes.kernels import Kernel
 from krepes.moments import Moments
 from krepes.nystrom import NystromMap
 from krepes.preparation import choose_precision
@@ -147,7 +147,7 @@ def _with_function(saved: Kernel, given: Any) -> Kernel:
         if given is not None:
             raise ValueError(f"kernel= was given, but this model's kernel {saved} is stored in its file.")
         return saved
-    descriptions = sorted({str(getattr(place.function, "description", "")) for place in places})
+    descriptions = sorted({str(_external(place).description) for place in places})
     notes = ", ".join(descriptions)
     if given is None:
         raise ValueError(
@@ -160,13 +160,18 @@ def _with_function(saved: Kernel, given: Any) -> Kernel:
             f"This model's kernel uses {notes}: give the whole kernel, krepes.load(path, kernel=...)."
         )
     for place in places:
-        place.function = given
+        setattr(place, str(place.external), given)
     return saved
 
 
-def _missing_functions(kernel: Kernel) -> Iterator[Custom]:
-    """The custom kernels, inside a kernel, whose function is only noted in the file."""
-    if isinstance(kernel, Custom) and isinstance(kernel.function, model_file.External):
+def _external(kernel: Kernel) -> Any:
+    """What a kernel takes from outside its file; None if there is nothing."""
+    return None if kernel.external is None else getattr(kernel, kernel.external)
+
+
+def _missing_functions(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernels, inside a kernel, whose function or module is only noted in the file."""
+    if isinstance(_external(kernel), model_file.External):
         yield kernel
     for part in vars(kernel).values():
         if isinstance(part, Kernel):

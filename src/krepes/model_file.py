@@ -123,7 +123,8 @@ def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Component):
         return {"~component": class_name(value), "state": encode(component_state(value), path, tensors)}
     if callable(value):
-        return {"~external": f"the function {getattr(value, '__qualname__', type(value).__name__)!r}"}
+        kind = "module" if isinstance(value, torch.nn.Module) else "function"
+        return {"~external": f"the {kind} {getattr(value, '__qualname__', type(value).__name__)!r}"}
     raise TypeError(
         f"Cannot store {path} of type {type(value).__name__} in a model file: a file holds numbers, text, "
         "arrays and krepes components. Landmarks that are objects must be JSON (strings, numbers, lists, dicts)."

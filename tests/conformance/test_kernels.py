@@ -11,9 +11,21 @@ from sklearn.base import clone
 
 import krepes.kernels
 from krepes.components import Component, named
-from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Linear, Matern, Product, Scaled, Sum
+from krepes.kernels import (
+    Custom,
+    EmpiricalNTK,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Product,
+    Scaled,
+    Sum,
+)
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.dot_product import Polynomial
+from krepes.networks import MLP
 from labels import label
 from tolerances import TOLERANCE, assert_same
 
@@ -40,7 +52,12 @@ VARIANTS = [
     2.0 * (Gaussian(1.0) + Linear()) * Polynomial(2),
     Custom(shared_words),
 ]
-KERNELS = [cls() for cls in named(Kernel).values()] + VARIANTS
+SMALL = {EmpiricalNTK: EmpiricalNTK(MLP(widths=(8,)), seed=0)}  # instead of the default, which is large
+VARIANTS += [
+    EmpiricalNTK(MLP(widths=(8,)), method="full", normalize=False, seed=1),
+    EmpiricalNTK(MLP(widths=(8,)), method="sketch", sketch_size=64, seed=2),
+]
+KERNELS = [SMALL.get(cls) or cls() for cls in named(Kernel).values()] + VARIANTS
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=label)
 
@@ -152,6 +169,8 @@ def is_storable(value) -> bool:
         return all(is_storable(v) for k, v in vars(value).items() if not k.startswith("_"))
     if isinstance(value, np.ndarray | torch.Tensor):
         return True
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and is_storable(v) for k, v in value.items())
     json.dumps(value)
     return True
 

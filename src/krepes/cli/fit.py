@@ -38,6 +38,8 @@ def fit(
     n_landmarks: model_options.Landmarks = _DEFAULTS["n_landmarks"],
     loss: model_options.LossName = _DEFAULTS["loss"],
     kernel: model_options.KernelName = _DEFAULTS["kernel"],
+    network: model_options.NetworkName = None,
+    weights: model_options.Weights = None,
     lengthscale: model_options.Lengthscale = None,
     views: model_options.ViewsName = _DEFAULTS["views"],
     landmarks: model_options.LandmarkRule = _DEFAULTS["landmarks"],
@@ -88,6 +90,8 @@ def fit(
     [cyan]krepes fit digits.npz -o digits.krepes --loss simclr --epochs 20[/]
 
     [cyan]krepes fit photos/ --size 32 -o photos.krepes[/]
+
+    [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
     from krepes.cli.data import check_exists, open_data, parse_size
     from krepes.cli.describe import console
@@ -116,7 +120,7 @@ def fit(
     check_writable(output, force, model_bytes(m, row_width(source), n_components, not no_moments))
     parameters = {
         "n_components": n_components,
-        "kernel": kernel,
+        "kernel": model_options.kernel_from(kernel, network, weights),
         "loss": loss,
         "views": None if views == "none" else views,
         "landmarks": landmarks,

@@ -80,6 +80,21 @@ Override = Annotated[
 ]
 
 
+NetworkName = Annotated[
+    str | None,
+    _option(
+        "NAME",
+        f"Of the kernel empirical_ntk: {listed('networks')}.",
+        callback=_names("networks"),
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    _option(
+        "FILE", "Weights of the network: .npz, .safetensors or .pth; by default random.", show_default=False
+    ),
+]
 Lengthscale = Annotated[
     str | None,
     _option(
@@ -171,3 +186,18 @@ def preprocessing(choice: str, source: Any, path: Path, labels: list[str], exclu
             f"{source.describe()}.{arrays} Images take their labels from subfolders."
         )
     return None if choice == "none" else choice
+
+
+def kernel_from(kernel: str, network: str | None, weights: Path | None) -> Any:
+    """The estimator's `kernel`: a name, or a tangent kernel of a named network."""
+    if network is None and weights is None:
+        return kernel
+    if kernel != "empirical_ntk":
+        raise typer.BadParameter(f"--network and --weights are for --kernel empirical-ntk, not for {kernel}.")
+    from krepes.kernels import EmpiricalNTK
+    from krepes.networks import as_network
+
+    chosen = as_network(network or EmpiricalNTK().network)
+    if weights is not None:
+        chosen = chosen.set_params(weights=str(weights))
+    return EmpiricalNTK(chosen)

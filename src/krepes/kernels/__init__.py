@@ -8,14 +8,18 @@ from krepes.kernels.base import Kernel
 from krepes.kernels.combine import Product, Scaled, Sum
 from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
+from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 
 __all__ = [
     "ArcCosine",
     "Custom",
+    "EmpiricalNTK",
     "Gaussian",
+    "InfiniteWidth",
     "Kernel",
     "Laplacian",
     "Linear",

@@ -50,13 +50,14 @@ class ArcCosine(VectorKernel):
     def against_rows(self, Y: Tensor) -> Block:
         self._check()
         y_norm = Y.norm(dim=1)
-        chords = distances_to(self._directions(Y, y_norm))
+        chords = distances_to(directions(Y, y_norm))
 
         def block(X: Tensor) -> Tensor:
             x_norm = X.norm(dim=1)
-            v = chords(self._directions(X, x_norm)).square_().div_(2)
+            v = chords(directions(X, x_norm)).square_().div_(2)
             for _ in range(self.depth):
-                v = self._layer(v)
+                angle = angles(v)
+                v = angle.div_(math.pi) if self.degree == 0 else relu_layer(v, angle)
             cosine = v.neg_().add_(1)
             if self.degree == 0:  # after one step layer all norms are 1
                 return cosine
@@ -68,21 +69,24 @@ class ArcCosine(VectorKernel):
         self._check()
         return X.square().sum(1) if self.degree == 1 else X.new_ones(len(X))
 
-    @staticmethod
-    def _directions(X: Tensor, norm: Tensor) -> Tensor:
-        """Unit vectors, (n, d + 1); a zero vector points along an axis of its own, orthogonal to the others."""
-        zero = (norm == 0).to(X.dtype)
-        return torch.cat([X / (norm + zero)[:, None], zero[:, None]], dim=1)
-
-    def _layer(self, v: Tensor) -> Tensor:
-        """One layer's kernel between unit vectors: from 1 - cos t to 1 - cos t'."""
-        angle = (v / 2).clamp_(0, 1).sqrt_().asin_().mul_(2)
-        if self.degree == 0:
-            return angle.div_(math.pi)
-        return v.add_((angle * angle.cos()).sub_(angle.sin()).div_(math.pi))
-
     def _check(self) -> None:
         if self.degree not in (0, 1):
             raise ValueError(f"degree={self.degree!r}: expected 0 (step units) or 1 (ReLU units).")
         if not isinstance(self.depth, numbers.Integral) or self.depth < 1:
             raise ValueError(f"depth={self.depth!r}: expected an integer >= 1.")
+
+
+def directions(X: Tensor, norm: Tensor) -> Tensor:
+    """Unit vectors, (n, d + 1); a zero vector points along an axis of its own, orthogonal to the others."""
+    zero = (norm == 0).to(X.dtype)
+    return torch.cat([X / (norm + zero)[:, None], zero[:, None]], dim=1)
+
+
+def angles(v: Tensor) -> Tensor:
+    """The angle t of v = 1 - cos t, accurate for small and for opposite directions."""
+    return (v / 2).clamp_(0, 1).sqrt_().asin_().mul_(2)
+
+
+def relu_layer(v: Tensor, angle: Tensor) -> Tensor:
+    """One ReLU layer between unit vectors, from 1 - cos t to 1 - cos t'; v is overwritten."""
+    return v.add_((angle * angle.cos()).sub_(angle.sin()).div_(math.pi))

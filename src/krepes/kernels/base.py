@@ -57,6 +57,7 @@ class Kernel(Component, ABC):
 
     positive_semidefinite: ClassVar[bool] = True
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
+    external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod
     def against(self, Y: Any) -> Block:

@@ -44,6 +44,7 @@ class Custom(Kernel):
     """
 
     takes_objects = True
+    external = "function"
 
     def __init__(
         self,

@@ -1,0 +1,266 @@
+"""The empirical neural tangent kernel of a network with one output  [krepes, App. A; jacot].
+
+    k(x, y) = < df(x)/dtheta, df(y)/dtheta >,    f(x) = head . network(x), the head random and seeded
+
+Three ways to the same number, by cost:
+
+    full        per-sample gradients by torch.func; P numbers a sample: the definition, for small networks
+    factored    exact, layer by layer from activations and output gradients; no gradient of the network is formed
+    sketch      D random combinations of the gradient, from the factors: k(x, y) is estimated within about
+                |x'| |y'| sqrt(2 / D), x' the gradient, and a block of kernel values is one matrix product
+
+The kernel with C outputs is close to I_C (x) k where outputs are random [krepes, App. A], so one output is enough.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from krepes.feature_cache import FeatureCache
+from krepes.kernels.base import Block, Kernel
+from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
+from krepes.kernels.tangent.exact import (
+    SMALL,
+    Side,
+    exact_block,
+    factored_side,
+    full_side,
+    is_factored,
+    kept_numbers,
+)
+from krepes.kernels.tangent.sketch import Sketch
+from krepes.linalg import row_blocks, rows_within
+from krepes.networks import Network, as_network
+
+METHODS = ("auto", "full", "factored", "sketch")
+MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
+BATCH_BYTES = 256 * 2**20
+
+
+class EmpiricalNTK(Kernel):
+    """The tangent kernel of any torch module.
+
+    Parameters
+    ----------
+    network : str, Network or torch.nn.Module, default="resmlp"
+        A module maps rows to (b, features) or to one output, in eval mode; it is copied, never changed.
+    head : "auto", "random" or None, default="auto"
+        A random linear output on the features. "auto" puts one where the network has more than one output.
+    parameters : list of str, default=None
+        Patterns of the names of parameters that count, such as ["layer4.*", "head.weight"]; all by default.
+    method : "auto", "full", "factored" or "sketch", default="auto"
+        Factored where its landmarks' side is affordable, else sketched.
+    sketch_size : int, default=4096
+        D.
+    normalize : bool, default=True
+        k(x, y) / sqrt(k(x, x) k(y, y)): gradients of different samples differ in length by large factors.
+    seed : int, default=None
+        Of the network's start values, head and sketch; None draws one when the model is fitted.
+    cache : path, default=None
+        A folder in which sketched features are kept on disk for the next fit on the same data.
+
+    Notes
+    -----
+    Models with a named network hold its weights in their file. A module of the user's is given again at loading:
+    `krepes.load(path, kernel=module)`.
+
+    Examples
+    --------
+    f(x) = w x at w = 3 has the gradient x, so k(x, y) = x y:
+
+    >>> network = torch.nn.Linear(1, 1, bias=False)
+    >>> kernel = EmpiricalNTK(network, normalize=False, method="factored")
+    >>> kernel(torch.tensor([[2.0], [5.0]]), torch.tensor([[3.0]]))
+    tensor([[ 6.],
+            [15.]])
+    """
+
+    name = "empirical_ntk"
+    external = "network"
+
+    def __init__(
+        self,
+        network: Any = "resmlp",
+        head: str | None = "auto",
+        parameters: list[str] | None = None,
+        method: str = "auto",
+        sketch_size: int = 4096,
+        normalize: bool = True,
+        seed: int | None = None,
+        cache: Any = None,
+    ):
+        self.network = network
+        self.head = head
+        self.parameters = parameters
+        self.method = method
+        self.sketch_size = sketch_size
+        self.normalize = normalize
+        self.seed = seed
+        self.cache = cache
+
+    def __sklearn_clone__(self) -> EmpiricalNTK:
+        """Shares the network: frozen weights need no second copy."""
+        return type(self)(**self.get_params(deep=False))
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> EmpiricalNTK:
+        """A kernel with its network built, its method chosen and its weights at hand."""
+        rows = _as_inputs(X)
+        result = self.__sklearn_clone__()
+        if result.seed is None:
+            result.seed = int(torch.randint(0, 2**31 - 1, (1,), generator=generator).item())
+        result._build(rows)
+        return result
+
+    # Building
+
+    def _build(self, rows: Tensor) -> None:
+        self._check()
+        seed = 0 if self.seed is None else self.seed
+        if isinstance(self.network, nn.Module):
+            module = self.network
+            check_frozen(module)
+            self.weights: dict[str, Tensor] | None = None
+        else:
+            network: Network = as_network(self.network)
+            known = getattr(self, "weights", None)
+            if known is not None:
+                network = clone(network).set_params(weights=None)  # the file it came from need not be here
+            module = network.build(tuple(rows.shape[1:]), torch.Generator().manual_seed(seed))
+            if known is not None:
+                module.load_state_dict(known)
+            else:
+                self.weights = {name: value.clone() for name, value in module.state_dict().items()}
+        self.input_shape = list(rows.shape[1:])
+        self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters)
+        self._ready: dict[tuple[torch.dtype, torch.device], ScalarNetwork] = {}
+        self.chosen_method = self._chosen_method(rows)
+        self._sketch = Sketch(self.sketch_size, seed)
+        self._cache = None if self.cache is None else FeatureCache(self.cache, self._fingerprint())
+
+    def _check(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
+        if self.head not in ("auto", "random", None):
+            raise ValueError(f"head={self.head!r}: expected 'auto', 'random' or None.")
+        if self.sketch_size < 2 or self.sketch_size % 2:
+            raise ValueError(f"sketch_size={self.sketch_size!r}: expected an even number >= 2.")
+
+    def _head(self, module: nn.Module, rows: Tensor, seed: int) -> Tensor | None:
+        dtype = next((p.dtype for p in module.parameters()), torch.float32)
+        with torch.no_grad():
+            Z = copy.deepcopy(module).eval()(rows[:1].to(dtype)).reshape(1, -1)
+        if self.head is None or (self.head == "auto" and Z.shape[1] == 1):
+            return None
+        generator = torch.Generator().manual_seed(seed + 1)
+        return torch.randn(Z.shape[1], generator=generator, dtype=torch.float64) / math.sqrt(Z.shape[1])
+
+    def _chosen_method(self, rows: Tensor) -> str:
+        if self.method in ("full", "sketch"):
+            if self.method == "sketch":
+                self._at(rows).check_complete(rows)
+            return self.method
+        scalar = self._at(rows)
+        scalar.check_complete(rows)
+        if self.method == "factored":
+            return "factored"
+        return "factored" if kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
+
+    def _at(self, X: Tensor) -> ScalarNetwork:
+        """The network in the dtype and on the device of X."""
+        if not hasattr(self, "_scalar"):
+            self._build(X)
+        ready = self._ready
+        key = (X.dtype, X.device)
+        if key not in ready:
+            scalar = copy.copy(self._scalar)
+            scalar.module = copy.deepcopy(self._scalar.module).to(dtype=X.dtype, device=X.device)
+            scalar.head = None if scalar.head is None else scalar.head.to(dtype=X.dtype, device=X.device)
+            ready[key] = scalar
+        return ready[key]
+
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for name, value in sorted(self._scalar.module.state_dict().items()):
+            digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+        head = self._scalar.head
+        digest.update(b"" if head is None else head.numpy().tobytes())
+        settings = (sorted(self._scalar.names), self.sketch_size, self.normalize, self.seed, self.input_shape)
+        digest.update(repr(settings).encode())
+        return digest.hexdigest()
+
+    # Values
+
+    def against(self, Y: Any) -> Block:
+        Y = _as_inputs(Y)
+        scalar = self._at(Y)
+        if self.chosen_method == "sketch":
+            kept = self.features(Y)
+            return lambda X: self.features(_as_inputs(X, like=Y)) @ kept.mT
+        block = exact_block(self._side(scalar), Y, self._batch_rows(scalar, Y), self.normalize)
+        return lambda X: block(_as_inputs(X, like=Y))
+
+    def _side(self, scalar: ScalarNetwork) -> Callable[[Tensor], Side]:
+        return full_side(scalar) if self.chosen_method == "full" else factored_side(scalar)
+
+    def diag(self, X: Any) -> Tensor:
+        X = _as_inputs(X)
+        if self.normalize:
+            return X.new_ones(len(X))
+        scalar = self._at(X)
+        if self.chosen_method == "sketch":
+            return self.features(X).square().sum(1)
+        side, size = self._side(scalar), self._batch_rows(scalar, X)
+        return torch.cat([side(X[rows]).squares() for rows in row_blocks(len(X), size)])
+
+    def features(self, X: Any) -> Tensor:
+        """Sketched tangent features, (n, D); with `normalize` of unit length."""
+        X = _as_inputs(X)
+        scalar = self._at(X)
+        found = None if self._cache is None else self._cache.get(X)
+        if found is not None:
+            return found
+        size = self._batch_rows(scalar, X)
+        parts = [self._sketch(scalar.gradients(X[rows])) for rows in row_blocks(len(X), size)]
+        S = torch.cat(parts)
+        if self.normalize:
+            S[:, 0] += (
+                SMALL**0.5
+            )  # one more dimension, in effect: a gradient of length zero has a direction, too
+            S *= S.square().sum(1).rsqrt()[:, None]
+        if self._cache is not None:
+            self._cache.put(X, S)
+        return S
+
+    def _batch_rows(self, scalar: ScalarNetwork, X: Tensor) -> int:
+        """Samples per pass through the network, from what one of them takes."""
+        if "_rows" not in vars(self):
+            parts = scalar.gradients(X[:1])
+            numbers = sum(f.A.numel() + f.G.numel() for f in parts.factors.values())
+            if self.chosen_method == "full":
+                numbers = 2 * scalar.n_parameters
+            elif self.chosen_method == "factored":
+                numbers += sum(f.size for f in parts.factors.values() if not is_factored(f))
+            else:  # one layer at a time: its gradient, or the transforms of its factors
+                numbers += max(
+                    4 * f.positions * self.sketch_size if self._sketch.by_factors(f) else 2 * f.size
+                    for f in parts.factors.values()
+                )
+            self._rows = rows_within(BATCH_BYTES, X.element_size() * 2 * max(numbers, 1), 1, 512)
+        return self._rows
+
+
+def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:
+    """Rows of any shape as a floating tensor; integers become float32."""
+    if not isinstance(X, Tensor):
+        X = torch.as_tensor(X)
+    if not X.is_floating_point():
+        X = X.to(torch.float32)
+    return X if like is None else X.to(like)

@@ -1,0 +1,1 @@
+"""Tangent features of networks: per-sample gradients by layer, exact or sketched."""

@@ -1,0 +1,108 @@
+"""Sketched tangent features: D numbers per sample whose inner products estimate the tangent kernel.
+
+    CountSketch    s[h(i)] += sign(i) v[i]                                 of a gradient v that is formed  [charikar]
+    TensorSketch   sum_t FFT(CountSketch(a_t)) FFT(CountSketch(g_t))       of sum_t a_t (x) g_t, never formed  [pham]
+
+Both are unbiased; the standard deviation of <s(x), s(y)> is at most sqrt(2 / D) |x| |y| for a single layer and position
+(a little more for sums of positions). All layers add into the same D numbers. A layer goes the cheaper way: by its
+factors, O(T D log D), or by its gradient, O(inputs x outputs). Hashes are drawn from a seed.
+
+CountSketch works on chunks of D entries, each shifted by a random offset: two entries of one chunk never meet, two of
+different chunks with probability 1/D, as with independent buckets, and memory is read in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import torch
+from torch import Tensor
+
+from krepes.kernels.tangent.capture import Factors, Gradients
+
+
+class Sketch:
+    """Random hashes for the parameters of one network.
+
+    Parameters
+    ----------
+    size : int
+        D.
+    seed : int
+    """
+
+    def __init__(self, size: int, seed: int):
+        self.size, self.seed = size, seed
+        self._hashes: dict[str, tuple[Tensor, ...]] = {}
+
+    def __call__(self, parts: Gradients) -> Tensor:
+        """The sketches of a batch, (b, D)."""
+        some = next(iter(parts.vectors.values()), None)
+        if some is None:
+            some = next(iter(parts.factors.values())).A
+        total = some.new_zeros(len(some), self.size)
+        spectrum = torch.zeros(
+            len(some),
+            self.size // 2 + 1,
+            dtype=torch.complex64 if some.dtype == torch.float32 else torch.complex128,
+        ).to(some.device)
+        for name, factors in parts.factors.items():
+            if self.by_factors(factors):
+                spectrum += self._tensor_sketch(name, factors)
+            else:
+                self._count_sketch(name, factors.explicit(), total)
+        for name, values in parts.vectors.items():
+            self._count_sketch(name, values, total)
+        return total + torch.fft.irfft(spectrum, n=self.size)
+
+    def by_factors(self, factors: Factors) -> bool:
+        """Whether two transforms per position cost less than forming the gradient."""
+        if factors.A.shape[1] > 1:  # groups have parameters of their own, and small gradients
+            return False
+        return 2 * factors.positions * 5 * self.size * math.log2(self.size) < 2 * factors.size
+
+    def _count_sketch(self, name: str, values: Tensor, total: Tensor) -> None:
+        """Add the sketch of values (b, P) to total (b, D)."""
+        D, P = self.size, values.shape[1]
+        signs, shifts = self._drawn(name, P, -(-P // D))
+        values = values * signs.to(values)
+        for chunk, shift in enumerate(shifts.tolist()):
+            piece = values[:, chunk * D : (chunk + 1) * D]
+            head = min(D - shift, piece.shape[1])
+            total[:, shift : shift + head] += piece[:, :head]
+            if head < piece.shape[1]:
+                total[:, : piece.shape[1] - head] += piece[:, head:]
+
+    def _tensor_sketch(self, name: str, factors: Factors) -> Tensor:
+        """The spectrum of the sketch of sum_t a_t (x) g_t, (b, D / 2 + 1)."""
+        spectra = []
+        for part, M in (("inputs", factors.A), ("outputs", factors.G)):
+            flat = M.reshape(-1, M.shape[-1])
+            sketched = flat.new_zeros(len(flat), self.size)
+            buckets, signs = self._buckets(f"{name}.{part}", flat.shape[1])
+            sketched.index_add_(1, buckets.to(flat.device), flat * signs.to(flat))
+            spectra.append(torch.fft.rfft(sketched).reshape(len(M), -1, self.size // 2 + 1))
+        return (spectra[0] * spectra[1]).sum(1)
+
+    def _generator(self, name: str) -> torch.Generator:
+        digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def _drawn(self, name: str, n: int, n_chunks: int) -> tuple[Tensor, ...]:
+        """Signs (n,) and shifts of the chunks."""
+        key = f"{name}:{n}"
+        if key not in self._hashes:
+            generator = self._generator(key)
+            signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
+            self._hashes[key] = signs, torch.randint(0, self.size, (n_chunks,), generator=generator)
+        return self._hashes[key]
+
+    def _buckets(self, name: str, n: int) -> tuple[Tensor, ...]:
+        """Buckets (n,) and signs (n,)."""
+        key = f"{name}:{n}"
+        if key not in self._hashes:
+            generator = self._generator(key)
+            signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
+            self._hashes[key] = torch.randint(0, self.size, (n,), generator=generator), signs
+        return self._hashes[key]

@@ -1,0 +1,257 @@
+"""Three ways to a tangent kernel agree with its definition: inner products of explicit gradients."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from krepes import KernelEmbedding, load
+from krepes.feature_cache import FeatureCache
+from krepes.kernels import EmpiricalNTK
+from krepes.kernels.tangent.capture import ScalarNetwork
+from krepes.kernels.tangent.exact import Side, is_factored
+from krepes.kernels.tangent.sketch import Sketch
+from krepes.networks import MLP
+
+
+class Attention(nn.Module):
+    """Three tokens, single-head attention, a layer that is called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+        self.query, self.key, self.value = (nn.Linear(6, 6) for _ in range(3))
+        self.twice = nn.Linear(6, 6)
+        self.out = nn.Linear(6, 4)
+
+    def forward(self, x):
+        x = x.reshape(len(x), 3, 6)
+        h = self.norm(x)
+        weights = (self.query(h) @ self.key(h).mT / 6**0.5).softmax(-1)
+        x = x + weights @ self.value(h)
+        x = self.twice(nn.functional.gelu(self.twice(x)))
+        return self.out(x).mean(1)
+
+
+def networks():
+    generator = torch.Generator().manual_seed(0)
+    convolutional = nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=2, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(4, 4, 3, groups=4, padding="same", bias=False),
+        nn.GroupNorm(2, 4),
+        nn.ReLU6(inplace=True),
+        nn.Conv2d(4, 6, (1, 3), dilation=(1, 2), groups=2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    convolutional[1].running_mean.normal_(generator=generator)
+    convolutional[1].running_var.uniform_(0.5, 2.0, generator=generator)
+    found = {
+        "linear": (nn.Sequential(nn.Linear(5, 7), nn.ReLU(inplace=True), nn.Linear(7, 3)), (5,)),
+        "one output": (nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), (4,)),
+        "attention": (Attention(), (18,)),
+        "convolutional": (convolutional, (2, 9, 9)),
+    }
+    for module, _ in found.values():
+        for parameter in module.parameters():
+            parameter.data.normal_(0, 0.6, generator=generator)
+        module.double().eval()
+    return found
+
+
+NETWORKS = networks()
+
+
+def rows(shape, n, seed):
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def explicit_gradients(module, head, X):
+    """One backward pass per sample: the definition."""
+    gradients = []
+    for x in X:
+        module.zero_grad()
+        Z = module(x[None]).reshape(-1)
+        weight = None if head is None else head.clone().requires_grad_()
+        (Z[0] if weight is None else Z @ weight).backward()
+        parts = [p.grad.flatten() for p in module.parameters()]
+        gradients.append(torch.cat(parts if weight is None else [*parts, weight.grad]))
+    return torch.stack(gradients).detach()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("method", ["full", "factored"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exact_methods_agree_with_explicit_gradients(name, method, normalize):
+    module, shape = NETWORKS[name]
+    X, Y = rows(shape, 5, 1), rows(shape, 4, 2)
+    kernel = EmpiricalNTK(module, method=method, normalize=normalize, seed=3).fitted(X)
+    gradients = [explicit_gradients(copy.deepcopy(module), kernel._scalar.head, rows) for rows in (X, Y)]
+    expected = gradients[0] @ gradients[1].mT
+    squares = gradients[0].square().sum(1)
+    if normalize:
+        expected = expected / squares.sqrt()[:, None] / gradients[1].norm(dim=1)
+        squares = torch.ones_like(squares)
+    assert (kernel(X, Y) - expected).abs().max() <= 1e-10 * expected.abs().max()
+    assert (kernel.diag(X) - squares).abs().max() <= 1e-10 * squares.max()
+
+
+@pytest.mark.parametrize("way", [True, False], ids=["factored", "formed"])
+@pytest.mark.parametrize("name", ["linear", "attention", "convolutional"])
+def test_both_contractions_of_a_layer_agree(name, way, monkeypatch):
+    """By factors or by gradients that are formed, whatever the cost would choose."""
+    module, shape = NETWORKS[name]
+    monkeypatch.setattr("krepes.kernels.tangent.exact.is_factored", lambda factors: way)
+    X = rows(shape, 4, 1)
+    scalar = ScalarNetwork(module, head=torch.ones(module(X[:1]).shape[1], dtype=torch.float64))
+    side = Side(scalar.gradients(X))
+    expected = explicit_gradients(copy.deepcopy(module), scalar.head, X)
+    assert (side.products(side) - expected @ expected.mT).abs().max() <= 1e-10 * expected.square().sum(
+        1
+    ).max()
+    assert bool(side.factors) == way
+
+
+def test_layers_go_the_cheaper_way():
+    module, shape = NETWORKS["convolutional"]
+    parts = ScalarNetwork(module, torch.ones(6)).gradients(rows(shape, 1, 0))
+    assert not is_factored(parts.factors["0.weight"])  # 25 positions, 72 weights
+    wide = ScalarNetwork(nn.Linear(50, 50).double().eval(), torch.ones(50))
+    assert is_factored(wide.gradients(rows((50,), 1, 0)).factors["weight"])
+
+
+@pytest.mark.parametrize("by_factors", [True, False], ids=["TensorSketch", "CountSketch"])
+@pytest.mark.parametrize("name", ["linear", "attention", "convolutional"])
+def test_sketches_are_unbiased_with_the_stated_spread(name, by_factors, monkeypatch):
+    """Mean over seeds within 4 standard errors, deviation of one sketch below 2 sqrt(2 / D) |x| |y|."""
+    module, shape = NETWORKS[name]
+    D, n_seeds = 64, 400
+    ungrouped = lambda self, factors: by_factors and factors.A.shape[1] == 1  # noqa: E731
+    monkeypatch.setattr(Sketch, "by_factors", ungrouped)
+    X = rows(shape, 2, 1)
+    scalar = ScalarNetwork(module, torch.ones(module(X[:1]).shape[1], dtype=torch.float64))
+    parts = scalar.gradients(X)
+    x, y = explicit_gradients(copy.deepcopy(module), scalar.head, X)
+    draws = []
+    for seed in range(n_seeds):
+        s = Sketch(D, seed)(parts)
+        draws.append([(s[0] @ s[1]).item(), (s[0] @ s[0]).item()])
+    draws = np.array(draws)
+    expected = np.array([(x @ y).item(), (x @ x).item()])
+    spread = draws.std(0)
+    assert (np.abs(draws.mean(0) - expected) <= 4 * spread / n_seeds**0.5).all()
+    lengths = np.array([(x.norm() * y.norm()).item(), (x @ x).item()])
+    assert (spread <= 2 * (2 / D) ** 0.5 * lengths).all()
+
+
+def test_the_users_module_is_not_touched():
+    module = copy.deepcopy(NETWORKS["convolutional"][0])
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    X = rows((2, 9, 9), 3, 0)
+    for method in ("full", "factored", "sketch"):
+        EmpiricalNTK(module, method=method).fitted(X)(X)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not any(p.requires_grad or p.grad is not None for p in module.parameters())
+    assert not any(layer._forward_hooks for layer in module.modules())
+    kernel = EmpiricalNTK(module)
+    assert clone(kernel).network is module
+
+
+def test_batch_norm_in_training_mode_is_refused():
+    module = copy.deepcopy(NETWORKS["convolutional"][0]).train()
+    with pytest.raises(ValueError, match=r"training mode.*network\.eval\(\)"):
+        EmpiricalNTK(module).fitted(rows((2, 9, 9), 3, 0))
+
+
+def test_parameters_outside_layers_are_named():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.scale = nn.Linear(3, 2), nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return self.layer(x) * self.scale
+
+    module, X = Scaled().double().eval(), rows((3,), 4, 0)
+    with pytest.raises(ValueError, match=r"'scale'.*method='full'"):
+        EmpiricalNTK(module).fitted(X)
+    full = EmpiricalNTK(module, method="full", normalize=False, seed=0).fitted(X)
+    some = EmpiricalNTK(module, parameters=["layer.*"], method="factored", normalize=False, seed=0).fitted(X)
+    assert (full.diag(X) > some.diag(X)).all()
+    with pytest.raises(ValueError, match="match none"):
+        EmpiricalNTK(module, parameters=["nothing.*"]).fitted(X)
+
+
+def test_a_head_is_needed_for_several_outputs():
+    module, shape = NETWORKS["linear"]
+    with pytest.raises(ValueError, match=r"3 outputs.*head='random'"):
+        EmpiricalNTK(module, head=None).fitted(rows(shape, 3, 0))
+
+
+@pytest.mark.parametrize("method", ["factored", "sketch"])
+def test_embeddings_with_a_tangent_kernel(method):
+    """The kernel works in a model, with views, and the same seed gives the same bits."""
+    module = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16)).eval()
+    X = rows((5,), 200, 0).numpy()
+    fits = [
+        KernelEmbedding(4, kernel=EmpiricalNTK(module, method=method), n_landmarks=40, random_state=0).fit(X)
+        for _ in range(2)
+    ]
+    assert np.array_equal(fits[0].coefficients_, fits[1].coefficients_)
+    assert fits[0].coverage(X).mean() > 0.9
+
+
+def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
+    module, X = NETWORKS["linear"][0], rows((5,), 20, 0)
+    kernel = EmpiricalNTK(module, method="sketch", sketch_size=64, seed=1, cache=str(tmp_path / "cache"))
+    first = kernel.fitted(X).features(X)
+
+    def never(self, parts):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(Sketch, "__call__", never)
+    assert torch.equal(clone(kernel).fitted(X).features(X), first)
+    with pytest.raises(AssertionError, match="computed again"):
+        clone(kernel).set_params(seed=2).fitted(X).features(X)
+
+
+def test_the_cache_survives_damage_and_stays_within_its_size(tmp_path):
+    cache = FeatureCache(tmp_path, "f", max_bytes=4000)
+    blocks = [torch.full((1, 4), float(i)) for i in range(12)]
+    for block in blocks:
+        cache.put(block, block.repeat(1, 30))
+    assert sum(p.stat().st_size for p in tmp_path.glob("??/*.npy")) <= 4000
+    assert torch.equal(cache.get(blocks[-1]), blocks[-1].repeat(1, 30))
+    assert cache.get(blocks[0]) is None
+    path = cache._path(blocks[-1])
+    path.write_bytes(path.read_bytes()[:100])
+    assert cache.get(blocks[-1]) is None
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a user's module", "a named network"])
+def test_models_are_saved_with_their_network(own, tmp_path):
+    """A named network's weights are in the file; a module is asked for again, and checked."""
+    module = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16)).eval()
+    X = rows((5,), 100, 0).numpy()
+    kernel = EmpiricalNTK(module if own else MLP(widths=(16,)))
+    model = KernelEmbedding(3, kernel=kernel, n_landmarks=20, random_state=0).fit(X)
+    path = tmp_path / "a.krepes"
+    model.save(path)
+    if own:
+        with pytest.raises(ValueError, match=r"the module 'Sequential'.*kernel="):
+            load(path)
+        other = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16)).eval()
+        with pytest.raises(ValueError, match="not the one this model was fitted with"):
+            load(path, kernel=other)
+    loaded = load(path, kernel=module) if own else load(path)
+    assert np.allclose(loaded.transform(X), model.transform(X), atol=1e-5)
