@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 from krepes.components import named
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, Loss, VICReg
+from krepes.losses.statistics import SampleStatistics
 from krepes.nystrom import NystromMap
 from krepes.solvers.coordinates import Landmarks, Whitened
 from krepes.solvers.objective import GAMMA, Objective, P
-from krepes.solvers.preconditioners.gauss_newton import Curvature, Flat
+from krepes.solvers.preconditioners.base import StepRule
+from krepes.solvers.preconditioners.gauss_newton import (
+    FLOOR,
+    MOMENT_ROWS,
+    Curvature,
+    Flat,
+    GaussNewton,
+    Metric,
+)
 from sample_problems import fitted, full_batch, random_batch
 
 LOSSES = [
@@ -61,12 +72,14 @@ def explicit_matrix(objective, theta, samples, target):
         p = loss.logits(objective.batch(theta, samples, target)).values.softmax(1)
         Q = torch.block_diag(*(torch.diag(row) - torch.outer(row, row) for row in p)) / len(p)
         H = J.mT @ Q @ J
-    if objective.lam > 0 and not loss.scale_invariant:
-        regulariser = torch.autograd.functional.hessian(
-            lambda v: objective.lam * objective.coordinates.gram(flat.unpacked(v)[P]).trace(), start
-        )
-        H = H + regulariser
-    return H, flat
+    scale = torch.ones(3, dtype=torch.float64)
+    if loss.scale_invariant:
+        scale = loss.column_scale(SampleStatistics(objective.batch(theta, samples, target)))
+    regulariser = torch.autograd.functional.hessian(
+        lambda v: objective.lam * (objective.coordinates.gram(flat.unpacked(v)[P]).diagonal() / scale).sum(),
+        start,
+    )
+    return H + regulariser, flat
 
 
 @pytest.mark.parametrize("kind", [Whitened, Landmarks])
@@ -118,7 +131,64 @@ def test_transposed_products_are_transposed(loss):
 def test_steps_on_all_rows_never_raise_the_loss_and_beat_the_gradient(loss):
     newton = fitted(loss, full_batch(preconditioner="gauss_newton", max_epochs=12))
     totals = [epoch["total"] for epoch in newton.history_]
-    assert all(after <= before + 1e-12 for before, after in zip(totals, totals[1:], strict=False))
+    assert all(after <= before + 1e-12 for before, after in pairwise(totals))
     adam = fitted(loss, full_batch(learning_rate=0.02, max_epochs=12))
     assert totals[-1] < adam.history_[-1]["total"]
     assert newton.history_[-1]["jacobian_products"] > 0
+
+
+def test_the_metric_is_solved_by_its_inverse():
+    """D^-1 D d = d, D = S + FLOOR mean(diag S) I over the columns' scale, S the mean over all rows gathered."""
+    objective, theta, samples, _ = problem(BarlowTwins(center=False))
+    metric, scale = Metric(), torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
+    first, second = samples.first(5), random_batch(objective.loss, width=objective.coordinates.width, seed=3)
+    for batch in (first, second):
+        metric.gather(batch)
+    Phi = torch.cat([*first.features, *second.features])
+    S = Phi.mT @ Phi / len(Phi)
+    D = S + FLOOR * S.diagonal().mean() * torch.eye(len(S), dtype=S.dtype)
+    found = metric.times(theta, scale)
+    torch.testing.assert_close(found[P], D @ theta[P] / scale)
+    torch.testing.assert_close(found[GAMMA], theta[GAMMA] / scale)
+    back = metric.solve(found, scale)
+    for name in theta:
+        torch.testing.assert_close(back[name], theta[name])
+
+
+def test_a_step_on_one_batch_solves_the_damped_system():
+    """theta - rate (H + mu D)^-1 g with the explicit H of the batch, where conjugate gradients are run to the end."""
+    objective, theta, samples, _ = problem(BarlowTwins(normalize=False, redundancy=1.0))
+    H, flat = explicit_matrix(objective, theta, samples, None)
+    g, start = flat.packed(objective.gradient(theta, samples)[1]), flat.packed(theta)
+    steps = GaussNewton(max_iter=1000, damping=2.0, tol=1e-13).steps(objective, theta, StepRule("adam", {}))
+    steps.step(theta, samples, None, 0.1)
+    scale = torch.ones(3, dtype=torch.float64)
+    D = torch.stack(
+        [flat.packed(steps.metric.times(flat.unpacked(e), scale)) for e in torch.eye(len(H), dtype=H.dtype)]
+    )
+    s = torch.linalg.solve(D, g)
+    mu = 2 * (s @ H @ s) / (s @ D @ s)
+    expected = 0.1 * torch.linalg.solve(H + mu * D, g)
+    assert steps.mu == pytest.approx(mu.item(), rel=1e-8)
+    torch.testing.assert_close(start - flat.packed(theta), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_the_curvature_is_that_of_the_batch_before():
+    """A second step depends on the first batch only through its curvature, and on theta and S."""
+    loss = BarlowTwins()
+
+    def second_step(previous):
+        objective, theta, samples, _ = problem(loss)
+        steps = GaussNewton().steps(objective, theta, StepRule("adam", {}))
+        steps.mu = 1.0
+        steps.metric.gather(samples)
+        steps.metric.rows = MOMENT_ROWS
+        steps.previous = previous
+        steps.step(theta, samples, None, 0.1)
+        assert steps.previous is samples
+        return theta[P]
+
+    objective, _, samples, _ = problem(loss)
+    other = random_batch(loss, width=objective.coordinates.width, seed=9)
+    assert torch.equal(second_step(None), second_step(samples))
+    assert not torch.allclose(second_step(None), second_step(other))
