@@ -70,6 +70,11 @@ def open_weights(path: str | os.PathLike) -> WeightsFile:
         )
     try:
         return _OPENERS[file.suffix.lower()](file)
+    except pickle.UnpicklingError as error:  # torch's own message advises to trust the file
+        raise ValueError(
+            f"{file} is damaged, or holds more than tensors. Only tensors are ever read from a torch file: save "
+            "torch.save(network.state_dict(), path) where the network was made."
+        ) from error
     except _BROKEN as error:
         raise ValueError(f"{file} cannot be read as weights: {error or type(error).__name__}") from error
 
