@@ -105,8 +105,8 @@ def test_the_search_ends_when_larger_values_do_not_help(monkeypatch, data):
     seen = []
     path = linear.PATHS["logistic"]
 
-    def recorded(X, codes, n_classes, values):
-        for C, weights in zip(values, path(X, codes, n_classes, values)):
+    def recorded(X, codes, n_classes, values, start=None):
+        for C, weights in zip(values, path(X, codes, n_classes, values, start)):
             seen.append(C)
             yield weights
 

@@ -14,8 +14,7 @@ small to large, and the search ends after four values that are worse than the be
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +23,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .inputs import check_inputs
+from .logistic import logistic_path
 from .result import ProbeResult, scores
 from .splits import draw_stratified, validation_splits
 from .squared_hinge import svm_path
 
-Path = Iterator[tuple[np.ndarray, np.ndarray]]  # weights (K, d) and intercepts (K,), one C after the other
+Weights = tuple[np.ndarray, np.ndarray]  # (K, d), and intercepts (K,)
+Path = Iterator[Weights]  # for one C after the other
 
 C_GRID = tuple(float(f"{10 ** (e / 2):.3g}") for e in range(-8, 7))  # 1e-4 .. 1e3, two per decade
 DEFAULT_C = 0.1
@@ -36,21 +37,6 @@ PATIENCE = 4  # values of C that are worse than the best so far, before the sear
 SEARCH_ROWS = 20_000
 _BLOCK_CELLS = 1 << 24
 _SMALL_CELLS = 1 << 20
-
-
-def logistic_path(X: np.ndarray, codes: np.ndarray, n_classes: int, C_values: Iterable[float]) -> Path:
-    """Multinomial logistic regression for one C after the other, each started from the one before."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(warm_start=True, max_iter=500)
-    for C in C_values:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # at large C on separable classes: w grows slowly
-            model.set_params(C=C).fit(X, codes)
-        yield model.coef_.copy(), model.intercept_.copy()
 
 
 PATHS: dict[str, Callable[..., Path]] = {"logistic": logistic_path, "svm": svm_path}
@@ -134,10 +120,10 @@ def linear_probe(
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
     with _few_threads(X):
-        C, validation_accuracy, notes = _choose_C(
+        C, validation_accuracy, notes, start = _choose_C(
             path, X, codes, len(classes), C_grid, validation, generator, search_rows
         )
-        W, b = _last(path(X, codes, len(classes), _warm_path(C, C_grid)))
+        ((W, b),) = path(X, codes, len(classes), [C], start)
     coef = W / scale
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
     predicted = classes[fitted.codes(data.Z_test)]
@@ -183,15 +169,16 @@ def _choose_C(
     validation: float,
     generator: np.random.Generator,
     search_rows: int,
-) -> tuple[float, float, list[str]]:
-    """The C with the best accuracy on validation parts of the labels; among equals the smallest."""
+) -> tuple[float, float, list[str], Weights | None]:
+    """The C with the best accuracy on validation parts of the labels, among equals the smallest; its accuracy, notes,
+    and weights that were found with it."""
     grid = sorted(set(map(float, C_grid)))
     if len(grid) == 1:
-        return grid[0], float("nan"), []
+        return grid[0], float("nan"), [], None
     splits = validation_splits(codes, validation, generator)
     if not splits:
         C = min(grid, key=lambda value: abs(np.log(value / DEFAULT_C)))
-        return C, float("nan"), [f"too few labels to choose C on a validation part; C={C:g} was taken"]
+        return C, float("nan"), [f"too few labels to choose C on a validation part; C={C:g} was taken"], None
     notes = []
     if len(splits[0][0]) > search_rows:
         notes.append(f"C was chosen with {search_rows:,} of the {len(codes):,} labels")
@@ -202,17 +189,17 @@ def _choose_C(
         ]
     held = np.concatenate([codes[held] for _, held in splits])
     chance = np.bincount(held).max() / len(held) + 1 / np.sqrt(len(held))
-    best, best_C, worse = -1.0, grid[0], 0
-    for C, accuracy in zip(grid, _accuracies(path, X, codes, n_classes, splits, grid)):
+    best, best_C, worse, start = -1.0, grid[0], 0, None
+    for C, (accuracy, weights) in zip(grid, _accuracies(path, X, codes, n_classes, splits, grid)):
         if accuracy > best:
-            best, best_C, worse = accuracy, C, 0
+            best, best_C, worse, start = accuracy, C, 0, weights
         elif (
             best > accuracy and best > chance
         ):  # small values of C may all do no better than the largest class
             worse += 1
             if worse == PATIENCE:
                 break
-    return best_C, best, notes
+    return best_C, best, notes, start
 
 
 def _accuracies(
@@ -222,22 +209,12 @@ def _accuracies(
     n_classes: int,
     splits: list[tuple[np.ndarray, np.ndarray]],
     grid: list[float],
-) -> Iterator[float]:
-    """The mean validation accuracy for one C after the other."""
+) -> Iterator[tuple[float, Weights]]:
+    """The mean validation accuracy for one C after the other, and the weights for the first split."""
     paths = [path(X[fit], codes[fit], n_classes, grid) for fit, _ in splits]
     for weights in zip(*paths):
         hits = [
             LinearClassifier(W, b, np.arange(n_classes)).codes(X[held]) == codes[held]
             for (W, b), (_, held) in zip(weights, splits)
         ]
-        yield float(np.concatenate(hits).mean())
-
-
-def _warm_path(C: float, C_grid: Sequence[float]) -> list[float]:
-    """A few smaller values on the way to C: each start is close to its end, so all together cost less."""
-    return [*(smaller for smaller in sorted(C_grid)[::4] if smaller < C), C]
-
-
-def _last(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    *_, last = path
-    return last
+        yield float(np.concatenate(hits).mean()), weights[0]

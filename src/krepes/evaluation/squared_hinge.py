@@ -26,7 +26,11 @@ KEPT_BYTES = 1 << 30  # for the matrices G of all classes
 
 
 def svm_path(
-    X: np.ndarray, codes: np.ndarray, n_classes: int, C_values: Iterable[float]
+    X: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    C_values: Iterable[float],
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Weights (K, d) and intercepts (K,) for one C after the other, each started from the one before.
 
@@ -46,6 +50,9 @@ def svm_path(
     keep = len(positives) * X1.shape[1] ** 2 * 8 <= KEPT_BYTES
     gram = X1.T @ X1
     machines = [_Machine(X1, np.where(codes == k, 1.0, -1.0), gram) for k in positives]
+    if start is not None:
+        for machine, w in zip(machines, np.column_stack(start)):
+            machine.w = w if basis is None else w @ basis
     for C in C_values:
         weights = np.stack([machine.solve(C, keep) for machine in machines])
         W = weights if basis is None else weights @ basis.T
