@@ -100,6 +100,7 @@ def test_errors_say_what_is_wrong(folder, monkeypatch, arguments, message):
         ("fit x.npy -o new --set loss", "expected KEY=VALUE"),
         ("fit x.npy -o new --n-components 0", "--n-components"),
         ("fit x.npy -o new --lengthscale wide", "expected a number, or median"),
+        ("evaluate m.krepes x.npz --classifier tree", "expected logistic or svm"),
         ("evaluate m.krepes x.npz --label-fraction 10", "expected a share above 0 and up to 1"),
         ("evaluate m.krepes x.npz --n-train 5 --split s", "only one of --split, --n-train and --test"),
         ("melt", "No such command"),

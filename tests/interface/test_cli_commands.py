@@ -16,7 +16,10 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding, components, load
 from krepes.cli.app import app
+from krepes.cli.evaluate import CLASSIFIERS
 from krepes.cli.names import declared_names, estimator_defaults
+from krepes.evaluation import plan_protocol
+from krepes.evaluation.linear import PATHS
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss
@@ -219,6 +222,21 @@ def test_arrays_with_labels_beside_them(digits):
         text = run("evaluate", model, data, "--labels", labels, "--n-train", 250, "--repeats", 1, "--no-raw")
         assert "150 rows to test on" in text
         assert "raw features" not in text
+
+
+def test_the_classifier_of_the_linear_probe_is_a_choice(digits):
+    model, data = digits / "m.krepes", digits / "digits.npz"
+    run("fit", data, "-o", model, "--label", "y", *SMALL)
+    Z, y, rows = load(model).transform(np.load(data)["X"]), np.load(data)["y"], np.arange(400)
+    plan = plan_protocol(y, rows < 300, rows >= 300, label_fraction=None, n_repeats=1)
+    assert set(CLASSIFIERS) == set(PATHS)
+    for classifier in CLASSIFIERS:
+        output = digits / f"{classifier}.json"
+        run("evaluate", model, data, "--no-raw", "--repeats", 1, "--classifier", classifier, "-o", output)
+        found = json.loads(output.read_text())["representation, linear probe"]
+        expected = plan.run(Z, classifier=classifier)
+        assert found["accuracies"] == pytest.approx(expected.accuracies)
+        assert found["choices"] == [result.choice for result in expected.results]
 
 
 def test_test_rows_in_a_file_of_their_own(digits):

@@ -12,6 +12,7 @@ from krepes.cli import options
 from krepes.cli.session import command
 
 _DATA, _PROTOCOL = "Data", "Protocol"
+CLASSIFIERS = ("logistic", "svm")
 
 
 @command
@@ -87,6 +88,14 @@ def evaluate(
             metavar="N", min=1, help="Draws to take mean and deviation over.", rich_help_panel=_PROTOCOL
         ),
     ] = 5,
+    classifier: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The linear probe: logistic regression (logistic) or the support vector machine of the paper (svm).",
+            rich_help_panel=_PROTOCOL,
+        ),
+    ] = "logistic",
     knn: Annotated[
         bool,
         typer.Option(
@@ -131,6 +140,8 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
         raise typer.BadParameter(
             f"--label-fraction {label_fraction:g}: expected a share above 0 and up to 1."
         )
+    if classifier not in CLASSIFIERS:
+        raise typer.BadParameter(f"--classifier {classifier}: expected {' or '.join(CLASSIFIERS)}.")
     if sum(choice is not None for choice in (split, n_train, test)) > 1:
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
     for path in (model, data, *([test] if test else [])):
@@ -144,7 +155,7 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
     embedding = load(model, device=device)
     dataset = open_labelled(embedding, data, test, label, labels, array, split, n_train)
     out = console()
-    probes = ["linear", "knn"] if knn else ["linear"]
+    probes: dict[str, dict[str, Any]] = {"linear": {"classifier": classifier}} | ({"knn": {}} if knn else {})
     results = probe_all(embedding, dataset, label_fraction, repeats, probes, not no_raw, seed)
     _show(results, dataset, out)
     if output is not None:

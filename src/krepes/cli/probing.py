@@ -20,11 +20,11 @@ def probe_all(
     dataset: LabelledData,
     label_fraction: float | None,
     repeats: int,
-    probes: list[str],
+    probes: dict[str, dict[str, Any]],
     raw: bool,
     seed: int,
 ) -> dict[str, ProtocolResult]:
-    """Results by the name of what was probed, the embedding first."""
+    """Results by the name of what was probed, the embedding first; `probes` has the options of each."""
     plan = plan_protocol(
         dataset.y,
         dataset.train,
@@ -39,9 +39,11 @@ def probe_all(
     results = {}
     total = len(features) * len(probes) * repeats
     with Bars().stage("Probing", total, unit="fits") as stage:
-        for probe in probes:
+        for probe, options in probes.items():
             for name, Z in features.items():
-                results[f"{name}, {words[probe]}"] = plan.run(Z, probe, progress=lambda _: stage.advance(1))
+                results[f"{name}, {words[probe]}"] = plan.run(
+                    Z, probe, progress=lambda _: stage.advance(1), **options
+                )
     return results | {"always the most frequent class": plan.most_frequent()}
 
 
