@@ -16,6 +16,7 @@ COMMANDS = {
     "latency": ["latency.py"],
     "against_scikit_learn": ["against_scikit_learn.py"],
     "against_adam": ["against_adam.py"],
+    "gauss_newton": ["gauss_newton.py"],
     "mnist": ["mnist.py"],
     "covertype": ["tables.py", "covertype"],
     "adult": ["tables.py", "adult"],
