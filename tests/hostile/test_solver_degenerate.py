@@ -174,7 +174,9 @@ def test_a_callable_is_a_loss_of_samples():
     assert isinstance(loss, CallableLoss)
     assert loss.terms(Batch((torch.ones(2, 1), torch.zeros(2, 1))))["loss"].item() == 1.0
     assert isinstance(choose_solver(loss), SGD)
-    with pytest.raises(ValueError, match=r"moment_descent.*needs of_statistics.*Solvers that work with it: sgd"):
+    with pytest.raises(
+        ValueError, match=r"moment_descent.*needs of_statistics.*Solvers that work with it: sgd"
+    ):
         MomentDescent().solve(loss, paired("ordered").moments, 2, 0.0)
 
 

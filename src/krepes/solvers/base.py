@@ -23,7 +23,8 @@ from krepes.components import Component, named
 from krepes.losses import Loss, Statistics
 from krepes.moments import Moments
 
-WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")  # entries of a history that are no terms
+# Entries of a history that are no terms of the loss.
+WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")
 Callback = Callable[[int, dict[str, float]], None]  # called with the step and the values of that step
 
 
