@@ -27,6 +27,10 @@ from scipy.optimize import minimize
 MAX_ITER = 300
 TOLERANCE = 1e-6  # a step that lowers the mean loss by less is the last
 MEMORY = 20
+STALE = 12  # evaluations that say that the next C needs a new Hessian
+SINGLE_CELLS = (
+    1 << 20
+)  # beyond, rows are kept in single precision: noise far below the tolerance, half the time
 NOISE = 1e-13  # of the largest sum of squares: axes below it were made by rounding
 HESSIAN_ROWS = 4000  # at most
 WORTH = (
@@ -66,12 +70,14 @@ class _Problem:
     def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int):
         self.mean = X.mean(0)
         self.axes, power = _principal_axes(X - self.mean)  # (d, r), (r,)
-        self.X = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
+        rows = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
+        self.X = rows.astype(np.float32 if rows.size > SINGLE_CELLS else np.float64, copy=False)
         self.power = np.append(power, len(X)) / len(X)
         counts = np.zeros((len(X), n_classes))
         counts[np.arange(len(X)), codes] = 1
-        self.targets = counts.T @ self.X / len(X)
+        self.targets = counts.T @ rows / len(X)
         self.weights = np.zeros_like(self.targets)
+        self.hessian: np.ndarray | None = None
         self.two = n_classes == 2
         self.sampled, self.share = _by_leverage(self.X, self.power)
 
@@ -94,6 +100,8 @@ class _Problem:
         start = metric.variables(self.weights)
         found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
         self.weights = metric.weights(found.x)
+        if found.nfev > STALE:
+            self.hessian = None
         W = self.weights[1:] - self.weights[:1] if self.two else self.weights
         coef = W[:, :-1] @ self.axes.T
         return coef, W[:, -1] - coef @ self.mean
@@ -104,29 +112,39 @@ class _Problem:
         size = max(1, _BLOCK_CELLS // self.X.shape[1])
         for start in range(0, len(self.X), size):
             block = self.X[start : start + size]
-            P, logs = _softmax(block @ W.T)
-            value += float(logs.sum())
+            P, logs = _softmax(block @ W.T.astype(block.dtype))
+            value += float(logs.sum(dtype=np.float64))
             gradient += P.T @ block
         n = len(self.X)
         return value / n - float((self.targets * W).sum()), gradient / n - self.targets
 
     def _metric(self, penalty: np.ndarray) -> _Metric:
-        (n, r), K = self.X.shape, len(penalty)
-        X = self.X[self.sampled]
-        P = _softmax(X @ self.weights.T)[0]
-        if K * (K + 1) * len(X) * r**2 + (K * r) ** 3 / 3 > WORTH * 4 * n * r * K:
-            spread = self.share @ (P * (1 - P))
-            return _Metric(np.sqrt(spread[:, None] * self.power + penalty), None)
+        (n, r), K, m = self.X.shape, len(penalty), len(self.sampled)
+        if K * (K + 1) * m * r**2 + (K * r) ** 3 / 3 > WORTH * 4 * n * r * K:
+            P = self._probabilities()[1]
+            return _Metric(np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty), None)
+        if self.hessian is None:
+            self.hessian = self._hessian()
+        H = self.hessian.copy()
+        # A small ridge, because a common shift of all intercepts changes nothing.
+        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H)
+        return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
+
+    def _probabilities(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sampled rows (m, r + 1) and their classes' probabilities (m, K)."""
+        X = self.X[self.sampled].astype(np.float64, copy=False)
+        return X, _softmax(X @ self.weights.T)[0]
+
+    def _hessian(self) -> np.ndarray:
+        X, P = self._probabilities()
+        r, K = X.shape[1], P.shape[1]
         H = np.empty((K, r, K, r))
         for k in range(K):
             for j in range(k, K):
                 weight = self.share * P[:, k] * ((j == k) - P[:, j])
                 H[k, :, j] = (weight[:, None] * X).T @ X
                 H[j, :, k] = H[k, :, j]
-        H = H.reshape(K * r, K * r)
-        # A small ridge, because a common shift of all intercepts changes nothing.
-        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H)
-        return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
+        return H.reshape(K * r, K * r)
 
 
 class _Metric:
