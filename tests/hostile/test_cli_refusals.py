@@ -95,7 +95,10 @@ def test_errors_say_what_is_wrong(folder, monkeypatch, arguments, message):
     ("arguments", "message"),
     [
         ("fit x.npy", "--output"),
-        ("fit x.npy -o new --kernel gausian", "Did you mean gaussian? Choose from: arc_cosine, empirical_ntk, gaussian"),
+        (
+            "fit x.npy -o new --kernel gausian",
+            "Did you mean gaussian? Choose from: arc_cosine, empirical_ntk",
+        ),
         ("fit x.npy -o new --loss margin", "Choose from: autoencoder, barlow_twins"),
         ("fit x.npy -o new --set loss", "expected KEY=VALUE"),
         ("fit x.npy -o new --n-components 0", "--n-components"),
