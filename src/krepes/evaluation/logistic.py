@@ -70,11 +70,12 @@ class _Problem:
     def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int):
         self.mean = X.mean(0)
         self.axes, power = _principal_axes(X - self.mean)  # (d, r), (r,)
-        self.X = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
+        rows = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
+        self.X = rows.astype(np.float32 if rows.size > SINGLE_CELLS else np.float64, copy=False)
         self.power = np.append(power, len(X)) / len(X)
         counts = np.zeros((len(X), n_classes))
         counts[np.arange(len(X)), codes] = 1
-        self.targets = counts.T @ self.X / len(X)
+        self.targets = counts.T @ rows / len(X)
         self.weights = np.zeros_like(self.targets)
         self.hessian: np.ndarray | None = None
         self.two = n_classes == 2
@@ -111,8 +112,8 @@ class _Problem:
         size = max(1, _BLOCK_CELLS // self.X.shape[1])
         for start in range(0, len(self.X), size):
             block = self.X[start : start + size]
-            P, logs = _softmax(block @ W.T)
-            value += float(logs.sum())
+            P, logs = _softmax(block @ W.T.astype(block.dtype))
+            value += float(logs.sum(dtype=np.float64))
             gradient += P.T @ block
         n = len(self.X)
         return value / n - float((self.targets * W).sum()), gradient / n - self.targets
@@ -131,7 +132,7 @@ class _Problem:
 
     def _probabilities(self) -> tuple[np.ndarray, np.ndarray]:
         """The sampled rows (m, r + 1) and their classes' probabilities (m, K)."""
-        X = self.X[self.sampled]
+        X = self.X[self.sampled].astype(np.float64, copy=False)
         return X, _softmax(X @ self.weights.T)[0]
 
     def _hessian(self) -> np.ndarray:
