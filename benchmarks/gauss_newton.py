@@ -29,7 +29,7 @@ from krepes.solvers import SGD
 from krepes.solvers.preconditioners import GaussNewton
 
 RATES = (0.1, 0.3, 1.0)  # lower ones end higher
-RATES_OF_A = (0.03, 0.1, 0.3)
+RATES_OF_A = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Chosen by the same held-out loss after about ninety runs, most on 6000 of the rows, SimCLR's learning rate on all of
 # them; Adam's learning rate is one of three.
 NEWTON = {

@@ -224,18 +224,64 @@ def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
         clone(kernel).set_params(seed=2).fitted(X).features(X)
 
 
+def test_cached_rows_are_found_in_other_batches(tmp_path):
+    """A second pass reads other batches in another order; equal rows of another type or network are others."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(50, 3, 2, generator=generator)
+    computed = 0
+
+    def features(rows):
+        nonlocal computed
+        computed += len(rows)
+        return rows.flatten(1) * 2
+
+    for rows in (X[:30], X[10:40], X[torch.randperm(40, generator=generator)], X[5:5]):
+        cache = FeatureCache(tmp_path, "f")
+        if len(rows):
+            assert torch.equal(cache(rows, features), rows.flatten(1) * 2)
+    assert computed == 40
+    cache(X.double()[:5], features)
+    FeatureCache(tmp_path, "g")(X[:5], features)
+    assert computed == 50
+
+
 def test_the_cache_survives_damage_and_stays_within_its_size(tmp_path):
     cache = FeatureCache(tmp_path, "f", max_bytes=4000)
     blocks = [torch.full((1, 4), float(i)) for i in range(12)]
+    computed = []
+
+    def widen(rows):
+        computed.extend(rows[:, 0].tolist())
+        return rows.repeat(1, 30)
+
     for block in blocks:
-        cache.put(block, block.repeat(1, 30))
-    assert sum(p.stat().st_size for p in tmp_path.glob("??/*.npy")) <= 4000
-    assert torch.equal(cache.get(blocks[-1]), blocks[-1].repeat(1, 30))
-    assert cache.get(blocks[0]) is None
-    path = cache._path(blocks[-1])
-    path.write_bytes(path.read_bytes()[:100])
-    assert cache.get(blocks[-1]) is None
-    assert not path.exists()
+        cache(block, widen)
+    assert sum(p.stat().st_size for p in tmp_path.glob("*/*.npy")) <= 4000
+    cache(blocks[-1], widen)
+    cache(blocks[0], widen)
+    assert computed == [*range(12), 0]  # the last was there, the first had made room
+    for path in tmp_path.glob("*/*.npy"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert torch.equal(cache(blocks[-1], widen), blocks[-1].repeat(1, 30))
+    assert torch.equal(FeatureCache(tmp_path, "f")(blocks[-1], widen), blocks[-1].repeat(1, 30))
+    assert computed == [*range(12), 0, 11]
+
+
+def test_an_interrupted_write_leaves_nothing_that_is_read(tmp_path, monkeypatch):
+    rows = torch.arange(6.0).reshape(3, 2)
+    cache = FeatureCache(tmp_path, "f")
+    save = np.save
+
+    def killed(file, values, **options):
+        if values.dtype == np.uint8:
+            raise KeyboardInterrupt
+        save(file, values, **options)
+
+    monkeypatch.setattr("krepes.feature_cache.np.save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        cache(rows, lambda X: -X)
+    monkeypatch.undo()
+    assert torch.equal(FeatureCache(tmp_path, "f")(rows, lambda X: X), rows)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["a user's module", "a named network"])

@@ -10,7 +10,7 @@ import typer
 from krepes.cli import options
 from krepes.cli.session import command
 
-_SIZE = "Size"
+_SIZE, _NETWORK = "Size", "Network of table1"
 
 
 @command
@@ -19,7 +19,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="table2 (preconditioners), table4 (initialisation) or table5 (losses and landmark rules).",
+            help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation) or "
+            "table5 (losses and landmark rules).",
             show_default=False,
         ),
     ],
@@ -27,7 +28,7 @@ def reproduce(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Where adult.parquet, covtype.npz, cifar10_*.npz and mnist.npz are.",
+            help="Where adult.parquet, covtype.npz, higgs*.npz, cifar10_*.npz and mnist.npz are.",
             show_default=False,
         ),
     ],
@@ -51,9 +52,43 @@ def reproduce(
     test_rows: Annotated[
         int, typer.Option(metavar="N", min=100, help="Test rows.", rich_help_panel=_SIZE)
     ] = 5_000,
+    labels: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=20,
+            help="Labelled training rows; a tenth of --rows by default.",
+            show_default=False,
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
     n_landmarks: Annotated[int, typer.Option(metavar="N", min=1, rich_help_panel=_SIZE)] = 500,
     n_components: Annotated[int, typer.Option(metavar="N", min=1, rich_help_panel=_SIZE)] = 64,
     epochs: Annotated[int, typer.Option(metavar="N", min=1, rich_help_panel=_SIZE)] = 20,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="table1: the network for images.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Its weights (.npz, .pth).", show_default=False, rich_help_panel=_NETWORK
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep sketched tangent features here, for the next cell and the next run.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     verbose: options.Verbose = False,
@@ -62,11 +97,11 @@ def reproduce(
 
     [cyan]krepes reproduce table2 --data data/ -o table2.json[/]
 
-    Every number is the test accuracy of a linear probe on a tenth of the training labels. The default sizes are cut so
-    that a table takes minutes.
+    Every number is the test accuracy of a linear probe on some of the training labels, a tenth by default. The
+    default sizes are cut so that a table takes minutes.
     """
     from krepes.cli.describe import console
-    from krepes.reproduction import TABLES, Size, run_table
+    from krepes.reproduction import TABLES, Run, Size, run_table
     from krepes.reproduction.running import cells_of
 
     if table not in TABLES:
@@ -74,7 +109,7 @@ def reproduce(
     if not data.is_dir():
         raise FileNotFoundError(f"--data {data}: there is no such folder.")
     chosen = TABLES[table]
-    size = Size(rows, test_rows, n_landmarks, n_components, epochs)
+    size = Size(rows, test_rows, labels, n_landmarks, n_components, epochs)
     n_cells = len(cells_of(chosen, only))
     out = console()
     out.print(
@@ -89,7 +124,7 @@ def reproduce(
             f"  {done}/{n_cells}  {cell.row}, {cell.column}: {_ours(result)}", markup=False, highlight=False
         )
 
-    results = run_table(chosen, data, size, seed, output, report, only)
+    results = run_table(chosen, data, Run(size, seed, network, weights, cache), output, report, only)
     show(chosen, results, out)
 
 

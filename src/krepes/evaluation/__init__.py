@@ -2,6 +2,7 @@
 
 from .linear import LinearProbeResult, linear_probe
 from .neighbours import NeighbourProbeResult, knn_probe
+from .neural import NeuralEmbedding
 from .protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
 from .result import ProbeResult
 from .search import Search, search
@@ -13,6 +14,7 @@ __all__ = [
     "Choice",
     "LinearProbeResult",
     "NeighbourProbeResult",
+    "NeuralEmbedding",
     "ProbeResult",
     "Protocol",
     "ProtocolResult",

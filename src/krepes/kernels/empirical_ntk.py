@@ -223,20 +223,18 @@ class EmpiricalNTK(Kernel):
     def features(self, X: Any) -> Tensor:
         """Sketched tangent features, (n, D); with `normalize` of unit length."""
         X = _as_inputs(X)
+        self._at(X)
+        return self._sketched(X) if self._cache is None else self._cache(X, self._sketched)
+
+    def _sketched(self, X: Tensor) -> Tensor:
         scalar = self._at(X)
-        found = None if self._cache is None else self._cache.get(X)
-        if found is not None:
-            return found
         size = self._batch_rows(scalar, X)
-        parts = [self._sketch(scalar.gradients(X[rows])) for rows in row_blocks(len(X), size)]
-        S = torch.cat(parts)
+        S = torch.cat([self._sketch(scalar.gradients(X[rows])) for rows in row_blocks(len(X), size)])
         if self.normalize:
             S[:, 0] += (
                 SMALL**0.5
-            )  # one more dimension, in effect: a gradient of length zero has a direction, too
+            )  # in effect one more dimension: a gradient of length zero has a direction, too
             S *= S.square().sum(1).rsqrt()[:, None]
-        if self._cache is not None:
-            self._cache.put(X, S)
         return S
 
     def _batch_rows(self, scalar: ScalarNetwork, X: Tensor) -> int:

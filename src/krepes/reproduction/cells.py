@@ -4,18 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from krepes.components import resolve
+from krepes.embedding import KernelEmbedding
+from krepes.losses import Loss
+from krepes.solvers import SGD, choose_solver
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of the data and of the model a run uses."""
+    """How much of the data and of the model a run uses.
+
+    Attributes
+    ----------
+    rows, test_rows : int
+        At most; smaller data are used whole.
+    labels : int or None
+        Labelled rows, which need not be among `rows`; None: a tenth of them.
+    landmarks, components, epochs : int
+    """
 
     rows: int = 10_000
     test_rows: int = 5_000
+    labels: int | None = None
     landmarks: int = 500
     components: int = 64
     epochs: int = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all cells of one run share.
+
+    Attributes
+    ----------
+    size : Size
+    seed : int
+    network : str or None
+        For images: the network whose tangent kernel is used instead of the Gaussian kernel on pixels.
+    weights : Path or None
+        Its weights.
+    cache : Path or None
+        A folder in which tangent features are kept.
+    """
+
+    size: Size
+    seed: int = 0
+    network: str | None = None
+    weights: Path | None = None
+    cache: Path | None = None
+
+    def embedding(self, **parameters: Any) -> KernelEmbedding:
+        """An unfitted model of the size of this run."""
+        size = self.size
+        return KernelEmbedding(
+            size.components, n_landmarks=size.landmarks, random_state=self.seed, **parameters
+        )
 
 
 @dataclass(frozen=True)
@@ -26,9 +72,9 @@ class Cell:
     ----------
     row, column : str
         As printed.
-    dataset : "adult", "covertype", "cifar10" or "mnist"
-    parameters : callable(Size) -> dict
-        Of KernelEmbedding, besides size and seed.
+    dataset : "adult", "covertype", "higgs", "cifar10" or "mnist"
+    model : callable(Run) -> estimator
+        Unfitted, with `fit` and `transform`.
     published : float or None
         Accuracy in percent; None for what the paper does not have.
     """
@@ -36,7 +82,7 @@ class Cell:
     row: str
     column: str
     dataset: str
-    parameters: Callable[[Size], dict[str, Any]]
+    model: Callable[[Run], Any]
     published: float | None
 
 
@@ -69,6 +115,12 @@ class Table:
 
     def cell(self, row: str, column: str) -> Cell | None:
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
+
+
+def solver_of(loss: str, run: Run) -> Any:
+    """The moment solver where the loss has one, else Adam for the epochs of the run."""
+    samples = choose_solver(resolve(Loss, loss)).data == "samples"
+    return SGD(max_epochs=run.size.epochs) if samples else "auto"
 
 
 KERNEL_NOTE = (

@@ -2,6 +2,7 @@
 
 adult        adult.parquet              columns, `income`, `split` (train or test)
 covertype    covtype.npz                X (n, 54), y; a tenth of the rows, drawn once, is for testing
+higgs        higgs*.npz                 X (n, 28), y; likewise
 cifar10      cifar10_train*.npz, cifar10_test*.npz      X (n, 32, 32, 3) uint8, y
 mnist        mnist.npz                  X (n, 28, 28) uint8, y, n_train
 """
@@ -20,23 +21,36 @@ from krepes.reproduction.cells import Size
 
 @dataclass
 class Split:
-    """Rows for training and testing, in a form that KernelEmbedding takes, with their labels."""
+    """Rows for training, for a probe and for testing, in a form that KernelEmbedding takes."""
 
     train: Any
-    y_train: np.ndarray
+    labelled: Any
+    y_labelled: np.ndarray
     test: Any
     y_test: np.ndarray
 
 
 def load_split(dataset: str, folder: Path, size: Size, seed: int = 0) -> Split:
-    """At most `size.rows` training and `size.test_rows` test rows, drawn with a fixed seed."""
-    parts = LOADERS[dataset](folder)
+    """At most `size.rows` training rows, `size.labels` labelled ones and `size.test_rows` for testing.
+
+    Labelled rows come from the training part, from the rows that are trained on first.
+    """
+    (X, y), (X_test, y_test) = LOADERS[dataset](folder)
     generator = np.random.default_rng(seed)
-    kept = []
-    for (X, y), limit in zip(parts, (size.rows, size.test_rows)):
-        rows = np.sort(generator.permutation(len(y))[:limit])
-        kept += [X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows]]
-    return Split(*kept)
+    order = generator.permutation(len(y))
+    trained = np.sort(order[: size.rows])
+    tested = np.sort(generator.permutation(len(y_test))[: size.test_rows])
+    n_labels = max(20, len(trained) // 10) if size.labels is None else size.labels
+    shuffled = trained[np.random.default_rng(seed).permutation(len(trained))]
+    labelled = np.concatenate([shuffled, order[size.rows :]])[:n_labels]
+    return Split(
+        rows_of(X, trained), rows_of(X, labelled), y[labelled], rows_of(X_test, tested), y_test[tested]
+    )
+
+
+def rows_of(X: Any, rows: np.ndarray) -> Any:
+    """Rows of a frame or an array."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 Parts = tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]
@@ -53,9 +67,18 @@ def _adult(folder: Path) -> Parts:
 
 
 def _covertype(folder: Path) -> Parts:
+    return _parts_of_table(_found(folder, "covtype.npz"))
+
+
+def _higgs(folder: Path) -> Parts:
+    return _parts_of_table(_found(folder, "higgs*.npz"))
+
+
+def _parts_of_table(path: Path) -> Parts:
+    """A tenth of the rows, drawn once, for testing."""
     import pandas as pd
 
-    X, y = _arrays(_found(folder, "covtype.npz"), "X", "y")
+    X, y = _arrays(path, "X", "y")
     test = np.random.default_rng(0).random(len(y)) < 0.1
     frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
     return (frame[~test], y[~test]), (frame[test], y[test])
@@ -74,6 +97,7 @@ def _mnist(folder: Path) -> Parts:
 LOADERS: dict[str, Callable[[Path], Parts]] = {
     "adult": _adult,
     "covertype": _covertype,
+    "higgs": _higgs,
     "cifar10": _cifar10,
     "mnist": _mnist,
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Size, Table
+from krepes.embedding import KernelEmbedding
+from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
 
 PUBLISHED = {
@@ -22,11 +21,11 @@ STARTS = {"Kaiming": "kaiming", "PCI": "principal"}
 
 
 def _cell(dataset: str, loss: str, column: str, published: float) -> Cell:
-    def parameters(size: Size) -> dict[str, Any]:
-        solver = SGD(max_epochs=size.epochs, coordinates="landmarks", initialization=STARTS[column])
-        return {"loss": loss, "solver": solver}
+    def model(run: Run) -> KernelEmbedding:
+        solver = SGD(max_epochs=run.size.epochs, coordinates="landmarks", initialization=STARTS[column])
+        return run.embedding(loss=loss, solver=solver)
 
-    return Cell(f"{dataset}, {loss}", column, dataset, parameters, published)
+    return Cell(f"{dataset}, {loss}", column, dataset, model, published)
 
 
 INITIALIZATION = Table(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from krepes.components import resolve
+from krepes.embedding import KernelEmbedding
 from krepes.landmarks import Leverage
-from krepes.losses import Loss
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Size, Table
-from krepes.solvers import SGD, choose_solver
+from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table, solver_of
 
 PUBLISHED = {
     "barlow_twins": (94.95, 97.41, 97.95),
@@ -30,12 +28,10 @@ RULES: dict[str, Any] = {
 
 
 def _cell(loss: str, column: str, published: float | None) -> Cell:
-    def parameters(size: Size) -> dict[str, Any]:
-        samples = choose_solver(resolve(Loss, loss)).data == "samples"
-        solver = SGD(max_epochs=size.epochs) if samples else "auto"
-        return {"loss": loss, "solver": solver, "landmarks": RULES[column]}
+    def model(run: Run) -> KernelEmbedding:
+        return run.embedding(loss=loss, solver=solver_of(loss, run), landmarks=RULES[column])
 
-    return Cell(loss, column, "mnist", parameters, published)
+    return Cell(loss, column, "mnist", model, published)
 
 
 LANDMARK_RULES = Table(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Size, Table
+from krepes.embedding import KernelEmbedding
+from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
 
 PUBLISHED = {
@@ -25,10 +26,10 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 
 def _cell(dataset: str, loss: str, column: str, published: float | None) -> Cell:
-    def parameters(size: Size) -> dict[str, Any]:
-        return {"loss": loss, "solver": SGD(max_epochs=size.epochs, **SOLVERS[column])}
+    def model(run: Run) -> KernelEmbedding:
+        return run.embedding(loss=loss, solver=SGD(max_epochs=run.size.epochs, **SOLVERS[column]))
 
-    return Cell(f"{dataset}, {loss}", column, dataset, parameters, published)
+    return Cell(f"{dataset}, {loss}", column, dataset, model, published)
 
 
 PRECONDITIONING = Table(

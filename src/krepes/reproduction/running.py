@@ -15,40 +15,39 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from krepes import __version__
-from krepes.embedding import KernelEmbedding
 from krepes.evaluation import linear_probe
 from krepes.files import atomic_path
-from krepes.reproduction.cells import Cell, Size, Table
+from krepes.networks import file_digest
+from krepes.reproduction.cells import Cell, Run, Table
 from krepes.reproduction.datasets import Split, load_split
 
 logger = logging.getLogger("krepes")
 
-LABEL_SHARE = 0.1
 Results = dict[str, dict[str, Any]]  # by "row | column"
 
 
 def run_table(
     table: Table,
     folder: Path,
-    size: Size,
-    seed: int = 0,
+    run: Run,
     output: Path | None = None,
     callback: Callable[[int, Cell, dict[str, Any]], None] | None = None,
     only: str | None = None,
 ) -> Results:
     """All cells of a table (or those whose row contains `only`); `callback(number done, cell, result)` after each."""
-    settings = {"table": table.name, "size": asdict(size), "seed": seed, "version": __version__}
+    settings = _settings(table, run)
     results = _restored(output, settings)
     split: tuple[str, Split] | None = None
-    for number, cell in enumerate(cells_of(table, only), start=1):
+    cells = cells_of(table, only)
+    for cell in cells:
+        cell.model(run)  # what is missing is said now, not after an hour
+    for number, cell in enumerate(cells, start=1):
         key = f"{cell.row} | {cell.column}"
         if key not in results:
             if split is None or split[0] != cell.dataset:
-                split = cell.dataset, load_split(cell.dataset, folder, size)
-            results[key] = _run(cell, split[1], size, seed)
+                split = cell.dataset, load_split(cell.dataset, folder, run.size)
+            results[key] = _run(cell, split[1], run)
             if output is not None:
                 with atomic_path(output, overwrite=True) as temporary:
                     temporary.write_text(json.dumps({"settings": settings, "results": results}, indent=1))
@@ -81,26 +80,29 @@ def _restored(output: Path | None, settings: dict[str, Any]) -> Results:
     return results
 
 
-def _run(cell: Cell, split: Split, size: Size, seed: int) -> dict[str, Any]:
-    model = KernelEmbedding(
-        size.components, n_landmarks=size.landmarks, random_state=seed, **cell.parameters(size)
-    )
+def _settings(table: Table, run: Run) -> dict[str, Any]:
+    """Everything that results depend on; a cache is no part of it."""
+    weights = None if run.weights is None else file_digest(run.weights)
+    return {
+        "table": table.name,
+        "size": asdict(run.size),
+        "seed": run.seed,
+        "network": run.network,
+        "weights": weights,
+        "version": __version__,
+    }
+
+
+def _run(cell: Cell, split: Split, run: Run) -> dict[str, Any]:
+    model = cell.model(run)
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(split.train)
             fitted = time.perf_counter() - begin
-            rows = np.random.default_rng(seed).permutation(len(split.y_train))
-            rows = rows[: max(20, int(LABEL_SHARE * len(rows)))]
-            labelled = split.train.iloc[rows] if hasattr(split.train, "iloc") else split.train[rows]
-            probe = linear_probe(
-                model.transform(labelled),
-                split.y_train[rows],
-                model.transform(split.test),
-                split.y_test,
-                random_state=seed,
-            )
+            labelled, test = model.transform(split.labelled), model.transform(split.test)
+            probe = linear_probe(labelled, split.y_labelled, test, split.y_test, random_state=run.seed)
     except ValueError as error:  # a cell that cannot be trained is a result, too
         logger.warning("%s, %s: %s", cell.row, cell.column, error)
         return {"accuracy": None, "error": str(error), "published": cell.published}
@@ -108,8 +110,10 @@ def _run(cell: Cell, split: Split, size: Size, seed: int) -> dict[str, Any]:
         "accuracy": 100 * probe.accuracy,
         "balanced_accuracy": 100 * probe.balanced_accuracy,
         "seconds": fitted,
-        "iterations": model.n_iter_,
-        "labels": len(rows),
+        "iterations": getattr(model, "n_iter_", None),
+        "trained_on": len(split.train),
+        "labels": len(split.y_labelled),
+        "tested_on": len(split.y_test),
         "published": cell.published,
         "warnings": sorted({str(warning.message) for warning in caught if warning.category is UserWarning}),
     }

@@ -32,10 +32,13 @@ class Factors:
     ----------
     A : Tensor of shape (b, groups, T, inputs)
     G : Tensor of shape (b, groups, T, outputs)
+    bias : str, optional
+        The name of the layer's bias where it counts, too: an input that is always 1.
     """
 
     A: Tensor
     G: Tensor
+    bias: str | None = None
 
     @property
     def positions(self) -> int:
@@ -44,11 +47,22 @@ class Factors:
     @property
     def size(self) -> int:
         """Entries of the gradient of one sample."""
-        return self.A.shape[1] * self.A.shape[3] * self.G.shape[3]
+        return self.A.shape[1] * (self.A.shape[3] + (self.bias is not None)) * self.G.shape[3]
+
+    def inputs(self) -> Tensor:
+        """A, with a column of ones for the bias."""
+        if self.bias is None:
+            return self.A
+        return torch.cat([self.A, self.A.new_ones(*self.A.shape[:3], 1)], dim=3)
 
     def explicit(self) -> Tensor:
         """The gradients themselves, (b, size)."""
-        return (self.G.mT @ self.A).flatten(1)
+        return (self.G.mT @ self.inputs()).flatten(1)
+
+    def gram(self, other: Factors) -> Tensor:
+        """Inner products of single positions of paired samples, (b, groups, T, T')."""
+        products = self.A @ other.A.mT
+        return (products if self.bias is None else products + 1) * (self.G @ other.G.mT)
 
 
 @dataclass
@@ -58,13 +72,23 @@ class Gradients:
     Attributes
     ----------
     factors : dict of Factors
-        Of weight matrices, by parameter name.
+        Of weight matrices with their biases, by the name of the weight.
     vectors : dict of Tensors of shape (b, size)
-        Of biases and of the scales of norms, by parameter name.
+        Of all other parameters, by name.
     """
 
     factors: dict[str, Factors]
     vectors: dict[str, Tensor]
+
+    def of_first(self) -> dict[str, Tensor]:
+        """The gradient of the first sample, by parameter name, flat."""
+        found = {name: value[0] for name, value in self.vectors.items()}
+        for name, factors in self.factors.items():
+            first = Factors(factors.A[:1], factors.G[:1])
+            found[name] = first.explicit()[0]
+            if factors.bias is not None:
+                found[factors.bias] = first.G.sum(2).flatten()
+        return found
 
 
 class ScalarNetwork:
@@ -166,9 +190,12 @@ class ScalarNetwork:
                 if isinstance(layer, nn.Conv2d)
                 else _linear_factors(inputs, g, b)
             )
+            new = {}
             if weight in self.names:
+                factors.bias = bias if bias in self.names and layer.bias is not None else None
                 parts.factors[weight] = _joined(parts.factors.get(weight), factors)
-            new = {bias: factors.G.sum(2).flatten(1)}
+            else:
+                new = {bias: factors.G.sum(2).flatten(1)}
         own = {f"{prefix}{p}" for p, _ in layer.named_parameters(recurse=False)}
         for key, value in new.items():
             if key in self.names and key in own:
@@ -176,18 +203,13 @@ class ScalarNetwork:
 
     def check_complete(self, X: Tensor) -> None:
         """Compare the parts with the gradient that autograd forms for one sample; name what is missing."""
-        parts = self.gradients(X[:1])
+        parts = self.gradients(X[:1]).of_first()
         kept = {name: parameter for name, parameter in self.module.named_parameters() if name in self.names}
         with torch.enable_grad():
             expected = torch.autograd.grad(self.outputs(X[:1])[0], list(kept.values()), allow_unused=True)
         for (name, parameter), value in zip(kept.items(), expected):
             true = torch.zeros_like(parameter) if value is None else value
-            if name in parts.factors:
-                found = parts.factors[name].explicit()[0]
-            elif name in parts.vectors:
-                found = parts.vectors[name][0]
-            else:
-                found = torch.zeros_like(true).flatten()
+            found = parts.get(name, torch.zeros_like(true).flatten())
             allowed = 1e-3 * true.norm() + 1e-5 * sum(v.norm() for v in expected if v is not None)
             if found.numel() != true.numel() or (found - true.flatten()).norm() > allowed:
                 raise ValueError(
@@ -259,4 +281,4 @@ def _joined(before: Factors | None, new: Factors) -> Factors:
     """All positions of a layer that is called more than once."""
     if before is None:
         return new
-    return Factors(torch.cat([before.A, new.A], dim=2), torch.cat([before.G, new.G], dim=2))
+    return Factors(torch.cat([before.A, new.A], dim=2), torch.cat([before.G, new.G], dim=2), new.bias)

@@ -1,7 +1,8 @@
 """Exact tangent kernel blocks from factors: (activation Gram) x (output-gradient Gram), layer by layer.
 
-    k(x, y) = sum over layers, positions t, t' of (a_t . a'_t') (g_t . g'_t')  +  products of biases and norm scales
+    k(x, y) = sum over layers, positions t, t' of (a_t . a'_t' + 1) (g_t . g'_t')  +  products of norm scales and shifts
 
+The 1 is the layer's bias.
 For T positions a pair of samples costs T^2 (inputs + outputs) flops; where that exceeds inputs x outputs, the layer's
 gradient of every sample is formed instead and contracted, layer by layer, and dropped. The landmarks' side is computed
 once and kept: T (inputs + outputs) numbers, or inputs x outputs, per layer and landmark.
@@ -9,7 +10,8 @@ once and kept: T (inputs + outputs) numbers, or inputs x outputs, per layer and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,23 +44,35 @@ class Side:
     def __init__(self, parts: Gradients):
         vectors = list(parts.vectors.values())
         self.vectors = torch.cat(vectors, dim=1) if vectors else None
-        self.factors = {name: f for name, f in parts.factors.items() if is_factored(f)}
+        self.factors = _sharing_inputs({name: f for name, f in parts.factors.items() if is_factored(f)})
         self.formed = {name: f.explicit() for name, f in parts.factors.items() if not is_factored(f)}
 
     @classmethod
-    def joined(cls, sides: list[Side]) -> Side:
+    def collected(cls, sides: Iterable[Side], n: int) -> Side:
+        """The sides of batches of n samples in all as one: each is dropped once its numbers are copied."""
         result = cls(Gradients({}, {}))
-        first = sides[0]
-        if first.vectors is not None:
-            result.vectors = torch.cat([s.vectors for s in sides])  # type: ignore[misc]
-        result.factors = {
-            name: Factors(
-                torch.cat([s.factors[name].A for s in sides]), torch.cat([s.factors[name].G for s in sides])
-            )
-            for name in first.factors
-        }
-        result.formed = {name: torch.cat([s.formed[name] for s in sides]) for name in first.formed}
+        start = 0
+        for side in sides:
+            if not start:
+                result.vectors = _longer(side.vectors, n)
+                result.factors = {
+                    name: Factors(_longer(f.A, n), _longer(f.G, n), f.bias)
+                    for name, f in side.factors.items()
+                }
+                result.formed = {name: _longer(E, n) for name, E in side.formed.items()}
+            stop = start + side.n_samples
+            for kept, new in zip(result._tensors(), side._tensors()):
+                kept[start:stop] = new
+            start = stop
         return result
+
+    def _tensors(self) -> list[Tensor]:
+        parts = [part for f in self.factors.values() for part in (f.A, f.G)]
+        return [*parts, *self.formed.values(), *([] if self.vectors is None else [self.vectors])]
+
+    @property
+    def n_samples(self) -> int:
+        return len(self._tensors()[0])
 
     def products(self, other: Side) -> Tensor:
         """k of these samples (rows) with the others (columns)."""
@@ -77,23 +91,43 @@ class Side:
         if self.vectors is not None:
             parts.append(self.vectors.square().sum(1))
         for f in self.factors.values():
-            parts.append(((f.A @ f.A.mT) * (f.G @ f.G.mT)).sum((1, 2, 3)))
+            parts.append(f.gram(f).sum((1, 2, 3)))
         return torch.stack(parts).sum(0)
 
 
+def _longer(M: Any, n: int) -> Any:
+    """Room for n samples like those of M."""
+    return None if M is None else M.new_empty(n, *M.shape[1:])
+
+
+def _sharing_inputs(factors: dict[str, Factors]) -> dict[str, Factors]:
+    """Layers with the same inputs, such as queries, keys and values, as one layer with all their outputs."""
+    alike: dict[tuple, list[str]] = {}
+    for name, f in factors.items():
+        alike.setdefault((f.A.data_ptr(), f.A.shape, f.A.stride(), f.bias is None), []).append(name)
+    merged = {}
+    for names in alike.values():
+        first = factors[names[0]]
+        G = first.G if len(names) == 1 else torch.cat([factors[n].G for n in names], dim=3)
+        merged[names[0]] = Factors(first.A, G, first.bias)
+    return merged
+
+
 def _factored_products(left: Factors, right: Factors) -> Tensor:
-    """sum over groups and positions of (A A'^T) * (G G'^T), (b, m)."""
+    """sum over groups and positions of (A A'^T [+ 1 for a bias]) * (G G'^T), (b, m)."""
     b, groups, T, _ = left.A.shape
     m, S = len(right.A), right.A.shape[2]
+    shift = left.A.new_tensor(0.0 if left.bias is None else 1.0)
     if groups == T == S == 1:
-        return (left.A[:, 0, 0] @ right.A[:, 0, 0].mT).mul_(left.G[:, 0, 0] @ right.G[:, 0, 0].mT)
+        products = torch.addmm(shift, left.A[:, 0, 0], right.A[:, 0, 0].mT)
+        return products.mul_(left.G[:, 0, 0] @ right.G[:, 0, 0].mT)
     total = left.A.new_zeros(b, m)
     size = rows_within(BLOCK_BYTES, 8 * T * S * m, 1, b)
     for group in range(groups):
         A, G = (part[:, group].reshape(m * S, -1) for part in (right.A, right.G))
         for rows in row_blocks(b, size):
             a, g = (part[rows, group].flatten(0, 1) for part in (left.A, left.G))
-            pairs = (a @ A.mT).mul_(g @ G.mT)
+            pairs = torch.addmm(shift, a, A.mT).mul_(g @ G.mT)
             total[rows] += pairs.reshape(-1, T, m, S).sum((1, 3))
     return total
 
@@ -105,7 +139,7 @@ def exact_block(
     normalize: bool,
 ) -> Callable[[Tensor], Tensor]:
     """A function X -> k(X, Y), computed in batches of `size` samples, with the side of Y kept."""
-    kept = Side.joined([side(Y[rows]) for rows in row_blocks(len(Y), size)])
+    kept = Side.collected((side(Y[rows]) for rows in row_blocks(len(Y), size)), len(Y))
     lengths = inverse_length(kept.squares()) if normalize else None
 
     def products(X: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ Both are unbiased; the standard deviation of <s(x), s(y)> is at most sqrt(2 / D)
 (a little more for sums of positions). All layers add into the same D numbers. A layer goes the cheaper way: by its
 factors, O(T D log D), or by its gradient, O(inputs x outputs). Hashes are drawn from a seed.
 
-CountSketch works on chunks of D entries, each shifted by a random offset: two entries of one chunk never meet, two of
-different chunks with probability 1/D, as with independent buckets, and memory is read in order.
+CountSketch works on chunks of at most D entries, which are spread over D places (by a random shift for gradients, at
+random for factors): two entries of one chunk never meet, two of different chunks with probability 1/D, as with
+independent buckets. Memory is read in order.
 """
 
 from __future__ import annotations
@@ -77,13 +78,22 @@ class Sketch:
     def _tensor_sketch(self, name: str, factors: Factors) -> Tensor:
         """The spectrum of the sketch of sum_t a_t (x) g_t, (b, D / 2 + 1)."""
         spectra = []
-        for part, M in (("inputs", factors.A), ("outputs", factors.G)):
-            flat = M.reshape(-1, M.shape[-1])
-            sketched = flat.new_zeros(len(flat), self.size)
-            buckets, signs = self._buckets(f"{name}.{part}", flat.shape[1])
-            sketched.index_add_(1, buckets.to(flat.device), flat * signs.to(flat))
+        for part, M in (("inputs", factors.inputs()), ("outputs", factors.G)):
+            sketched = self._spread(f"{name}.{part}", M.reshape(-1, M.shape[-1]))
             spectra.append(torch.fft.rfft(sketched).reshape(len(M), -1, self.size // 2 + 1))
         return (spectra[0] * spectra[1]).sum(1)
+
+    def _spread(self, name: str, M: Tensor) -> Tensor:
+        """CountSketch of the rows of M (N, n) to (N, D), n mostly below D: gathers, which are faster than scatters."""
+        total = None
+        for start in range(0, M.shape[1], self.size):
+            piece = M[:, start : start + self.size]
+            sources, signs = self._places(f"{name}.{start}", piece.shape[1])
+            padded = torch.cat([piece * signs.to(piece), piece.new_zeros(len(piece), 1)], dim=1)
+            sketched = padded.index_select(1, sources.to(piece.device))
+            total = sketched if total is None else total.add_(sketched)
+        assert total is not None
+        return total
 
     def _generator(self, name: str) -> torch.Generator:
         digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
@@ -98,11 +108,13 @@ class Sketch:
             self._hashes[key] = signs, torch.randint(0, self.size, (n_chunks,), generator=generator)
         return self._hashes[key]
 
-    def _buckets(self, name: str, n: int) -> tuple[Tensor, ...]:
-        """Buckets (n,) and signs (n,)."""
+    def _places(self, name: str, n: int) -> tuple[Tensor, ...]:
+        """For each of the D places the entry that goes there, n where none does, and the signs of the entries (n,)."""
         key = f"{name}:{n}"
         if key not in self._hashes:
             generator = self._generator(key)
             signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
-            self._hashes[key] = torch.randint(0, self.size, (n,), generator=generator), signs
+            sources = torch.full((self.size,), n)
+            sources[torch.randperm(self.size, generator=generator)[:n]] = torch.arange(n)
+            self._hashes[key] = sources, signs
         return self._hashes[key]
