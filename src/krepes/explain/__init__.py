@@ -1,0 +1,31 @@
+"""Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
+
+from .attribution import attribution, contrast, top_attribution
+from .class_coverage import ClassCoverage, class_coverage
+from .concept import Concept
+from .concept_profile import ConceptProfile, concept_profile
+from .directions import as_direction, class_direction
+from .influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
+from .ranking import TopLandmarks
+from .spectrum import coefficient_spectrum, effective_rank
+
+__all__ = [
+    "ClassCoverage",
+    "Concept",
+    "ConceptProfile",
+    "TopLandmarks",
+    "as_direction",
+    "attribution",
+    "class_coverage",
+    "class_direction",
+    "coefficient_spectrum",
+    "concept_profile",
+    "contrast",
+    "effective_rank",
+    "influence",
+    "landmark_norms",
+    "leave_out",
+    "top_attribution",
+    "top_influence",
+    "top_leave_out",
+]

@@ -1,0 +1,61 @@
+"""Exact signed contributions: what every landmark adds to a representation along a direction.
+
+    z . v = gamma . v + sum_l k(x, x_l) (a_l . v)                                      completeness, to round-off
+
+Nothing is approximated: the model is this sum. v is a component, the weights of a class in a linear probe, a concept,
+or any vector; between two samples the differences of contributions add up to (z - z') . v.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from krepes.explain.directions import as_direction
+from krepes.explain.ranking import TopLandmarks, Values, all_values, by_landmark, coefficients, top_landmarks
+
+
+def attribution(model: Any, X: Any, direction: Any) -> np.ndarray:
+    """Contributions (n, m) whose row sums, plus `intercept_ @ direction`, are `transform(X) @ direction`.
+
+    Parameters
+    ----------
+    model : KernelEmbedding
+    X : rows, in any form that the model takes
+    direction : array of shape (h,), int (a component) or fitted Concept
+
+    Examples
+    --------
+    >>> from krepes import KernelEmbedding
+    >>> X = np.random.default_rng(0).standard_normal((50, 3))
+    >>> model = KernelEmbedding(2, n_landmarks=10, random_state=0, dtype="float64").fit(X)
+    >>> parts = attribution(model, X[:4], direction=1)
+    >>> bool(np.allclose(parts.sum(1) + model.intercept_[1], model.transform(X[:4])[:, 1]))
+    True
+    """
+    return all_values(model, X, contributions(model, direction))
+
+
+def top_attribution(model: Any, X: Any, direction: Any, n_top: int = 5) -> TopLandmarks:
+    """The landmarks with the largest contributions, of either sign, for every row."""
+    return top_landmarks(model, X, contributions(model, direction), n_top)
+
+
+def contrast(model: Any, X: Any, Y: Any, direction: Any) -> np.ndarray:
+    """Why rows of X lie further along a direction than rows of Y: (n, m), row sums (z_x - z_y) . v.
+
+    Rows are paired; one row of Y serves all of X.
+    """
+    parts, others = attribution(model, X, direction), attribution(model, Y, direction)
+    if len(others) not in (1, len(parts)):
+        raise ValueError(f"X has {len(parts)} rows and Y {len(others)}; expected as many, or one row of Y.")
+    return parts - others
+
+
+def contributions(model: Any, direction: Any) -> Values:
+    """k_x -> the contributions of the landmarks."""
+    A = coefficients(model, torch.float64)
+    along = A @ as_direction(model, direction).to(A)
+    return lambda K: by_landmark(model, K * along.to(K))

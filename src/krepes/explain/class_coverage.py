@@ -1,0 +1,115 @@
+"""How many of the strongest landmarks it takes to see every class.
+
+    kappa = min { k : the k landmarks with the largest omega_l = |a_l| have all classes among them }  [krepes, sec. 5]
+
+Settled here, where the paper is silent: landmarks of equal norm enter together, so kappa does not depend on their
+order; a landmark with p views is one landmark, with the norm of all its rows of A; a class without any landmark leaves
+kappa undefined and is named. kappa of landmarks in random order is given beside it, because a small kappa means little
+where a random order has one as small; and kappa depends on the kernel's scale, so compare models of one kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.explain.influence import landmark_norms
+from krepes.explain.ranking import landmark_rows
+
+N_ORDERS = 1000
+
+
+@dataclass(frozen=True)
+class ClassCoverage:
+    """kappa and what it is made of.
+
+    Attributes
+    ----------
+    kappa : int or None
+        None where a class has no landmark.
+    ranks : dict
+        Of every class, the place of its first landmark, from 1.
+    missing : list
+        Classes without a landmark.
+    by_chance : float or None
+        The mean of kappa over random orders of the same landmarks.
+    p_value : float or None
+        The share of random orders with a kappa that is no larger.
+    """
+
+    kappa: int | None
+    ranks: dict[Any, int]
+    missing: list[Any]
+    by_chance: float | None
+    p_value: float | None
+
+
+def class_coverage(
+    model: Any, labels: Any, *, of_landmarks: bool = False, random_state: int = 0
+) -> ClassCoverage:
+    """kappa of a fitted model.
+
+    Parameters
+    ----------
+    model : KernelEmbedding
+    labels : array of shape (n,)
+        Of all training rows, in their order; with `of_landmarks` of the m landmarks.
+    of_landmarks : bool, default=False
+    random_state : int
+        Of the random orders.
+    """
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"labels have {labels.ndim} dimensions; expected one label per row.")
+    omega = landmark_norms(model)
+    found = labels if of_landmarks else _of_rows(model, labels)
+    if len(found) != len(omega):
+        raise ValueError(f"There are {len(omega)} landmarks and {len(found)} labels of landmarks.")
+    return _coverage(omega, found, np.unique(labels), np.random.default_rng(random_state))
+
+
+def _of_rows(model: Any, labels: np.ndarray) -> np.ndarray:
+    rows = landmark_rows(model)
+    if rows is None:
+        raise ValueError(
+            "This model's landmarks were given as points, so labels of rows say nothing about them: give the labels "
+            "of the landmarks, with of_landmarks=True."
+        )
+    if rows.max() >= len(labels):
+        raise ValueError(
+            f"Got {len(labels)} labels, but row {rows.max()} of the training data is a landmark: give the labels of "
+            "all training rows."
+        )
+    return labels[rows]
+
+
+def _coverage(
+    omega: np.ndarray, labels: np.ndarray, classes: np.ndarray, generator: np.random.Generator
+) -> ClassCoverage:
+    """
+    >>> omega, labels = np.array([3.0, 2.0, 2.0, 1.0]), np.array(list("aabb"))
+    >>> found = _coverage(omega, labels, np.array(["a", "b"]), np.random.default_rng(0))
+    >>> found.kappa, found.ranks  # the second and third are tied, and enter together
+    (3, {'a': 1, 'b': 3})
+    """
+    order = np.argsort(-omega, kind="stable")
+    sizes = omega[order]
+    place = np.searchsorted(-sizes, -sizes, side="right")  # the last place among equals, from 1
+    ranks = {_plain(c): int(place[labels[order] == c].min()) for c in classes if c in labels}
+    missing = [_plain(c) for c in classes if c not in labels]
+    if missing:
+        return ClassCoverage(None, ranks, missing, None, None)
+    kappa = max(ranks.values())
+    random = np.array([_kappa(generator.permutation(labels), classes) for _ in range(N_ORDERS)])
+    p_value = (1 + int((random <= kappa).sum())) / (N_ORDERS + 1)
+    return ClassCoverage(kappa, ranks, missing, float(random.mean()), p_value)
+
+
+def _kappa(labels: np.ndarray, classes: np.ndarray) -> int:
+    return 1 + max(int(np.argmax(labels == c)) for c in classes)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

@@ -1,0 +1,104 @@
+"""How much every landmark moves a representation: as published, and by leaving it out.
+
+    iota_l(x) = k(x, x_l) |a_l|                                                       [krepes, section 5.1]
+    delta_l(x) = |f(x) - f_-l(x)| = |a_l| |(k_x^T B)_l| / B_ll,    B = (K_mm + eps I)^-1
+
+iota is the length of the landmark's own term. Where landmarks are near-duplicates, large terms cancel, and iota says
+that both matter. f_-l is the model without landmark l, that is the nearest function to f (in the kernel's own norm)
+that the other landmarks can express: a duplicate takes over, and delta is small. Use iota to ask which examples a
+representation is made of, delta to ask which it cannot do without. delta costs O(m^3) once and O(n m^2).
+
+Of a landmark with p views all terms are added: iota sums over its views, delta leaves all of them out.
+Differs from [krepes]: rows of A, not columns; x_l, not c_j; |iota| ranks, because k may be negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.explain.ranking import (
+    TopLandmarks,
+    Values,
+    all_values,
+    by_landmark,
+    coefficients,
+    n_landmarks,
+    top_landmarks,
+)
+from krepes.linalg import RELATIVE_CUT
+
+
+def influence(model: Any, X: Any) -> np.ndarray:
+    """iota of every landmark on every row, (n, m). `top_influence` does not hold that many numbers.
+
+    Examples
+    --------
+    One landmark at 0 with |a| = 2 and a Gaussian kernel of lengthscale 1, so iota(x) = 2 exp(-x^2 / 2):
+
+    >>> from krepes import KernelEmbedding
+    >>> X = np.array([[0.0], [1.0]])
+    >>> model = KernelEmbedding(1, loss="kernel_pca", landmarks=[[0.0]], random_state=0, dtype="float64")
+    >>> scaled = influence(model.fit(X), X) / np.linalg.norm(model.coefficients_)
+    >>> bool(np.allclose(scaled[:, 0], [1, model.kernel_(torch.tensor(X[1:]), torch.tensor(X[:1])).item()]))
+    True
+    """
+    return all_values(model, X, influences(model))
+
+
+def top_influence(model: Any, X: Any, n_top: int = 5) -> TopLandmarks:
+    """The most influential landmarks of every row."""
+    return top_landmarks(model, X, influences(model), n_top)
+
+
+def leave_out(model: Any, X: Any) -> np.ndarray:
+    """delta: how far every row moves when a landmark is taken away, (n, m)."""
+    return all_values(model, X, _changes(model))
+
+
+def top_leave_out(model: Any, X: Any, n_top: int = 5) -> TopLandmarks:
+    """The landmarks that every row's representation depends on most."""
+    return top_landmarks(model, X, _changes(model), n_top)
+
+
+def landmark_norms(model: Any) -> np.ndarray:
+    """omega_l = |a_l| of every landmark, over all its views, (m,)."""
+    A = coefficients(model, torch.float64)
+    return by_landmark(model, A.square().sum(1)).sqrt().cpu().numpy()
+
+
+def influences(model: Any) -> Values:
+    """k_x -> iota."""
+    norms = coefficients(model, torch.float64).norm(dim=1)
+    return lambda K: by_landmark(model, K * norms.to(K))
+
+
+def _changes(model: Any) -> Values:
+    """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
+    A = coefficients(model, torch.float64)
+    p, m = model.views_per_landmark_, n_landmarks(model)
+    B = _inverse(model)
+    views = torch.arange(p * m, device=B.device).reshape(p, m).mT  # (m, p): the centres of every landmark
+    within = B[views[:, :, None], views[:, None, :]]  # (m, p, p)
+    moves = torch.linalg.solve(within, A[views])  # (m, p, h): what one unit of (k_x B) moves
+    gram = moves @ moves.mT  # (m, p, p)
+
+    def lengths(K: Tensor) -> Tensor:
+        parts = (K.double() @ B)[:, views]  # (b, m, p)
+        squares = torch.einsum("bmp,mpq,bmq->bm", parts, gram, parts)
+        return squares.clamp_(min=0).sqrt().to(K.dtype)
+
+    return lengths
+
+
+def _inverse(model: Any) -> Tensor:
+    """(K_mm + eps I)^-1 with the eps below which eigenvalues count as zero."""
+    landmarks = model.landmarks_
+    wide = landmarks.double() if isinstance(landmarks, Tensor) else landmarks
+    K_mm = model.kernel_(wide).double()
+    eps = RELATIVE_CUT[model.precision_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
+    K_mm.diagonal().add_(eps)
+    return torch.cholesky_inverse(torch.linalg.cholesky(K_mm))

@@ -1,0 +1,95 @@
+"""The landmarks with the largest values for every row, block by block: no n x m array is ever held.
+
+Cost beyond the kernel values: one product and one selection per block; memory O(b m + n k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from krepes.embedding_inputs import check_same_input
+from krepes.embedding_passes import map_rows
+
+Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
+
+
+@dataclass(frozen=True)
+class TopLandmarks:
+    """Of every row the k landmarks with the largest absolute values, largest first.
+
+    Attributes
+    ----------
+    landmarks : ndarray of shape (n, k)
+        Positions among the landmarks, 0 .. m - 1.
+    values : ndarray of shape (n, k)
+    rows : ndarray of shape (n, k) or None
+        The rows of the training data that these landmarks are; None where landmarks were given as points.
+    """
+
+    landmarks: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray | None
+
+
+def all_values(model: Any, X: Any, values: Values) -> np.ndarray:
+    """Values of all landmarks for all rows, (n, m)."""
+    return np.concatenate([block.cpu().numpy() for block in _blocks(model, X, values)])
+
+
+def top_landmarks(model: Any, X: Any, values: Values, n_top: int) -> TopLandmarks:
+    """The n_top landmarks of every row; all of them where there are fewer."""
+    return top_landmarks_with(model, X, values, values, n_top)[0]
+
+
+def top_landmarks_with(
+    model: Any, X: Any, values: Values, others: Values, n_top: int
+) -> tuple[TopLandmarks, np.ndarray]:
+    """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
+    if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
+        raise ValueError(f"n_top={n_top!r}: expected an integer >= 1.")
+    k = min(int(n_top), n_landmarks(model))
+
+    def selected(K: Tensor) -> Tensor:
+        V = values(K)
+        best = V.abs().topk(k, dim=1).indices
+        beside = V if others is values else others(K)
+        return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
+
+    found = np.concatenate([block.cpu().numpy() for block in _blocks(model, X, selected)])
+    landmarks, kept, beside = np.split(found, [k, 2 * k], axis=1)
+    indices, places = landmark_rows(model), landmarks.astype(np.int64)
+    return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
+
+
+def _blocks(model: Any, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    check_is_fitted(model, "landmarks_")
+    check_same_input(model, X)
+    return map_rows(model, lambda rows: function(model.features_.kernel_block(rows)), X, None)
+
+
+def n_landmarks(model: Any) -> int:
+    """m: a landmark of which the model has p views counts once."""
+    return len(model.landmarks_) // model.views_per_landmark_
+
+
+def landmark_rows(model: Any) -> np.ndarray | None:
+    """The training rows that the m landmarks are."""
+    return None if model.landmark_indices_ is None else model.landmark_indices_[: n_landmarks(model)]
+
+
+def by_landmark(model: Any, M: Tensor) -> Tensor:
+    """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
+    p = model.views_per_landmark_
+    return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
+
+
+def coefficients(model: Any, dtype: torch.dtype) -> Tensor:
+    """A, (p m, h), where kernel values are computed."""
+    return torch.from_numpy(np.ascontiguousarray(model.coefficients_)).to(model.precision_.device, dtype)

@@ -1,0 +1,98 @@
+"""Explanations refuse what makes no sense, and say what would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from krepes import KernelEmbedding
+from krepes.explain import (
+    Concept,
+    attribution,
+    class_coverage,
+    class_direction,
+    concept_profile,
+    contrast,
+    influence,
+    top_influence,
+)
+
+X = np.random.default_rng(0).standard_normal((40, 3))
+MODEL = KernelEmbedding(4, n_landmarks=10, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("direction", "message"),
+    [
+        (4, "components 0 to 3"),
+        (np.ones(3), r"shape \(3,\); expected \(4,\)"),
+        (np.ones((4, 1)), "expected"),
+        ([np.nan, 0, 0, 0], "NaN"),
+        (Concept(X, X), r"concept\.fit"),
+    ],
+    ids=["component", "short", "matrix", "NaN", "unfitted concept"],
+)
+def test_directions(direction, message):
+    with pytest.raises(ValueError, match=message):
+        attribution(MODEL, X, direction)
+
+
+@pytest.mark.parametrize("n_top", [0, -1, 2.5, True, "3"])
+def test_numbers_of_landmarks(n_top):
+    with pytest.raises(ValueError, match="n_top="):
+        top_influence(MODEL, X, n_top)
+
+
+def test_unfitted_models_and_other_columns():
+    with pytest.raises((NotFittedError, AttributeError), match="not fitted"):
+        influence(KernelEmbedding(), X)
+    with pytest.raises(ValueError, match="features"):
+        influence(MODEL, X[:, :2])
+
+
+def test_pairs_of_unequal_length():
+    with pytest.raises(ValueError, match="10 rows and Y 3"):
+        contrast(MODEL, X[:10], X[:3], 0)
+
+
+def test_labels():
+    with pytest.raises(ValueError, match="labels of all training rows"):
+        class_coverage(MODEL, np.zeros(int(MODEL.landmark_indices_.max())))
+    with pytest.raises(ValueError, match="one label per row"):
+        class_coverage(MODEL, np.zeros((40, 2)))
+    with pytest.raises(ValueError, match="10 landmarks and 3 labels"):
+        class_coverage(MODEL, np.zeros(3), of_landmarks=True)
+    points = KernelEmbedding(2, landmarks=X[:5], random_state=0).fit(X)
+    with pytest.raises(ValueError, match="of_landmarks=True"):
+        class_coverage(points, np.zeros(40))
+
+
+def test_classes_of_a_probe():
+    class Probe:
+        coef_, classes_ = np.eye(3, 4), np.array(["a", "b", "c"])
+
+    assert class_direction(Probe, "a").shape == (4,)
+    with pytest.raises(ValueError, match="'d' is not a class of this probe; classes: a, b, c"):
+        class_direction(Probe, "d")
+
+
+@pytest.mark.parametrize(
+    ("concept", "message"),
+    [
+        (Concept(), "needs positives= and negatives="),
+        (Concept(X[:2], X), "positives: got 2 rows"),
+        (Concept(X, X[:3]), "negatives: got 3 rows"),
+        (Concept(X, X, method="lda"), "method='lda'"),
+        (Concept(X[:5], X[:5], method="mean_difference"), "same representation"),
+    ],
+    ids=["nothing", "few positives", "few negatives", "method", "no difference"],
+)
+def test_concepts(concept, message):
+    with pytest.raises(ValueError, match=message):
+        concept.fit(MODEL)
+
+
+def test_profiles_need_a_fitted_concept():
+    with pytest.raises(NotFittedError):
+        concept_profile(MODEL, X, Concept(X[:10], X[10:20]))
