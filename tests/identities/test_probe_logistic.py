@@ -44,6 +44,16 @@ def test_the_path_ends_at_scikit_learns_minimum(monkeypatch, n, d, n_classes, wo
         assert objective(W, b, X, codes, C) <= least + 2e-5 * C * n
 
 
+def test_many_rows_end_at_the_minimum_too():
+    """A million cells, which single precision would not carry to the end of the path."""
+    X, codes = clouds(5000, 210, 2)
+    C_values = [0.1, 10.0, 1000.0]
+    for C, (W, b) in zip(C_values, logistic_path(X, codes, 2, C_values), strict=True):
+        exact = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-10).fit(X, codes)
+        least = objective(exact.coef_, exact.intercept_, X, codes, C)
+        assert objective(W, b, X, codes, C) <= least + 1e-5 * C * len(X)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_start_at_the_minimum_stays_there(n_classes):
     X, codes = clouds(120, 4, n_classes)
