@@ -135,7 +135,7 @@ def test_reproduce_explains_what_is_missing(tmp_path):
     assert missing.exit_code == 1
     assert "mnist.npz" in missing.output
     nowhere = runner.invoke(app, ["reproduce", "table5", "--data", str(tmp_path), "--only", "hinge"])
-    assert "No row of table5" in nowhere.output
+    assert "No cell of table5" in nowhere.output
     unnamed = runner.invoke(app, ["reproduce", "table1", "--data", str(tmp_path), "--only", "cifar10"])
     assert "--network efficientnet-lite0" in " ".join(unnamed.output.split())
 

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from krepes import __version__
+from krepes.cli.cluster import cluster
 from krepes.cli.demo import demo
 from krepes.cli.evaluate import evaluate
+from krepes.cli.explain import explain
 from krepes.cli.fit import fit
 from krepes.cli.info import info
 from krepes.cli.reproduce import reproduce
@@ -23,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, tune, transform, evaluate, info, reproduce):
+for function in (demo, fit, tune, transform, evaluate, explain, info, reproduce):
     app.command()(function)
 
 

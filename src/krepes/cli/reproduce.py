@@ -44,7 +44,11 @@ def reproduce(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only rows that contain this, such as adult.", show_default=False),
+        typer.Option(
+            metavar="TEXT",
+            help="Only cells whose row and column contain these words, such as 'adult KREPES'.",
+            show_default=False,
+        ),
     ] = None,
     rows: Annotated[
         int, typer.Option(metavar="N", min=100, help="Training rows.", rich_help_panel=_SIZE)

@@ -6,7 +6,7 @@ from .concept import Concept
 from .concept_profile import ConceptProfile, concept_profile
 from .directions import as_direction, class_direction
 from .influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
-from .ranking import TopLandmarks
+from .ranking import TopLandmarks, landmarks_are_rows_of
 from .spectrum import coefficient_spectrum, effective_rank
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "effective_rank",
     "influence",
     "landmark_norms",
+    "landmarks_are_rows_of",
     "leave_out",
     "top_attribution",
     "top_influence",

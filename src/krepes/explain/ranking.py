@@ -14,7 +14,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from krepes.embedding_inputs import check_same_input
+from krepes.embedding_inputs import check_same_input, opened
 from krepes.embedding_passes import map_rows
 
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
@@ -82,6 +82,19 @@ def n_landmarks(model: Any) -> int:
 def landmark_rows(model: Any) -> np.ndarray | None:
     """The training rows that the m landmarks are."""
     return None if model.landmark_indices_ is None else model.landmark_indices_[: n_landmarks(model)]
+
+
+def landmarks_are_rows_of(model: Any, X: Any) -> bool:
+    """Whether X is the data whose rows the landmarks are: then its labels are theirs."""
+    rows = landmark_rows(model)
+    source = opened(X, model.input_space_)
+    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
+        return False
+    order = np.argsort(rows)
+    found = model.input_space_.tensor(source.take(rows[order]), model.precision_.dtype, model.precision_.device)
+    if not isinstance(found, Tensor):
+        return bool(found == [model.landmarks_[i] for i in order])
+    return torch.equal(found, model.landmarks_[torch.from_numpy(order).to(found.device)])
 
 
 def by_landmark(model: Any, M: Tensor) -> Tensor:

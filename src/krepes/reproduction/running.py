@@ -35,7 +35,7 @@ def run_table(
     callback: Callable[[int, Cell, dict[str, Any]], None] | None = None,
     only: str | None = None,
 ) -> Results:
-    """All cells of a table (or those whose row contains `only`); `callback(number done, cell, result)` after each."""
+    """All cells of a table, or those that `only` names; `callback(number done, cell, result)` after each."""
     settings = _settings(table, run)
     results = _restored(output, settings)
     split: tuple[str, Split] | None = None
@@ -57,10 +57,14 @@ def run_table(
 
 
 def cells_of(table: Table, only: str | None = None) -> list[Cell]:
-    """The cells to run."""
-    cells = [cell for cell in table.cells if only is None or only in cell.row]
+    """The cells to run: those whose row and column contain every word of `only`."""
+    words = (only or "").split()
+    cells = [cell for cell in table.cells if all(word in f"{cell.row}, {cell.column}" for word in words)]
     if not cells:
-        raise ValueError(f"No row of {table.name} contains {only!r}. Rows: {'; '.join(table.rows)}.")
+        raise ValueError(
+            f"No cell of {table.name} contains {only!r}. Rows: {'; '.join(table.rows)}. "
+            f"Columns: {'; '.join(table.columns)}."
+        )
     return cells
 
 
