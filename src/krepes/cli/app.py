@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, tune, transform, evaluate, explain, info, reproduce):
+for function in (demo, fit, tune, transform, evaluate, explain, info, cluster, reproduce):
     app.command()(function)
 
 

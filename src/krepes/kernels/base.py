@@ -8,6 +8,9 @@ parameters ("median") are numbers.
 Two optional abilities let augmentations be integrated exactly instead of sampled [krepes design, exact
 views]: a kernel that is a sum of products over coordinates lists its `product_terms()`, and each of those
 gives its one-dimensional factor, smoothed by Gaussian noise, through `coordinate_factor`.
+
+A third one lets metrics be learned from gradients [zou, Sec. 4.2]: a kernel of |x - y| or of x.y says which in
+`geometry` and gives the derivative of its profile as `slope`.
 """
 
 from __future__ import annotations
@@ -91,6 +94,25 @@ class Kernel(Component, ABC):
     def smoothed(self, noise: Tensor) -> Kernel | None:
         """k'(x, y) = E[k(x + noise * g, y)], noise of shape (d,), as a fast kernel, or None if there is none."""
         return None
+
+    @property
+    def geometry(self) -> str | None:
+        """What k(x, y) depends on: "radial" is |x - y|, "dot_product" is x.y, None anything else."""
+        return None
+
+    def feature_count(self, n_features: int) -> int | None:
+        """The dimension of the kernel's feature space on R^d where it is finite, a bound on the rank of K."""
+        return None
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        """R, shape (n, m), with dk(x, y)/dy = R (x - y) for a radial kernel and R x for one of x.y.
+
+        A radial kernel that has a kink at x = y has slope zero there, the mean of its one-sided derivatives.
+        """
+        raise TypeError(
+            f"{self} does not give its derivative as a function of |x - y| or of x.y. Use a kernel that does, such as "
+            "Gaussian(), Matern() or Polynomial(), with one lengthscale for all features."
+        )
 
     def __add__(self, other: Kernel) -> Kernel:
         from krepes.kernels.combine import Sum

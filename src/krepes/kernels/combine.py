@@ -33,6 +33,11 @@ class Pair(Kernel):
         left, right = (kernel.fitted(X, generator) for kernel in self._kernels())
         return type(self)(left, right)
 
+    @property
+    def geometry(self) -> str | None:
+        left, right = (kernel.geometry for kernel in self._kernels())
+        return left if left == right else None
+
     def _kernels(self) -> tuple[Kernel, Kernel]:
         if self.left is None or self.right is None:
             raise ValueError(f"{type(self).__name__} needs two kernels: write left + right or left * right.")
@@ -56,6 +61,12 @@ class Sum(Pair):
     def diag(self, X: Any) -> Tensor:
         left, right = (kernel.diag(X) for kernel in self._kernels())
         return left + right
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        if self.geometry is None:
+            return super().slope(X, Y)
+        left, right = (kernel.slope(X, Y) for kernel in self._kernels())
+        return left.add_(right)
 
     def product_terms(self) -> list[tuple[float, Kernel]] | None:
         left, right = (kernel.product_terms() for kernel in self._kernels())
@@ -83,6 +94,12 @@ class Product(Pair):
     def diag(self, X: Any) -> Tensor:
         left, right = (kernel.diag(X) for kernel in self._kernels())
         return left * right
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        if self.geometry is None:
+            return super().slope(X, Y)
+        left, right = self._kernels()
+        return left.slope(X, Y).mul_(right(X, Y)).add_(right.slope(X, Y).mul_(left(X, Y)))
 
 
 class Scaled(Kernel):
@@ -116,6 +133,13 @@ class Scaled(Kernel):
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Scaled:
         return Scaled(self._inner().fitted(X, generator), self.factor)
+
+    @property
+    def geometry(self) -> str | None:
+        return self._inner().geometry
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        return self._inner().slope(X, Y) * self._factor()
 
     def product_terms(self) -> list[tuple[float, Kernel]] | None:
         terms = self._inner().product_terms()

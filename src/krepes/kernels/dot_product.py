@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import abstractmethod
 from collections.abc import Callable
@@ -39,6 +40,17 @@ class Linear(VectorKernel):
     def diag_rows(self, X: Tensor) -> Tensor:
         return X.square().sum(1)
 
+    @property
+    def geometry(self) -> str | None:
+        return "dot_product"
+
+    def feature_count(self, n_features: int) -> int:
+        return n_features
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        Y = as_rows(Y)
+        return Y.new_ones(len(X), len(Y))
+
 
 class DotProductKernel(VectorKernel):
     """f(s x.y + c); subclasses give f."""
@@ -49,6 +61,19 @@ class DotProductKernel(VectorKernel):
     @abstractmethod
     def function(self) -> Callable[[Tensor], Tensor]:
         """f, which may work in place; parameters are checked here."""
+
+    @abstractmethod
+    def derivative(self, u: Tensor) -> Tensor:
+        """f'(u), as a new tensor."""
+
+    @property
+    def geometry(self) -> str | None:
+        return "dot_product"
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        self.function()  # checks the parameters
+        Y, scale = as_rows(Y), self._scale()
+        return self.derivative((as_rows(X, like=Y) @ Y.mT).mul_(scale).add_(self.offset)).mul_(scale)
 
     def against_rows(self, Y: Tensor) -> Block:
         f, scale = self.function(), self._scale()
@@ -103,6 +128,12 @@ class Polynomial(DotProductKernel):
             )
         return lambda u: u.pow_(int(self.degree))
 
+    def derivative(self, u: Tensor) -> Tensor:
+        return u.pow(int(self.degree) - 1).mul_(int(self.degree))
+
+    def feature_count(self, n_features: int) -> int:
+        return math.comb(n_features + int(self.degree) - (self.offset == 0), int(self.degree))
+
 
 class Sigmoid(DotProductKernel):
     """k(x, y) = tanh(s x.y + c), kept for its fame: it is not positive semi-definite.
@@ -129,3 +160,6 @@ class Sigmoid(DotProductKernel):
 
     def function(self) -> Callable[[Tensor], Tensor]:
         return torch.Tensor.tanh_
+
+    def derivative(self, u: Tensor) -> Tensor:
+        return 1 - u.tanh().square_()

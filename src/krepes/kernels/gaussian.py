@@ -45,6 +45,9 @@ class Gaussian(RadialKernel):
         exponent = squared_distances_to(Y, scale=-0.5 / lengthscale**2)
         return lambda X: exponent(X).exp_()
 
+    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
+        return self.against_scaled(Y, lengthscale)(X).div_(lengthscale**2)
+
     def product_terms(self) -> list[tuple[float, Kernel]]:
         return [(1.0, self)]
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from krepes.kernels.base import Block, Kernel
 from krepes.kernels.distances import manhattan_distances_to
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.radial import RadialKernel, reciprocal
 
 
 class Laplacian(RadialKernel):
@@ -53,6 +53,14 @@ class Laplacian(RadialKernel):
     def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
         distances = self.distances_to(Y)
         return lambda X: distances(X).mul_(-1 / lengthscale).exp_()
+
+    @property
+    def geometry(self) -> str | None:
+        return super().geometry if self.norm == 2 else None
+
+    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
+        r = self.distances_to(Y)(X)
+        return (-r / lengthscale).exp_().mul_(reciprocal(r)).div_(lengthscale)
 
     def product_terms(self) -> list[tuple[float, Kernel]] | None:
         return [(1.0, self)] if self.norm == 1 else None

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from krepes.kernels.base import Block
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.radial import RadialKernel, reciprocal
 
 
 class Matern(RadialKernel):
@@ -41,10 +41,7 @@ class Matern(RadialKernel):
         self.nu = nu
 
     def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(
-                f"nu={self.nu!r}: expected 0.5, 1.5 or 2.5 (nu -> infinity is the Gaussian kernel)."
-            )
+        self._check_nu()
         distances = self.distances_to(Y)
 
         def block(X: Tensor) -> Tensor:
@@ -57,3 +54,19 @@ class Matern(RadialKernel):
             return decay.mul_((u.square() / 3).add_(u).add_(1))
 
         return block
+
+    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
+        self._check_nu()
+        rate = math.sqrt(2 * self.nu) / lengthscale
+        r = self.distances_to(Y)(X)
+        u = r * rate
+        decay = (-u).exp_().mul_(rate)
+        if self.nu == 0.5:
+            return decay.mul_(reciprocal(r))
+        return decay.mul_(rate) if self.nu == 1.5 else decay.mul_(rate / 3).mul_(u.add_(1))
+
+    def _check_nu(self) -> None:
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(
+                f"nu={self.nu!r}: expected 0.5, 1.5 or 2.5 (nu -> infinity is the Gaussian kernel)."
+            )

@@ -21,6 +21,11 @@ from krepes.kernels.base import Block, VectorKernel, as_rows
 from krepes.kernels.distances import distances_to, median_distance
 
 
+def reciprocal(r: Tensor) -> Tensor:
+    """1 / r, and 0 at r = 0."""
+    return torch.where(r > 0, r.reciprocal(), 0.0)
+
+
 class RadialKernel(VectorKernel):
     """A kernel with a lengthscale and k(x, x) = 1; subclasses implement `against_scaled`.
 
@@ -54,6 +59,21 @@ class RadialKernel(VectorKernel):
         center = Y.mean(dim=0)  # because dividing numbers far from zero would round their differences away
         block = self.against_scaled((Y - center) / scale, 1.0)
         return lambda X: block((X - center) / scale)
+
+    @property
+    def geometry(self) -> str | None:
+        return "radial" if isinstance(self.lengthscale, str) or np.ndim(self.lengthscale) == 0 else None
+
+    def slope(self, X: Any, Y: Any) -> Tensor:
+        if self.geometry is None:
+            return super().slope(X, Y)
+        Y = as_rows(Y)
+        X = as_rows(X, like=Y)
+        return self.slope_scaled(X, Y, float(self._lengthscale(Y.shape[1])))
+
+    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
+        """-f'(r) / r at r = |x - y| for k = f(r), shape (n, m)."""
+        return super().slope(X, Y)
 
     def diag_rows(self, X: Tensor) -> Tensor:
         return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))

@@ -1,0 +1,22 @@
+"""Clusters on subspaces and manifolds: rows that express one another, in a metric learned for it."""
+
+from krepes.clustering.codings import Coding, ElasticNet, LeastSquares, MatchingPursuit, Ridge
+from krepes.clustering.estimator import SubspaceClustering
+from krepes.clustering.figures import plot_iterations, within_share
+from krepes.clustering.projections import Covariance, Filter, Inverse, Precision, Projection
+
+__all__ = [
+    "Coding",
+    "Covariance",
+    "ElasticNet",
+    "Filter",
+    "Inverse",
+    "LeastSquares",
+    "MatchingPursuit",
+    "Precision",
+    "Projection",
+    "Ridge",
+    "SubspaceClustering",
+    "plot_iterations",
+    "within_share",
+]

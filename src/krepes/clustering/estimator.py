@@ -1,0 +1,283 @@
+"""Subspace clustering that learns its own metric [zou]: the estimator."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from krepes.clustering.affinity import affinity, components
+from krepes.clustering.codings import Coding
+from krepes.clustering.metric import LANDMARKS, LARGEST_DUAL, Iterate, Settings, basis_of, iterates
+from krepes.clustering.normalization import choose_normalization, normalized
+from krepes.clustering.projections import Projection, as_projection
+from krepes.clustering.spectral import assign, leading_eigenpairs
+from krepes.components import NamedParts, resolve
+from krepes.kernels import Gaussian, Kernel, as_kernel
+from krepes.linalg import row_blocks, rows_within
+
+SELECTIONS = ("eigengap", "last")
+BLOCK_BYTES = 128 * 2**20
+
+
+class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
+    """Clusters of rows that express one another, in a metric that makes them do so.
+
+    Every row is a kernel ridge regression on the others; the mean local covariance of these regressions gives a
+    projection of the data; and again. The coefficients are an affinity, which is cut by spectral clustering.
+
+        c_i = argmin |phi(x_i) - phi(X_-i) c|^2 + lam |c|^2,    W = |C| + |C|^T                     [zou, Alg. 1]
+
+    Parameters
+    ----------
+    n_clusters : int or None, default=None
+        None estimates it from the eigengap of the affinity (at most 50).
+    kernel : "auto", Kernel, name or callable, default="auto"
+        "auto" is a Gaussian kernel whose lengthscale is 1.5 median distances, found anew after every projection. With
+        a projection the kernel must be a function of |x - y| or of x.y.
+    n_iterations : int, default=8
+        Projections at most. 0, or `projection=None`, is KTRR [zhen].
+    regularization : float, default=1.0
+        The ridge lam, relative to the mean of k(x, x).
+    projection : "precision", "covariance", "inverse", Projection, function or None, default="precision"
+        What the local covariance makes of the data; `projection__filter` is its second regularisation, relative to
+        the largest eigenvalue. A function is a filter of the eigenvalues, given as shares of the largest.
+    truncation : int or None, default=7
+        How many of its largest coefficients a row keeps.
+    normalization : "auto", "unit", "global" or "none", default="auto"
+        After every projection; auto is unit rows, and one scale for all for kernels of x.y.
+    selection : "eigengap" or "last", default="eigengap"
+        Which iteration's affinity is cut: the one with the largest relative eigengap, or the last, as published.
+    coding : "ridge", "least_squares", "matching_pursuit", "elastic_net" or Coding, default="ridge"
+        What gives the coefficients; the others are baselines (use them with `projection=None`), or act on the data
+        in the metric that the ridge regressions have learned.
+    n_landmarks : int, "auto" or None, default="auto"
+        Nyström features for the regressions; None computes with the n x n kernel matrix. "auto" takes landmarks where
+        the kernel has fewer features than there are rows (then nothing is approximated), and 500 for more than 4096
+        rows.
+    n_init : int, default=10
+        Starts of K-means.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    affinity_matrix_ : array, or sparse array with a truncation, of shape (n, n)
+    projection_ : array of shape (d, r)
+        Rows times this, normalised, are the data in the metric found; the identity if none was learned.
+    kernel_ : Kernel
+        With numbers for parameters.
+    n_clusters_ : int
+    n_iter_ : int
+        The iteration chosen.
+    history_ : list of dict
+        For every iteration: iteration, gap, n_clusters, eigenvalues.
+    n_features_in_ : int
+
+    Examples
+    --------
+    Two lines through the origin in the plane; with unit rows and a quadratic kernel, opposite points are equal:
+
+    >>> t = np.array([-2.0, -1.0, 1.0, 2.0, 3.0])[:, None]
+    >>> X = np.vstack([t * [1.0, 0.1], t * [0.1, 1.0]])
+    >>> model = SubspaceClustering(2, kernel="polynomial", truncation=3, random_state=0)
+    >>> labels = model.set_params(kernel__degree=2, kernel__offset=0.0).fit_predict(X)
+    >>> len(set(labels[:5])), len(set(labels[5:])), bool(labels[0] != labels[5])
+    (1, 1, True)
+    """
+
+    component_kinds = {"kernel": Kernel, "projection": Projection, "coding": Coding}
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        kernel: Any = "auto",
+        n_iterations: int = 8,
+        regularization: float = 1.0,
+        projection: Any = "precision",
+        truncation: int | None = 7,
+        normalization: str = "auto",
+        selection: str = "eigengap",
+        coding: Any = "ridge",
+        n_landmarks: int | str | None = "auto",
+        n_init: int = 10,
+        random_state: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.n_iterations = n_iterations
+        self.regularization = regularization
+        self.projection = projection
+        self.truncation = truncation
+        self.normalization = normalization
+        self.selection = selection
+        self.coding = coding
+        self.n_landmarks = n_landmarks
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @torch.no_grad()
+    def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
+        """Learn the metric and the clusters of the rows; images are flattened, y is ignored."""
+        rows = self._rows(X, reset=True)
+        settings = self._settings(*rows.shape)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        basis = basis_of(rows)
+        kept, self.history_ = self._search(rows if basis is None else rows @ basis, settings, seed)
+        self._keep(kept, basis, rows.shape[1])
+        self._cluster(kept, np.random.default_rng(seed))
+        return self
+
+    def _search(self, rows: Tensor, settings: Settings, seed: int) -> tuple[Iterate, list[dict[str, Any]]]:
+        """The iterate to use, and what was seen of each."""
+        kept: Iterate | None = None
+        history = []
+        for iterate in iterates(rows, settings, seed):
+            judged = (
+                self.selection == "eigengap" and settings.projection is not None and settings.n_iterations > 0
+            )
+            entry: dict[str, Any] = {"iteration": iterate.index}
+            if judged:
+                values = iterate.spectrum
+                entry |= {"gap": iterate.gap, "n_clusters": iterate.n_clusters, "eigenvalues": values}
+            history.append(entry)
+            if kept is None or not judged or iterate.gap > kept.gap:
+                kept = iterate
+        if kept is None:
+            raise ValueError("There is nothing to cluster.")
+        return kept, history
+
+    def _keep(self, kept: Iterate, basis: Tensor | None, n_features: int) -> None:
+        self.kernel_, self.n_iter_ = kept.kernel, kept.index
+        parts = [part for part in (basis, kept.M) if part is not None]
+        M = parts[0] if len(parts) == 1 else torch.linalg.multi_dot(parts) if parts else torch.eye(n_features)
+        self.projection_ = M.double().numpy()
+        self._kept = kept
+
+    def _cluster(self, kept: Iterate, generator: np.random.Generator) -> None:
+        n, k = len(kept.X), kept.n_clusters
+        self.n_clusters_ = k
+        W = self.affinity_matrix_ = kept.linked_affinity()
+        if k == 1 or k == n:
+            self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
+            return
+        if not W.sum() > 0:
+            raise ValueError(
+                "Every coefficient is zero: no row is expressed by others, so there is nothing to cluster by. Rows are "
+                "zero or pairwise orthogonal; use a kernel of distances, such as kernel='gaussian'."
+            )
+        count, _ = components(W)
+        if count > k:
+            warnings.warn(
+                f"The affinity has {count} components that no coefficient joins, and {k} clusters were asked for: "
+                "the smallest components are put together.",
+                UserWarning,
+                stacklevel=3,
+            )
+        _, vectors = leading_eigenpairs(W, max(k, count), generator)
+        self.labels_ = assign(vectors, k, self.n_init, generator)
+
+    @torch.no_grad()
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels of new rows: the cluster with most of the coefficients of c(x), cut as in fit.  [zou, Eq. 4]
+
+        A row of the training data is expressed by itself as well, so its label is almost always that of `labels_`.
+        """
+        check_is_fitted(self, "labels_")
+        Y = torch.from_numpy(self.project(X))
+        indicators = torch.from_numpy(np.eye(self.n_clusters_)[self.labels_])
+        t = len(indicators) if self.truncation is None else min(self.truncation, len(indicators))
+        labels = np.empty(len(Y), dtype=self.labels_.dtype)
+        for block in row_blocks(len(Y), rows_within(BLOCK_BYTES, 16 * len(indicators))):
+            found = self._kept.expression.coefficients_of(Y[block]).abs().topk(t, dim=1)
+            votes = (found.values.double()[:, :, None] * indicators[found.indices]).sum(1)
+            labels[block] = votes.argmax(1).numpy()
+        return labels
+
+    def project(self, X: Any) -> np.ndarray:
+        """Rows in the metric found, normalised, shape (n, r)."""
+        check_is_fitted(self, "projection_")
+        rows = self._rows(X, reset=False) @ torch.from_numpy(self.projection_)
+        return normalized(rows, self._kept.scale).numpy()
+
+    def affinity_of(self, truncation: int | None) -> Any:
+        """The affinity with another truncation, from the same coefficients."""
+        check_is_fitted(self, "labels_")
+        return affinity(self._kept.coefficients, len(self.labels_), truncation)
+
+    def _rows(self, X: Any, reset: bool) -> Tensor:
+        """X as float64 rows, checked."""
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        array = validate_data(
+            self, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_samples=2 if reset else 1
+        )
+        return torch.from_numpy(np.array(array.reshape(len(array), -1), dtype=np.float64))
+
+    def _settings(self, n: int, d: int) -> Settings:
+        kernel = None if isinstance(self.kernel, str) and self.kernel == "auto" else as_kernel(self.kernel)
+        projection = as_projection(self.projection)
+        self._check(n)
+        if projection is not None and self.n_iterations > 0 and kernel is not None:
+            kernel.fitted(np.zeros((1, d))).slope(
+                np.zeros((1, d)), np.zeros((1, d))
+            )  # says what is wrong with it
+        used = kernel or Gaussian()
+        truncation = None if self.truncation is None else min(int(self.truncation), n - 1)
+        n_landmarks = self._landmarks(n, d, used)
+        if truncation is None and n > LARGEST_DUAL:
+            raise ValueError(
+                f"truncation=None makes an affinity of {n:,} x {n:,} numbers; give a number of coefficients per row, "
+                "such as truncation=7."
+            )
+        return Settings(
+            kernel=kernel,
+            coding=resolve(Coding, self.coding),
+            projection=projection,
+            normalization=choose_normalization(self.normalization, used.geometry),
+            regularization=float(self.regularization),
+            truncation=truncation,
+            n_clusters=None if self.n_clusters is None else int(self.n_clusters),
+            n_landmarks=n_landmarks,
+            n_iterations=int(self.n_iterations),
+        )
+
+    def _landmarks(self, n: int, d: int, kernel: Kernel) -> int | None:
+        if self.n_landmarks is None:
+            return None
+        if isinstance(self.n_landmarks, str):
+            if self.n_landmarks != "auto":
+                raise ValueError(f"n_landmarks={self.n_landmarks!r}: expected a number, 'auto' or None.")
+            features = kernel.feature_count(min(n, d))
+            if features is not None and features < n:
+                return features
+            return LANDMARKS if n > LARGEST_DUAL else None
+        _check_integer("n_landmarks", self.n_landmarks, 1)
+        return min(int(self.n_landmarks), n)
+
+    def _check(self, n: int) -> None:
+        if self.n_clusters is not None:
+            _check_integer("n_clusters", self.n_clusters, 1)
+            if self.n_clusters > n:
+                raise ValueError(f"n_clusters={self.n_clusters}: there are only {n} rows.")
+        if self.truncation is not None:
+            _check_integer("truncation", self.truncation, 1)
+        _check_integer("n_iterations", self.n_iterations, 0)
+        _check_integer("n_init", self.n_init, 1)
+        if not isinstance(self.regularization, numbers.Real) or not 0 < self.regularization < float("inf"):
+            raise ValueError(f"regularization={self.regularization!r}: expected a positive number.")
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection={self.selection!r}: expected {' or '.join(map(repr, SELECTIONS))}.")
+
+
+def _check_integer(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")

@@ -1,0 +1,112 @@
+"""Figures 1 and 2 of [zou]: the projected data, the kernel and the affinity over the iterations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from krepes.clustering.estimator import SubspaceClustering
+from krepes.clustering.metric import Iterate, basis_of, iterates
+
+COLOURS = ("#2a78d6", "#eb6834", "#1baf7a", "#eda100", "#4a3aa7", "#e34948", "#e87ba4", "#008300")
+
+
+@torch.no_grad()
+def plot_iterations(
+    model: SubspaceClustering,
+    X: Any,
+    y: Any = None,
+    iterations: Any = None,
+    axes: tuple[int, int] | None = None,
+) -> Any:
+    """Draw what the projections do: one column per iteration; data, kernel matrix and affinity as rows.
+
+    Parameters
+    ----------
+    model : SubspaceClustering
+        Its parameters are used; it need not be fitted, and is not changed.
+    X : array of shape (n, d)
+    y : array of shape (n,), optional
+        Colours and sorts the rows; by default the model's own labels after a fit.
+    iterations : sequence of int, optional
+        Which to draw; by default at most five, evenly spread from 0 to `n_iterations`.
+    axes : pair of int, optional
+        Which two features the top row shows; by default the two principal directions of the projected rows.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        Made without pyplot, so that nothing stays open.
+    """
+    from matplotlib.figure import Figure
+
+    labels = model.fit(X).labels_ if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
+    order = np.argsort(labels, kind="stable")
+    shown = _shown(model.n_iterations if model.projection is not None else 0, iterations)
+    figure = Figure(figsize=(2.3 * len(shown) + 0.5, 7.2), layout="constrained")
+    panels = figure.subplots(3, len(shown), squeeze=False)
+    for column, iterate in zip(panels.T, _chosen(model, X, shown)):
+        column[0].set_title(
+            "data as given" if iterate.index == 0 else f"iteration {iterate.index}", fontsize=10
+        )
+        _scatter(column[0], iterate, labels, axes)
+        _matrix(column[1], iterate.kernel(iterate.X).numpy()[np.ix_(order, order)])
+        W = iterate.affinity
+        W = W if isinstance(W, np.ndarray) else W.toarray()
+        share = within_share(W, labels)
+        # Affinities are few and uneven: the root shows the weak ones too.
+        _matrix(column[2], np.sqrt(W[np.ix_(order, order)]))
+        column[2].set_xlabel(f"within clusters {share:.0%}", fontsize=9)
+    for panel, name in zip(panels[:, 0], ("projected data", "kernel matrix", "affinity (root)")):
+        panel.set_ylabel(name, fontsize=10)
+    return figure
+
+
+def within_share(W: Any, y: Any) -> float:
+    """The share of the affinity that lies between rows of the same class.
+
+    >>> within_share(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), [0, 0, 1])
+    0.75
+    """
+    codes = np.unique(np.asarray(y), return_inverse=True)[1]
+    indicators = np.eye(codes.max() + 1)[codes]
+    return float((indicators * (W @ indicators)).sum() / W.sum())
+
+
+def _shown(last: int, iterations: Any) -> list[int]:
+    if iterations is None:
+        return sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
+    chosen = sorted({int(i) for i in iterations})
+    if not chosen or chosen[0] < 0 or chosen[-1] > last:
+        raise ValueError(f"iterations={iterations!r}: expected numbers from 0 to {last}.")
+    return chosen
+
+
+def _chosen(model: SubspaceClustering, X: Any, shown: list[int]) -> list[Iterate]:
+    rows = model._rows(X, reset=True)
+    basis = basis_of(rows)
+    settings = model._settings(*rows.shape)
+    seen = iterates(rows if basis is None else rows @ basis, settings, seed=0)
+    return [iterate for iterate in seen if iterate.index in shown]
+
+
+def _scatter(panel: Any, iterate: Iterate, labels: np.ndarray, axes: tuple[int, int] | None) -> None:
+    X = iterate.X.numpy()
+    if axes is None:
+        _, _, Vt = np.linalg.svd(X - X.mean(0), full_matrices=False)
+        points = X @ Vt[:2].T if len(Vt) > 1 else np.column_stack([X, np.zeros(len(X))])
+    else:
+        points = X[:, list(axes)]
+    for label in np.unique(labels):
+        own = points[labels == label]
+        panel.scatter(*own.T, s=9, color=COLOURS[int(label) % len(COLOURS)], linewidths=0, alpha=0.8)
+    panel.set_aspect("equal", adjustable="datalim")
+    panel.tick_params(labelsize=7, length=2)
+
+
+def _matrix(panel: Any, values: np.ndarray) -> None:
+    panel.imshow(values, cmap="Blues", vmin=0, interpolation="nearest")
+    panel.set_xticks([])
+    panel.set_yticks([])

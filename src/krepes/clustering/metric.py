@@ -1,0 +1,159 @@
+"""The loop of Algorithm 1: express, project, normalise, and keep the iteration whose affinity has the largest gap.
+
+Each iterate is a view of the same rows: x -> normalised(x M), M the product of the projections so far. It has a kernel
+(data-dependent parameters are found anew in the projected data), the leave-one-out regressions, their affinity and its
+leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one with the largest
+relative eigengap, which needs no labels.
+
+For more than a few thousand rows the regressions are in Nyström features and the gap is that of a fixed random subset
+of rows; the affinity of all is computed once, at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.clustering.affinity import Rows, affinity, linked
+from krepes.clustering.codings import Coding
+from krepes.clustering.normalization import normalized, scale_of
+from krepes.clustering.projections import Projection
+from krepes.clustering.self_expression import DualExpression, Index, PrimalExpression, SelfExpression
+from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
+from krepes.kernels import Gaussian, Kernel
+from krepes.kernels.base import as_rows
+from krepes.kernels.distances import distances_to, median_distance
+from krepes.landmarks import PivotedCholesky
+
+LARGEST_DUAL = 4096  # rows; beyond it no n x n array is made
+LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
+GAP_ROWS = 1500  # of the subset whose gap chooses the iterate for large n
+MOST_CLUSTERS = 50  # looked for when their number is not given
+WIDTH = 1.5  # lengthscale of the default kernel, in median distances
+
+logger = logging.getLogger("krepes")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an estimator's parameters come to for given data."""
+
+    kernel: Kernel | None  # None: the default
+    coding: Coding
+    projection: Projection | None
+    normalization: str
+    regularization: float
+    truncation: int | None
+    n_clusters: int | None
+    n_landmarks: int | None  # None: the n x n form
+    n_iterations: int
+
+
+class Iterate:
+    """The data in one metric, and what follows from it."""
+
+    def __init__(self, rows: Tensor, M: Tensor | None, index: int, settings: Settings, seed: int):
+        self.M, self.index, self.settings, self.seed = M, index, settings, seed
+        projected = rows if M is None else rows @ M
+        self.scale = scale_of(projected, settings.normalization)
+        self.X = normalized(projected, self.scale)
+        self.kernel = fitted_kernel(settings.kernel, self.X, torch.Generator().manual_seed(seed))
+
+    @cached_property
+    def expression(self) -> SelfExpression:
+        settings, kernel = self.settings, self.kernel
+        mean = kernel.diag(self.X).mean().item()
+        lam = settings.regularization * (
+            mean if mean > 0 else 1.0
+        )  # the ridge does not see the kernel's scale
+        if settings.n_landmarks is None:
+            return DualExpression(kernel, self.X, lam)
+        generator = torch.Generator().manual_seed(self.seed)
+        chosen = PivotedCholesky().select(self.X, kernel, settings.n_landmarks, generator)
+        return PrimalExpression(kernel, self.X, lam, self.X[chosen])
+
+    @cached_property
+    def coefficients(self) -> Rows:
+        return self.settings.coding.rows(self.expression)
+
+    @cached_property
+    def affinity(self) -> Any:
+        return affinity(self.coefficients, len(self.X), self.settings.truncation)
+
+    @cached_property
+    def spectrum(self) -> np.ndarray:
+        """Leading eigenvalues of the affinity, of a subset of rows where these are very many."""
+        n, wanted = len(self.X), self.settings.n_clusters or MOST_CLUSTERS
+        generator = np.random.default_rng(self.seed)
+        if n <= LARGEST_DUAL:
+            return leading_eigenpairs(self.affinity, wanted + 1, generator)[0]
+        subset = torch.from_numpy(np.sort(generator.choice(n, GAP_ROWS, replace=False)))
+
+        def rows(block: Index) -> Tensor:
+            return self.coefficients(subset[block])[:, subset]
+
+        W = affinity(rows, GAP_ROWS, self.settings.truncation)
+        return leading_eigenpairs(W, wanted + 1, generator)[0]
+
+    @property
+    def n_clusters(self) -> int:
+        return self.settings.n_clusters or estimate_n_clusters(self.spectrum)
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.spectrum, self.n_clusters)
+
+    def projected(self, projection: Projection) -> Tensor:
+        """M of the next iterate."""
+        P = projection.root(self.expression.local_covariance(projection.space))
+        M = P if self.M is None else self.M @ P
+        return M / M.abs().max().clamp(min=1e-300)  # the scale is normalised away; this keeps it in range
+
+    def linked_affinity(self) -> Any:
+        return linked(self.affinity, self.coefficients, self.n_clusters)
+
+
+def iterates(rows: Tensor, settings: Settings, seed: int) -> Iterator[Iterate]:
+    """The data as given, then after one projection, two, ...; ends early where a projection leaves nothing."""
+    M: Tensor | None = None
+    for index in range(settings.n_iterations + 1):
+        current = Iterate(rows, M, index, settings, seed)
+        if index and not _alive(current.X):
+            logger.info("Projection %d leaves a single point; iteration ends.", index)
+            return
+        yield current
+        if settings.projection is None:
+            return
+        if index < settings.n_iterations:
+            M = current.projected(settings.projection)
+
+
+def _alive(X: Tensor) -> bool:
+    """Whether the rows are finite and not all the same."""
+    return bool(torch.isfinite(X).all()) and bool((X - X[0]).abs().max() > 1e-9)
+
+
+def fitted_kernel(kernel: Kernel | None, X: Tensor, generator: torch.Generator) -> Kernel:
+    """The kernel with numbers for parameters; by default a Gaussian of 1.5 median distances."""
+    if kernel is not None:
+        return kernel.fitted(X, generator)
+    return Gaussian(WIDTH * median_distance(as_rows(X), distances_to, generator))
+
+
+def basis_of(X: Tensor) -> Tensor | None:
+    """An orthonormal basis of the rows, (d, r), where there are fewer rows than features.
+
+    Everything depends on the rows through their inner products, and Sigma lies in their span.
+    """
+    if X.shape[1] <= len(X):
+        return None
+    _, s, Vt = torch.linalg.svd(X, full_matrices=False)
+    rank = max(1, int((s > 1e-12 * s[0]).sum()))
+    return Vt[:rank].mT.contiguous()

@@ -1,0 +1,186 @@
+"""Leave-one-out self-expression: every sample from all the others, and how that changes with the sample.
+
+Each sample is a ridge regression on the other n - 1 in feature space [zou, Eq. 3]; f_i is its reconstruction and
+
+    Sigma = (1/n) sum_i J_i^T J_i,    J_i = d f_i / dx at x_i                                      [zou, Alg. 1, line 4]
+
+the averaged local covariance. One factorisation gives all n of them. Two forms, which agree where both are exact:
+
+**Dual**, B = (K + lam I)^-1, beta = diag B, b = B e_i:
+
+    c_i = -b / beta_i off the diagonal, 0 on it;    zero-padded (K_-i + lam I)^-1 = P_i = B - b b^T / beta_i
+    latent   J_i^T J_i = G_i^T P_i K P_i G_i,    P_i K P_i = T - (1/beta_i + lam B2_ii / beta_i^2) b b^T
+                                                             + (lam/beta_i)(d b^T + b d^T)
+    data     J_i = X^T B K P_i G_i,              B K P_i = T - t b^T / beta_i
+
+with B2 = B^2, T = B K B = B - lam B2, d = B2 e_i, t = T e_i. O(n^3), memory a few n x n.
+
+**Primal**, features Phi (n, r) on m landmarks, phi(x) = F^T k_x, M = (Phi^T Phi + lam I)^-1, h_i = phi_i^T M phi_i:
+
+    c_ji = H_ji / (1 - h_i),  H = Phi M Phi^T
+    J_i = E^(1/2) N_i F^T G_i,   N_i = I - lam M_i = N - kappa_i v v^T,   v = M phi_i, kappa_i = lam / (1 - h_i)
+
+with E = I (latent) or M Phi^T X X^T Phi M (data), O(n m^2 + n m d). It is exact where the landmarks span the data:
+for kernels of few features (quadratic, d (d + 1) / 2 of them) it is also the accurate form, because the dual one
+loses digits when K is singular and lam small. For other kernels it is the Nyström approximation for large n.
+
+The data form of [zou, App. C] uses K with sample i in it; here f_i leaves it out as everywhere else, while the
+regression g back to the data uses all. (App. C prints alpha* = (..)^-1 phi(X)^T X^T; it should be phi(X) X^T.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from krepes.clustering.gradient_sums import GradientSums
+from krepes.kernels import Kernel
+from krepes.nystrom import NystromMap
+
+SPACES = ("latent", "data")
+Index = slice | Tensor  # some of the samples
+
+
+class SelfExpression(ABC):
+    """All leave-one-out regressions of n samples.
+
+    Attributes
+    ----------
+    X : Tensor of shape (n, d)
+    kernel : Kernel
+    lam : float
+        The ridge, in units of k.
+    """
+
+    X: Tensor
+    kernel: Kernel
+    lam: float
+
+    @abstractmethod
+    def coefficients(self, rows: Index) -> Tensor:
+        """c_i for some samples i, one per row, shape (b, n); zero at the sample itself.  [zou, Eq. 3]"""
+
+    @abstractmethod
+    def coefficients_of(self, Y: Tensor) -> Tensor:
+        """c(y) = (K + lam I)^-1 k_y for new samples, one per row, shape (b, n).  [zou, Eq. 4]"""
+
+    @abstractmethod
+    def local_covariance(self, space: str = "latent") -> Tensor:
+        """Sigma, the mean of J_i^T J_i, shape (d, d), in "latent" or in "data" space."""
+
+
+class DualExpression(SelfExpression):
+    """From the n x n kernel matrix.
+
+    Examples
+    --------
+    Two equal samples, lam = 1: each is c = k / (k + lam) = 1/2 of the other.
+
+    >>> from krepes.kernels import Linear
+    >>> DualExpression(Linear(), torch.tensor([[1.0], [1.0]]), 1.0).coefficients(slice(None))
+    tensor([[0.0000, 0.5000],
+            [0.5000, 0.0000]])
+    """
+
+    def __init__(self, kernel: Kernel, X: Tensor, lam: float):
+        self.kernel, self.X, self.lam = kernel, X, lam
+
+    @cached_property
+    def B(self) -> Tensor:
+        K = self.kernel(self.X)
+        K.diagonal().add_(self.lam)
+        return torch.cholesky_inverse(_cholesky(K, self.kernel, self.lam))
+
+    @property
+    def beta(self) -> Tensor:
+        return self.B.diagonal()
+
+    def coefficients(self, rows: Index) -> Tensor:
+        return without_own(self.B[rows] / -self.beta[rows][:, None], rows)
+
+    def coefficients_of(self, Y: Tensor) -> Tensor:
+        return self.kernel(Y, self.X) @ self.B
+
+    def local_covariance(self, space: str = "latent") -> Tensor:
+        sums = GradientSums(self.kernel, self.X, self.X)
+        B2, beta, lam = self.B @ self.B, self.beta, self.lam
+        A = sums.rows(self.B)
+        if space == "latent":
+            A2 = sums.rows(B2)
+            own, mixed = -(1 / beta + lam * B2.diagonal() / beta**2), lam / beta
+            S = torch.sub(self.B, B2, alpha=lam)
+        else:
+            XT = (self.B @ self.X).sub_(B2 @ self.X, alpha=lam)  # T X
+            S = XT @ XT.mT
+            A2 = sums.rows(S)
+            own, mixed = S.diagonal() / beta**2, -1 / beta
+        cross = A2.mT @ (mixed[:, None] * A)
+        return (sums.quadratic(S) + A.mT @ (own[:, None] * A) + cross + cross.mT) / len(self.X)
+
+
+class PrimalExpression(SelfExpression):
+    """From r features on m landmarks; nothing is n x n.
+
+    Examples
+    --------
+    The same two samples, which one landmark spans:
+
+    >>> from krepes.kernels import Linear
+    >>> X = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
+    >>> PrimalExpression(Linear(), X, 1.0, X[:1]).coefficients(slice(None))
+    tensor([[0.0000, 0.5000],
+            [0.5000, 0.0000]], dtype=torch.float64)
+    """
+
+    def __init__(self, kernel: Kernel, X: Tensor, lam: float, landmarks: Tensor):
+        self.kernel, self.X, self.lam, self.landmarks = kernel, X, lam, landmarks
+        self.features = NystromMap(kernel, landmarks, dtype=X.dtype)
+        self.Phi = self.features(X)
+        gram = self.Phi.mT @ self.Phi
+        gram.diagonal().add_(lam)
+        # H = Z Z^T with Z = Phi L^-T and L L^T = Phi^T Phi + lam I
+        self.L = _cholesky(gram, kernel, lam)
+        self.Z = torch.linalg.solve_triangular(self.L, self.Phi.mT, upper=False).mT.contiguous()
+        self.leverage = self.Z.square().sum(1)
+
+    def coefficients(self, rows: Index) -> Tensor:
+        C = (self.Z[rows] @ self.Z.mT).div_((1 - self.leverage[rows])[:, None])
+        return without_own(C, rows)
+
+    def coefficients_of(self, Y: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.L, self.features(Y).mT, upper=False).mT @ self.Z.mT
+
+    def local_covariance(self, space: str = "latent") -> Tensor:
+        sums, lam = GradientSums(self.kernel, self.landmarks, self.X), self.lam
+        F, identity = self.features.F.to(self.X), torch.eye(self.features.rank).to(self.X)
+        M = torch.cholesky_inverse(self.L)
+        N, V = identity - lam * M, M @ self.Phi.mT  # V: (r, n)
+        alpha = identity if space == "latent" else V @ self.X  # E = alpha alpha^T
+        kappa = lam / (1 - self.leverage)
+        EV = alpha @ (alpha.mT @ V)
+        FN = F @ N
+        A, A2 = sums.rows(F @ V), sums.rows(FN @ EV)
+        own = kappa**2 * (V * EV).sum(0)
+        cross = A2.mT @ (kappa[:, None] * A)
+        half = FN @ alpha
+        return (sums.quadratic(half @ half.mT) + A.mT @ (own[:, None] * A) - cross - cross.mT) / len(self.X)
+
+
+def without_own(C: Tensor, rows: Index) -> Tensor:
+    """C, shape (b, n), with zero where a sample meets itself; in place."""
+    columns = torch.arange(C.shape[1])[rows]
+    C[torch.arange(len(C)), columns] = 0
+    return C
+
+
+def _cholesky(S: Tensor, kernel: Kernel, lam: float) -> Tensor:
+    L, failed = torch.linalg.cholesky_ex(S)
+    if failed or not torch.isfinite(L.diagonal()).all():
+        raise ValueError(
+            f"K + {lam:.3g} I has no Cholesky factor for {kernel}: the kernel is not positive semi-definite on these "
+            "rows, or the ridge is too small for their rank. Raise regularization, or use another kernel."
+        )
+    return L
