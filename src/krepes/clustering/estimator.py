@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
@@ -128,12 +129,20 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Learn the metric and the clusters of the rows; images are flattened, y is ignored."""
         rows = self._rows(X, reset=True)
-        settings = self._settings(*rows.shape)
+        # A zero row has no direction: it takes no part, and gets its label at the end.
+        lit = (rows != 0).any(dim=1)
+        if int(lit.sum()) < 2:
+            raise ValueError(
+                f"{int((~lit).sum())} of {len(rows)} rows are zero: there is nothing to cluster by."
+            )
+        settings = self._settings(len(rows), int(lit.sum()), rows.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        basis = basis_of(rows)
-        kept, self.history_ = self._search(rows if basis is None else rows @ basis, settings, seed)
+        basis = basis_of(rows[lit])
+        kept, self.history_ = self._search(rows[lit] if basis is None else rows[lit] @ basis, settings, seed)
         self._keep(kept, basis, rows.shape[1])
         self._cluster(kept, np.random.default_rng(seed))
+        if not lit.all():
+            self._add_dark(lit.numpy())
         return self
 
     def _search(self, rows: Tensor, settings: Settings, seed: int) -> tuple[Iterate, list[dict[str, Any]]]:
@@ -168,6 +177,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         W = self.affinity_matrix_ = kept.linked_affinity()
         if k == 1 or k == n:
             self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
+            self._kept_labels = self.labels_
             return
         if not W.sum() > 0:
             raise ValueError(
@@ -183,7 +193,18 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
                 stacklevel=3,
             )
         _, vectors = leading_eigenpairs(W, max(k, count), generator)
-        self.labels_ = assign(vectors, k, self.n_init, generator)
+        self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
+
+    def _add_dark(self, lit: np.ndarray) -> None:
+        """Rows of zeros enter the labels, by c(0), and the affinity, without any."""
+        labels = np.empty(len(lit), dtype=self.labels_.dtype)
+        labels[lit], labels[~lit] = (
+            self.labels_,
+            self._vote(torch.zeros(1, self._kept.X.shape[1]).double())[0],
+        )
+        place = scipy.sparse.eye_array(len(lit), format="csc")[:, np.flatnonzero(lit)]
+        W = place @ self.affinity_matrix_ @ place.T
+        self.labels_, self.affinity_matrix_ = labels, W.tocsr() if scipy.sparse.issparse(W) else W
 
     @torch.no_grad()
     def predict(self, X: Any) -> np.ndarray:
@@ -192,14 +213,18 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         A row of the training data is expressed by itself as well, so its label is almost always that of `labels_`.
         """
         check_is_fitted(self, "labels_")
-        Y = torch.from_numpy(self.project(X))
-        indicators = torch.from_numpy(np.eye(self.n_clusters_)[self.labels_])
+        return self._vote(torch.from_numpy(self.project(X)))
+
+    def _vote(self, Y: Tensor) -> np.ndarray:
+        """Labels of projected rows; the largest cluster where every coefficient is zero."""
+        indicators = torch.from_numpy(np.eye(self.n_clusters_)[self._kept_labels])
         t = len(indicators) if self.truncation is None else min(self.truncation, len(indicators))
         labels = np.empty(len(Y), dtype=self.labels_.dtype)
+        sizes = indicators.sum(0)
         for block in row_blocks(len(Y), rows_within(BLOCK_BYTES, 16 * len(indicators))):
             found = self._kept.expression.coefficients_of(Y[block]).abs().topk(t, dim=1)
             votes = (found.values.double()[:, :, None] * indicators[found.indices]).sum(1)
-            labels[block] = votes.argmax(1).numpy()
+            labels[block] = torch.where((votes > 0).any(1), votes.argmax(1), sizes.argmax()).numpy()
         return labels
 
     def project(self, X: Any) -> np.ndarray:
@@ -222,10 +247,10 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         )
         return torch.from_numpy(np.array(array.reshape(len(array), -1), dtype=np.float64))
 
-    def _settings(self, n: int, d: int) -> Settings:
+    def _settings(self, n_given: int, n: int, d: int) -> Settings:
         kernel = None if isinstance(self.kernel, str) and self.kernel == "auto" else as_kernel(self.kernel)
         projection = as_projection(self.projection)
-        self._check(n)
+        self._check(n_given)
         if projection is not None and self.n_iterations > 0 and kernel is not None:
             kernel.fitted(np.zeros((1, d))).slope(
                 np.zeros((1, d)), np.zeros((1, d))
@@ -245,7 +270,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             normalization=choose_normalization(self.normalization, used.geometry),
             regularization=float(self.regularization),
             truncation=truncation,
-            n_clusters=None if self.n_clusters is None else int(self.n_clusters),
+            n_clusters=None if self.n_clusters is None else min(int(self.n_clusters), n),
             n_landmarks=n_landmarks,
             n_iterations=int(self.n_iterations),
         )

@@ -87,7 +87,7 @@ def _shown(last: int, iterations: Any) -> list[int]:
 def _chosen(model: SubspaceClustering, X: Any, shown: list[int]) -> list[Iterate]:
     rows = model._rows(X, reset=True)
     basis = basis_of(rows)
-    settings = model._settings(*rows.shape)
+    settings = model._settings(len(rows), *rows.shape)
     seen = iterates(rows if basis is None else rows @ basis, settings, seed=0)
     return [iterate for iterate in seen if iterate.index in shown]
 

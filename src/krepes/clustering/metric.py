@@ -125,8 +125,8 @@ def iterates(rows: Tensor, settings: Settings, seed: int) -> Iterator[Iterate]:
     M: Tensor | None = None
     for index in range(settings.n_iterations + 1):
         current = Iterate(rows, M, index, settings, seed)
-        if index and not _alive(current.X):
-            logger.info("Projection %d leaves a single point; iteration ends.", index)
+        if index and _collapsed(current.X):
+            logger.info("After projection %d most rows coincide; iteration ends.", index)
             return
         yield current
         if settings.projection is None:
@@ -135,9 +135,13 @@ def iterates(rows: Tensor, settings: Settings, seed: int) -> Iterator[Iterate]:
             M = current.projected(settings.projection)
 
 
-def _alive(X: Tensor) -> bool:
-    """Whether the rows are finite and not all the same."""
-    return bool(torch.isfinite(X).all()) and bool((X - X[0]).abs().max() > 1e-9)
+def _collapsed(X: Tensor) -> bool:
+    """Whether rows are not finite, or more than half of all pairs coincide up to rounding."""
+    if not torch.isfinite(X).all():
+        return True
+    some = X[:: max(1, len(X) // 200)]
+    D = (some[:, None] - some).abs().amax(dim=2)
+    return bool(D.median() <= 1e-9 * D.max()) or not bool(D.max() > 1e-9 * X.abs().max())
 
 
 def fitted_kernel(kernel: Kernel | None, X: Tensor, generator: torch.Generator) -> Kernel:

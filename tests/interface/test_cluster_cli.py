@@ -1,0 +1,87 @@
+"""`krepes cluster`: files in, clusters out."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+from typer.testing import CliRunner
+
+from krepes.cli.app import app
+from krepes.cli.names import declared_names
+from krepes.clustering import Coding, SubspaceClustering
+from krepes.components import named
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["cluster", *map(str, arguments)])
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result.output
+
+
+@pytest.fixture
+def planes(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = rng.uniform(0.5, 1.5, (80, 4)) * np.where(y[:, None] == 0, [1, 1, 0, 0], [0, 0, 1, 1])
+    np.savez(tmp_path / "planes.npz", X=X, y=y)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(y, "b", "a"))
+    frame.to_csv(tmp_path / "planes.csv", index=False)
+    return tmp_path
+
+
+def read(path) -> np.ndarray:
+    if path.suffix == ".npy":
+        return np.load(path)
+    if path.suffix == ".npz":
+        return np.load(path)["cluster"]
+    return (pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path))["cluster"].to_numpy()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy", ".npz"])
+def test_every_output_holds_the_clusters(planes, suffix):
+    output = planes / f"clusters{suffix}"
+    text = run(planes / "planes.npz", "-k", 2, "-o", output, "--label", "y", "--n-iterations", 2)
+    assert "NMI 1.000" in text
+    assert adjusted_rand_score(np.repeat([0, 1], 40), read(output)) == pytest.approx(1.0)
+    assert "exists" in run(planes / "planes.npz", "-k", 2, "-o", output, code=1)
+
+
+def test_a_table_its_label_is_no_feature(planes):
+    output = planes / "clusters.csv"
+    text = run(planes / "planes.csv", "-k", 2, "-o", output, "--label", "kind", "--exclude", "a")
+    assert "agreement with labels" in text
+    assert len(read(output)) == 80
+
+
+def test_the_figure_is_drawn(planes):
+    figure = planes / "iterations.png"
+    run(planes / "planes.npz", "-k", 2, "-o", planes / "c.npy", "--figure", figure, "--n-iterations", 1)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_parameters_reach_the_estimator(planes):
+    common = [planes / "planes.npz", "-k", 2, "-o", planes / "c.npy", "--force"]
+    assert "filter=-1" in run(*common, "--set", "projection__filter=-1", code=1)
+    assert "Did you mean ridge?" in run(*common, "--coding", "rigde", code=2)
+    assert "iteration" in run(
+        *common, "--coding", "matching-pursuit", "--projection", "none", "--truncation", 0
+    )
+    assert "estimated" in run(planes / "planes.npz", "-o", planes / "c.npy", "--force")
+
+
+def test_the_defaults_are_the_estimators():
+    from krepes.cli.cluster import cluster
+
+    given = inspect.signature(cluster).parameters
+    expected = inspect.signature(SubspaceClustering).parameters
+    shared = set(given) & set(expected)
+    assert {"kernel", "projection", "coding", "n_iterations", "regularization", "truncation"} <= shared
+    assert {name: given[name].default for name in shared} == {name: expected[name].default for name in shared}
+
+
+def test_the_names_in_the_help_are_those_that_exist():
+    assert set(declared_names("clustering/codings")) == set(named(Coding))
