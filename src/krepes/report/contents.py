@@ -1,0 +1,213 @@
+"""What the page holds, as JSON values: facts, and arrays packed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.explain import coefficient_spectrum, effective_rank, landmark_norms
+from krepes.explain.ranking import landmark_rows, n_landmarks
+from krepes.report.explanations import Direction, Tops, choose_directions, maps, top_values
+from krepes.report.model_card import (
+    LOW_COVERAGE,
+    classifier_of,
+    kappa_words,
+    model_card,
+    probe_words,
+    small_probe,
+    subtitle,
+    tiles,
+)
+from krepes.report.page import packed, packed_codes, packed_places
+from krepes.report.samples import Feature, Samples
+from krepes.report.shown_rows import Column, ShownRows
+
+NOTICES = {
+    True: "This file holds real rows of the data: whoever opens it sees them. samples=False leaves them out.",
+    False: "The rows themselves are not in this file; what is computed from them is.",
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was given besides the model and the rows.
+
+    Attributes
+    ----------
+    labels : Column or None
+        Of the rows shown.
+    of_landmarks : ndarray of shape (m,) or None
+        Codes of the landmarks' labels, where they are known.
+    columns : list of Column
+    concepts : sequence of Concept
+    probe : a probe's result, or None
+    facts : mapping or None
+    """
+
+    labels: Column | None
+    of_landmarks: np.ndarray | None
+    columns: list[Column]
+    concepts: Sequence[Any]
+    probe: Any
+    facts: Mapping[str, Any] | None
+
+
+def contents(
+    model: Any, shown: ShownRows, given: Given, samples: Samples | None, n_top: int, random_state: int
+) -> dict[str, Any]:
+    """Everything that the page shows; the rows themselves only where `samples` are given."""
+    Z = model.transform(shown.source).astype(np.float64)
+    coverage = model.coverage(shown.source)
+    spectrum = coefficient_spectrum(model)
+    probe, said = _probed(Z, given, random_state)
+    explained, notes = _explained(model, shown, given, probe, Z, n_top)
+    return {
+        "rows": packed(shown.rows, "float64"),
+        "n_total": shown.n_total,
+        "kind": model.input_space_.kind,
+        "samples": samples is not None,
+        "low_coverage": LOW_COVERAGE,
+        "subtitle": subtitle(model),
+        "tiles": tiles(model, shown, coverage, probe),
+        "card": model_card(model, shown, coverage, said, _facts(model, given)),
+        "coverage": packed(coverage, "float32"),
+        "labels": None if given.labels is None else _column(given.labels),
+        "columns": [_column(column) for column in given.columns],
+        "maps": _maps(model, Z, given.labels),
+        "landmarks": _landmarks(model, shown, given.of_landmarks),
+        **explained,
+        "concepts": [_concept(concept) for concept in given.concepts],
+        "spectrum": spectrum.tolist(),
+        "effective_rank": effective_rank(spectrum),
+        **_samples(samples),
+        "first": _first(shown),
+        "notes": [*notes, *_left_out(samples)],
+        "notice": NOTICES[samples is not None],
+    }
+
+
+def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Any, str | None]:
+    """The probe that was given, or a small one where there are labels; and what it is in words."""
+    if given.probe is not None:
+        return given.probe, probe_words(given.probe)
+    return (None, None) if given.labels is None else small_probe(Z, given.labels, random_state)
+
+
+def _facts(model: Any, given: Given) -> dict[str, Any]:
+    kappa = kappa_words(model, given.of_landmarks)
+    return {**({"Classes among landmarks": kappa} if kappa else {}), **(given.facts or {})}
+
+
+def _explained(
+    model: Any, shown: ShownRows, given: Given, probe: Any, Z: np.ndarray, n_top: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Influences, and contributions along directions; notes on directions that were left out."""
+    classifier = None if probe is None else classifier_of(probe)
+    name = "class" if given.labels is None else given.labels.name
+    directions, note = choose_directions(model, classifier, name, given.concepts, n_top)
+    influence, *tops = top_values(model, shown.source, directions, n_top)
+    found = {
+        "influence": _tops(influence, n_landmarks(model)),
+        "directions": [_direction(model, d, top, Z) for d, top in zip(directions, tops)],
+    }
+    return found, [note] if note else []
+
+
+def _first(shown: ShownRows) -> int:
+    """The row to begin with: the first that is not a landmark, which would be explained by itself."""
+    if shown.landmark_rows is None:
+        return 0
+    others = np.flatnonzero(~np.isin(shown.rows, shown.landmark_rows))
+    return int(others[0]) if len(others) else 0
+
+
+def _column(column: Column) -> dict[str, Any]:
+    values = packed(column.values, "float32") if column.levels is None else packed_codes(column.values)
+    return {"name": column.name, "levels": column.levels, "values": values}
+
+
+def _maps(model: Any, Z: np.ndarray, column: Column | None) -> list[dict[str, Any]]:
+    found = maps(model, Z, None if column is None else column.values, "" if column is None else column.name)
+    return [
+        {
+            "name": each.name,
+            "about": each.about,
+            "rows": packed(each.rows, "float32"),
+            "landmarks": packed(each.landmarks, "float32"),
+        }
+        for each in found
+    ]
+
+
+def _landmarks(model: Any, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
+    rows = landmark_rows(model)
+    return {
+        "norms": packed(landmark_norms(model), "float32"),
+        "rows": None if rows is None else packed(rows, "float64"),
+        "rows_of_data": shown.landmark_rows is not None,
+        "labels": None if of_landmarks is None else packed_codes(of_landmarks),
+    }
+
+
+def _tops(top: Tops, m: int) -> dict[str, Any]:
+    return {
+        "n_top": top.landmarks.shape[1],
+        "landmarks": packed_places(top.landmarks, m),
+        "values": packed(top.values, "float32"),
+    }
+
+
+def _direction(model: Any, direction: Direction, top: Tops, Z: np.ndarray) -> dict[str, Any]:
+    values = Z @ direction.vector + direction.offset
+    return {
+        "name": direction.name,
+        "kind": direction.kind,
+        "constant": float(model.intercept_ @ direction.vector + direction.offset),
+        "totals": packed(values, "float32"),
+        **_tops(top, n_landmarks(model)),
+    }
+
+
+def _concept(concept: Any) -> dict[str, Any]:
+    return {
+        "name": str(concept.name),
+        "accuracy": concept.accuracy_,
+        "p_value": concept.p_value_,
+        "stability": concept.stability_,
+        "n_positives": concept.n_positives_,
+        "n_negatives": concept.n_negatives_,
+    }
+
+
+def _samples(found: Samples | None) -> dict[str, Any]:
+    """The rows and landmarks themselves; nothing where they are left out."""
+    if found is None:
+        return {"features": [], "images": None, "texts": None}
+    return {
+        "features": [_feature(feature) for feature in found.features],
+        "images": None if found.images is None else asdict(found.images),
+        "texts": None if found.texts is None else {"rows": found.texts[0], "landmarks": found.texts[1]},
+    }
+
+
+def _left_out(found: Samples | None) -> list[str]:
+    if found is None or len(found.features) == found.n_features:
+        return []
+    return [
+        f"{len(found.features)} of {found.n_features:,} columns are shown: those in which landmarks differ most."
+    ]
+
+
+def _feature(feature: Feature) -> dict[str, Any]:
+    numbers = feature.levels is None
+    pack = (lambda values: packed(values, "float32")) if numbers else packed_codes
+    return {
+        "name": feature.name,
+        "levels": feature.levels,
+        "values": pack(feature.values),
+        "of_landmarks": pack(feature.of_landmarks),
+        **({key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator")} if numbers else {}),
+    }

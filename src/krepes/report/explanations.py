@@ -1,0 +1,186 @@
+"""What the page explains: where rows lie, which landmarks put them there, and along which directions.
+
+    map             the two leading principal components of Z, of the rows shown; with labels, discriminants too
+    influence       iota_l = k(x, x_l) |a_l|, the k largest of every row                      [krepes, section 5.1]
+    contributions   k(x, x_l) (a_l . v), the k largest of either sign, for every direction v
+
+A direction's value is constant + the sum of all contributions. The constant is gamma . v, plus what makes zero mean
+something: a class of the probe starts from the probe's own intercept, a concept from the mean of its negatives.
+
+Two passes over the rows: one for Z and coverage, one for influence and all directions at once. Memory O(b m + n k D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.linalg import eigh
+from torch import Tensor
+
+from krepes.embedding_passes import map_rows
+from krepes.explain import as_direction, class_direction
+from krepes.explain.attribution import contributions
+from krepes.explain.concept_profile import landmark_representation
+from krepes.explain.influence import influences
+from krepes.explain.ranking import n_landmarks
+from krepes.sources import Source
+
+N_COMPONENTS = 3  # directions among the components
+ROW_BYTES = 1000  # of the page for the directions of one row
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction v in the space of representations, and where its value starts."""
+
+    name: str
+    kind: str  # "component", "class" or "concept"
+    vector: np.ndarray  # shape: (h,)
+    offset: float = 0.0  # added to z . v
+
+
+@dataclass(frozen=True)
+class Tops:
+    """The landmarks with the largest values for every row, (n, k), largest first."""
+
+    landmarks: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Places:
+    """Rows and landmarks on a map, and what the map is."""
+
+    name: str
+    about: str
+    rows: np.ndarray  # shape: (n, 2)
+    landmarks: np.ndarray  # shape: (m, 2)
+
+
+def maps(model: Any, Z: np.ndarray, codes: np.ndarray | None, label: str) -> list[Places]:
+    """Principal components, and with labels (codes, -1 is none) the discriminants of their classes."""
+    centre = Z.mean(0, dtype=np.float64)
+    centred, landmarks = Z - centre, landmark_representation(model) - centre
+    basis, shares = _principal(centred)
+    about = (
+        f"Principal components 1 (across, {100 * shares[0]:.0f} % of the variance) and 2 (up, {100 * shares[1]:.0f} %) "
+        "of the representation."
+    )
+    found = [Places("principal components", about, centred @ basis, landmarks @ basis)]
+    axes = None if codes is None else _discriminants(centred, codes)
+    if axes is not None:
+        about = f"Linear discriminants 1 (across) and 2 (up): chosen with the labels ({label}), to tell classes apart."
+        found.append(Places(f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
+    return found
+
+
+def _principal(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(h, 2) leading directions, each with its largest loading positive, and their shares of the variance."""
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    basis, shares = np.zeros((centred.shape[1], 2)), np.zeros(2)
+    leading = vectors[:, ::-1][:, :2]
+    basis[:, : leading.shape[1]] = leading * _signs(leading)
+    total = values.clip(min=0).sum()
+    if total > 0:
+        shares[: leading.shape[1]] = values[::-1][:2].clip(min=0) / total
+    return basis, shares
+
+
+def _discriminants(centred: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
+    """(h, 2) directions along which classes differ most, relative to the spread within them.
+
+    Two classes have one such direction; across it goes the leading principal component of the rest.
+    """
+    classes, counts = np.unique(codes[codes >= 0], return_counts=True)
+    if len(classes) < 2 or counts.sum() <= 2 * len(classes) or centred.shape[1] < 2:
+        return None
+    X = centred[codes >= 0]
+    places = np.searchsorted(classes, codes[codes >= 0])
+    means = np.stack([X[places == c].mean(0) for c in range(len(classes))])
+    within = np.cov((X - means[places]).T, bias=True)
+    within += 1e-3 * np.trace(within) / len(within) * np.eye(len(within))
+    between = np.cov(means.T, fweights=counts, bias=True)
+    if not np.trace(within) > 0:
+        return None
+    axes = eigh(between, within)[1][:, ::-1][:, :2]
+    if len(classes) == 2:
+        first = axes[:, :1] / np.linalg.norm(axes[:, 0])
+        rest = centred - centred @ first @ first.T
+        axes = np.hstack([first, _principal(rest)[0][:, :1]])
+    return axes * _signs(axes)
+
+
+def _signs(vectors: np.ndarray) -> np.ndarray:
+    signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(vectors.shape[1])])
+    return np.where(signs == 0, 1.0, signs)
+
+
+def choose_directions(
+    model: Any, classifier: Any, label: str, concepts: Sequence[Any], n_top: int
+) -> tuple[list[Direction], str | None]:
+    """Components, concepts, and classes as far as the page has room; a note says what was left out."""
+    h = len(model.intercept_)
+    found = [Direction(f"component {j + 1}", "component", np.eye(h)[j]) for j in range(min(N_COMPONENTS, h))]
+    found += [_of_concept(model, concept) for concept in concepts]
+    classes = _of_classes(classifier, label, h)
+    k = min(n_top, n_landmarks(model))
+    room = max(len(found), ROW_BYTES // (8 * k))  # a landmark's number and value are 6 bytes, 8 in base64
+    kept = [*found, *classes][:room]
+    missing = len(found) + len(classes) - len(kept)
+    note = (
+        f"{missing:,} classes have no direction here: there is room for {len(kept)} directions."
+        if missing
+        else None
+    )
+    return kept, note
+
+
+def _of_concept(model: Any, concept: Any) -> Direction:
+    v = as_direction(model, concept).numpy()
+    return Direction(str(concept.name), "concept", v, -float(concept.origin_ @ v))
+
+
+def _of_classes(classifier: Any, label: str, h: int) -> list[Direction]:
+    """The classes of a linear probe on this representation; of two classes, the second against the first."""
+    coef = getattr(classifier, "coef", None)
+    if coef is None or np.asarray(coef).shape[1] != h:
+        return []
+    classes, b = list(classifier.classes), np.asarray(classifier.intercept, dtype=np.float64)
+    if len(classes) == 2:
+        name = f"{label}: {classes[1]} against {classes[0]}"
+        return [Direction(name, "class", class_direction(classifier, classes[1]), float(b[0]))]
+    return [
+        Direction(
+            f"{label}: {cls} against the others",
+            "class",
+            class_direction(classifier, cls),
+            float(b[i] - np.delete(b, i).mean()),
+        )
+        for i, cls in enumerate(classes)
+    ]
+
+
+def top_values(model: Any, source: Source, directions: Sequence[Direction], n_top: int) -> list[Tops]:
+    """Influence, then the contributions along every direction: the largest of every row, in one pass.
+
+    The same landmarks as `top_influence` and `top_attribution` give.
+    """
+    functions = [influences(model), *(contributions(model, direction.vector) for direction in directions)]
+    k = min(n_top, n_landmarks(model))
+
+    def largest(rows: Any) -> Tensor:
+        K = model.features_.kernel_block(rows)
+        parts = []
+        for function in functions:
+            V = function(K)
+            best = V.abs().topk(k, dim=1).indices
+            parts += [best.double(), V.gather(1, best).double()]
+        return torch.cat(parts, dim=1)
+
+    blocks = [block.cpu().numpy() for block in map_rows(model, largest, source, None)]
+    columns = np.split(np.concatenate(blocks), 2 * len(functions), axis=1)
+    return [Tops(ids.astype(np.int64), values) for ids, values in zip(columns[::2], columns[1::2])]

@@ -1,0 +1,177 @@
+"""What the model is, line by line: the facts at the top of the page."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from krepes._version import __version__
+from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
+from krepes.evaluation.protocol import mean_and_deviation
+from krepes.evaluation.splits import validation_split
+from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
+from krepes.explain.ranking import n_landmarks
+from krepes.report.shown_rows import Column, ShownRows
+
+LOW_COVERAGE = 0.1
+TEST_SHARE = 0.2
+PROBE_ROWS = 20  # fewer labelled rows are not probed
+
+
+def words(part: Any) -> str:
+    """A kernel, loss, view or selector: its name, and the parameters that are not the usual ones.
+
+    >>> from krepes.kernels import Gaussian
+    >>> words(Gaussian(2.16956))
+    'gaussian, lengthscale 2.17'
+    """
+    name = getattr(part, "name", None)
+    if name is None:
+        return {"NoViews": "none", "Paired": "given in pairs"}.get(type(part).__name__, type(part).__name__)
+    usual = {key: p.default for key, p in inspect.signature(type(part)).parameters.items()}
+    shown = [
+        f"{key} {_short(value)}"
+        for key, value in part.get_params(deep=False).items()
+        if repr(value) != repr(usual.get(key))
+    ]
+    return ", ".join([str(name), *shown])
+
+
+def _short(value: Any) -> str:
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def input_words(space: Any) -> str:
+    """What a row is before the kernel sees it."""
+    if space.encoder is not None:
+        encoder = space.encoder
+        used, given = len(encoder.used_columns_), encoder.n_features_in_
+        return f"table, {used:,} of {given:,} columns used, {encoder.n_features_out_:,} features"
+    if space.kind == "images":
+        return f"images, {' × '.join(map(str, space.shape))}"
+    return f"{space.kind}, {space.n_features:,} features" if space.n_features else space.kind
+
+
+def model_card(
+    model: Any, shown: ShownRows, coverage: np.ndarray, probe: str | None, facts: Mapping[str, Any] | None
+) -> list[tuple[str, str]]:
+    """(name, value) in the order in which they are shown."""
+    m, low = n_landmarks(model), int((coverage < LOW_COVERAGE).sum())
+    chosen = model.landmarks if isinstance(model.landmarks, str) else _rule(model.landmarks)
+    views = words(model.views_) + (", expectation in closed form" if model.exact_views_ else "")
+    steps = "epochs" if model.solver_.data == "samples" else "iterations"
+    of_solver = f", {model.n_iter_:,} {steps}" if model.n_iter_ > 1 else ""
+    card = {
+        "Data": shown.description,
+        "Rows shown": f"{len(shown.rows):,}"
+        + (f" of {shown.n_total:,}, a random sample" if _sampled(shown) else ""),
+        "Fitted on": f"{model.n_samples_seen_:,} rows; {input_words(model.input_space_)}",
+        "Kernel": words(model.kernel_),
+        "Loss": words(model.loss_),
+        "Views": views,
+        "Solver": words(model.solver_) + of_solver,
+        "Regularization": f"{model.regularization:g}",
+        "Landmarks": f"{m:,} ({chosen})"
+        + (f", {model.views_per_landmark_} views each" * (model.views_per_landmark_ > 1)),
+        "Rank of the features": f"{model.rank_:,}",
+        "Components": f"{len(model.intercept_):,}",
+        "Effective rank": f"{effective_rank(coefficient_spectrum(model)):.1f}",
+        "Coverage": f"median {np.median(coverage):.3f}; {low:,} rows below {LOW_COVERAGE}",
+        "Linear probe": probe,
+        **{str(name): str(value) for name, value in (facts or {}).items()},
+        "Versions": _versions(),
+    }
+    return [(name, value) for name, value in card.items() if value]
+
+
+def subtitle(model: Any) -> str:
+    """The model in one line."""
+    kernel, loss = (
+        getattr(part, "name", None) or type(part).__name__ for part in (model.kernel_, model.loss_)
+    )
+    return f"A kernel representation: {str(loss).replace('_', ' ')} loss, {str(kernel).replace('_', ' ')} kernel."
+
+
+def tiles(model: Any, shown: ShownRows, coverage: np.ndarray, probe: Any) -> list[tuple[str, str]]:
+    """(name, number) of what one looks at first."""
+    of = f" of {shown.n_total:,}" if _sampled(shown) else ""
+    found = [
+        (f"rows{of}", f"{len(shown.rows):,}"),
+        ("landmarks", f"{n_landmarks(model):,}"),
+        ("components", f"{len(model.intercept_):,}"),
+        ("effective rank", f"{effective_rank(coefficient_spectrum(model)):.1f}"),
+        ("median coverage", f"{np.median(coverage):.3f}"),
+    ]
+    return found if probe is None else [*found, ("probe accuracy", f"{100 * probe.accuracy:.1f} %")]
+
+
+def _rule(landmarks: Any) -> str:
+    return words(landmarks) if hasattr(landmarks, "select") else "given"
+
+
+def _sampled(shown: ShownRows) -> bool:
+    return len(shown.rows) < shown.n_total
+
+
+def _versions() -> str:
+    import sklearn
+    import torch
+
+    others = {"numpy": np.__version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
+    listed = ", ".join(f"{name} {version}" for name, version in others.items())
+    return f"krepes {__version__}; Python {platform.python_version()}, {listed}"
+
+
+def kappa_words(model: Any, of_landmarks: np.ndarray | None) -> str | None:
+    """How many of the strongest landmarks it takes to see every class, where the landmarks' labels are known."""
+    if of_landmarks is None or (of_landmarks < 0).any() or len(np.unique(of_landmarks)) < 2:
+        return None
+    found = class_coverage(model, of_landmarks, of_landmarks=True)
+    if found.kappa is None or found.by_chance is None:
+        return None
+    classes = len(found.ranks)
+    return f"all {classes} within the {found.kappa:,} strongest (random order: {found.by_chance:.1f})"
+
+
+def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[ProbeResult | None, str]:
+    """A linear probe on four fifths of the rows shown, tested on the others, and what it is in words."""
+    codes = labels.values
+    there = np.flatnonzero(codes >= 0)
+    if len(there) < PROBE_ROWS or len(np.unique(codes[there])) < 2:
+        return None, "none: it needs labels of two classes"
+    generator = np.random.default_rng(random_state)
+    fit, test = (there[part] for part in validation_split(codes[there], TEST_SHARE, generator))
+    if len(test) == 0 or len(np.unique(codes[fit])) < 2:
+        return None, "none: too few labels"
+    names = np.array(labels.levels, dtype=object)
+    result = linear_probe(Z[fit], names[codes[fit]], Z[test], names[codes[test]], random_state=random_state)
+    said = f"accuracy {100 * result.accuracy:.1f} % (balanced {100 * result.balanced_accuracy:.1f} %)"
+    return result, f"{said}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}"
+
+
+def probe_words(probe: Any) -> str:
+    """A given result of `linear_probe`, `knn_probe` or `probe_protocol` in words."""
+    if isinstance(probe, ProtocolResult):
+        plain, balanced = map(mean_and_deviation, (probe.accuracies, probe.balanced_accuracies))
+        return (
+            f"accuracy {plain} (balanced {balanced}), "
+            f"{probe.probe}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows, {len(probe.results)} repeats"
+        )
+    if isinstance(probe, ProbeResult):
+        return (
+            f"accuracy {100 * probe.accuracy:.1f} % (balanced {100 * probe.balanced_accuracy:.1f} %), "
+            f"{probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
+        )
+    raise TypeError(
+        f"probe= must be a result of linear_probe, knn_probe or probe_protocol; got {type(probe).__name__}."
+    )
+
+
+def classifier_of(probe: Any) -> Any:
+    """The classifier of a probe; of the first repeat, where there are several."""
+    return probe.results[0].classifier if isinstance(probe, ProtocolResult) else probe.classifier

@@ -1,0 +1,158 @@
+"""The rows and the landmarks themselves: columns of a table or of vectors, images, or text.
+
+Both come from the model's input space, so that a row and a landmark are compared as the kernel sees them: encoded
+columns are decoded again (rare levels stay "(rare)"), integer pixels multiplied by 255. In what a row and a landmark
+agree is measured in that space as well, column by column:
+
+    agreement_j = mean_x d_j(x, l)^2 - d_j(row, l)^2
+
+where d_j is the difference in column j and the mean goes over the rows shown: how much nearer to the landmark the row
+is than a row usually is. For a Gaussian kernel, agreement_j / (2 lengthscale^2) is what column j adds to log k beyond
+the usual. A common level that both share says little, a rare one much. The page computes it from these columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from krepes.explain.ranking import n_landmarks
+from krepes.report.thumbnails import Thumbnails, thumbnails
+from krepes.sources import Source
+
+MAX_FEATURES = 100
+TEXT_CHARACTERS = 300
+BATCH_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the rows and of the landmarks.
+
+    Attributes
+    ----------
+    name : str
+    levels : list of str or None
+        None for numbers; then values are numbers (NaN where missing), else codes.
+    values : ndarray of shape (n,)
+    of_landmarks : ndarray of shape (m,)
+    mean, scale, fill : float
+        A number v enters the kernel as (v - mean) / scale; a missing one as that of `fill`.
+    indicator : bool
+        Whether that it is missing enters the kernel too.
+    """
+
+    name: str
+    levels: list[str] | None
+    values: np.ndarray
+    of_landmarks: np.ndarray
+    mean: float = 0.0
+    scale: float = 1.0
+    fill: float = 0.0
+    indicator: bool = False
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the rows and the landmarks are; `n_features` counts those left out too."""
+
+    features: list[Feature]
+    n_features: int
+    images: Thumbnails | None = None
+    texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
+
+
+def read_samples(model: Any, source: Source) -> Samples:
+    """The shown rows, and the landmarks as the model keeps them."""
+    space, m = model.input_space_, n_landmarks(model)
+    landmarks = model.landmarks_[:m]
+    if space.kind == "objects":
+        rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
+        return Samples([], 0, texts=(rows, [_text(row) for row in landmarks]))
+    encoded = landmarks.cpu().double().numpy()
+    if space.kind == "images":
+        return Samples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
+    return _features(model, source, encoded)
+
+
+def _text(row: Any) -> str:
+    text = str(row)
+    return text if len(text) <= TEXT_CHARACTERS else f"{text[: TEXT_CHARACTERS - 1]}…"
+
+
+def _pixels(source: Source) -> Any:
+    for _, batch in source.batches(BATCH_ROWS):
+        yield batch.cpu().numpy() if isinstance(batch, Tensor) else np.asarray(batch)
+
+
+def _raw_pixels(space: Any, landmarks: np.ndarray) -> np.ndarray:
+    """Landmarks in the units of the images that were given."""
+    if space.normalize is not None:
+        mean, std = np.asarray(space.normalize.mean), np.asarray(space.normalize.std)
+        landmarks = landmarks * (std if landmarks.ndim == 4 else std[0]) + (
+            mean if landmarks.ndim == 4 else mean[0]
+        )
+    return landmarks * space.divide
+
+
+def _features(model: Any, source: Source, landmarks: np.ndarray) -> Samples:
+    space = model.input_space_
+    if space.encoder is None:
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
+        columns: list[dict[str, Any]] = [{"column": str(name), "role": "vector"} for name in names]
+        groups = [[j] for j in range(len(columns))]
+    else:
+        columns, groups = space.encoder.columns_, space.encoder.groups_
+    kept = _most_varied(landmarks, groups)
+    parts: list[list[np.ndarray]] = [[] for _ in kept]
+    for _, batch in source.batches(BATCH_ROWS):
+        rows = space.tensor(batch, model.precision_.dtype).cpu().double().numpy()
+        for found, j in zip(parts, kept):
+            found.append(_decoded(columns[j], rows[:, groups[j]]))
+    features = [
+        _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]]))
+        for j, found in zip(kept, parts)
+    ]
+    return Samples(features, len(columns))
+
+
+def _most_varied(landmarks: np.ndarray, groups: list[list[int]]) -> list[int]:
+    """The columns to show, in their order: those in which landmarks differ most, if there are too many."""
+    if len(groups) <= MAX_FEATURES:
+        return list(range(len(groups)))
+    spread = [landmarks[:, group].var(0).sum() for group in groups]
+    return sorted(np.argsort(spread, kind="stable")[::-1][:MAX_FEATURES].tolist())
+
+
+def _decoded(column: dict[str, Any], part: np.ndarray) -> np.ndarray:
+    """Values of a column from what it was encoded as: numbers, or codes of levels."""
+    if column["role"] == "category":
+        return part.argmax(1)
+    if column["role"] == "vector":
+        return part[:, 0]
+    decimals = 5 - int(np.floor(np.log10(column["scale"])))  # what single precision has kept
+    values = np.round(part[:, 0] * column["scale"] + column["mean"], decimals) + 0.0
+    return np.where(part[:, 1] > 0.5, np.nan, values) if column["indicator"] else values
+
+
+def _feature(column: dict[str, Any], values: np.ndarray, of_landmarks: np.ndarray) -> Feature:
+    name = str(column["column"])
+    if column["role"] == "category":
+        special = [("(rare)", len(column["rare"]) > 0), ("(missing)", column["missing"]), ("(unseen)", True)]
+        levels = [*map(str, column["levels"]), *(word for word, there in special if there)]
+        return Feature(name, levels, values, of_landmarks)
+    if column["role"] == "vector":
+        return Feature(name, None, values, of_landmarks)
+    numbers = {key: float(column[key]) for key in ("mean", "scale")}
+    return Feature(
+        name,
+        None,
+        values,
+        of_landmarks,
+        **numbers,
+        fill=float(column["median"]),
+        indicator=bool(column["indicator"]),
+    )

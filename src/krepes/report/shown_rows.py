@@ -1,0 +1,170 @@
+"""Which rows a report shows, and what was said about them: labels, and columns to colour by.
+
+Up to `max_rows` rows are shown; of more, a uniform sample without replacement, in the order of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from krepes.embedding_inputs import check_same_input, opened
+from krepes.evaluation.labels import MISSING, encode_labels, missing_values
+from krepes.explain.ranking import landmark_rows
+from krepes.sources import Source, TableSource, open_source
+from krepes.sources.subset import subset
+
+MAX_LEVELS = 40  # of a column or of labels; the others are shown as one
+FEW_VALUES = 12  # whole numbers with so many different values are levels
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """The rows of a report.
+
+    Attributes
+    ----------
+    source : Source
+        Of the rows that are shown.
+    rows : ndarray of shape (n,)
+        Their numbers in the data.
+    n_total : int
+        Rows in the data.
+    description : str
+        Of the data.
+    landmark_rows : ndarray of shape (m,) or None
+        The rows of these data that the landmarks are; None where they are not.
+    """
+
+    source: Source
+    rows: np.ndarray
+    n_total: int
+    description: str
+    landmark_rows: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values to colour by: numbers (NaN where missing), or codes of levels (-1 where missing)."""
+
+    name: str
+    values: np.ndarray
+    levels: list[str] | None
+
+
+def open_rows(model: Any, X: Any, max_rows: int, random_state: int) -> ShownRows:
+    """Open the data as the model takes them, and choose the rows to show."""
+    check_same_input(model, X)
+    source = opened(X, model.input_space_)
+    n = source.n_rows
+    rows = np.arange(n)
+    part = source
+    if n > max_rows:
+        rows = np.sort(np.random.default_rng(random_state).choice(n, max_rows, replace=False))
+        part = subset(source, rows)
+    return ShownRows(part, rows, n, source.describe(), _landmarks_among(model, source))
+
+
+def _landmarks_among(model: Any, source: Source) -> np.ndarray | None:
+    """The landmarks' row numbers, if the rows of these data with those numbers are the landmarks."""
+    rows = landmark_rows(model)
+    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
+        return None
+    space, precision = model.input_space_, model.precision_
+    try:
+        found = space.tensor(source.take(rows), precision.dtype, precision.device)
+    except ValueError:  # other rows, that this model cannot take
+        return None
+    if isinstance(found, torch.Tensor):
+        same = torch.allclose(found, model.landmarks_.to(found), rtol=1e-4, atol=1e-6)
+    else:
+        same = all(a is b or repr(a) == repr(b) for a, b in zip(found, model.landmarks_))
+    return rows if same else None
+
+
+def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarray | None]:
+    """The labels of the shown rows, and the codes of the landmarks' labels where they are known."""
+    if labels is None:
+        return None, None
+    name = getattr(labels, "name", None)
+    encoded = encode_labels(labels, "labels", shown.n_total)
+    codes, levels = _with_few_levels(encoded.codes, [str(label) for label in encoded.classes.tolist()])
+    of_landmarks = None if shown.landmark_rows is None else codes[shown.landmark_rows]
+    return Column("label" if name is None else str(name), codes[shown.rows], levels), of_landmarks
+
+
+def extra_columns(X: Any, columns: Any, shown: ShownRows) -> list[Column]:
+    """Columns to colour by: names of a table's columns, or a mapping of names to values."""
+    if columns is None:
+        return []
+    if isinstance(columns, Mapping):
+        given = {str(name): np.asarray(values) for name, values in columns.items()}
+    else:
+        given = _columns_of(X, [columns] if isinstance(columns, str) else columns)
+    for name, values in given.items():
+        if values.shape != (shown.n_total,):
+            raise ValueError(
+                f"columns: {name!r} has the shape {values.shape}; expected ({shown.n_total},), one value per row."
+            )
+    return [as_column(name, values[shown.rows]) for name, values in given.items()]
+
+
+def _columns_of(X: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    source = open_source(X)
+    if not isinstance(source, TableSource):
+        raise ValueError(
+            f"columns={list(names)!r} names columns of a table; got {source.describe()}. Give the values instead: "
+            "columns={'name': values}."
+        )
+    return {name: source.label_column(name) for name in names}
+
+
+def as_column(name: str, values: np.ndarray) -> Column:
+    """Numbers as they are; text, true/false and few whole numbers as levels.
+
+    >>> as_column("sex", np.array(["m", None, "f"], dtype=object))
+    Column(name='sex', values=array([ 1, -1,  0]), levels=['f', 'm'])
+    """
+    missing = missing_values(values)
+    present = values[~missing]
+    numbers = present.dtype.kind in "iuf"
+    if present.dtype == object and len(present):
+        numbers = all(isinstance(value, int | float | np.number) and not _is_bool(value) for value in present)
+    if numbers:
+        out = np.full(len(values), np.nan)
+        out[~missing] = present.astype(np.float64)
+        out[~np.isfinite(out)] = np.nan
+        different = np.unique(out[~np.isnan(out)])
+        if len(different) > FEW_VALUES or (different != np.round(different)).any():
+            return Column(name, out, None)
+        missing = np.isnan(out)
+        present = np.array([str(int(value)) for value in out[~missing]], dtype=object)
+        order: Any = int
+    else:
+        present = np.array([str(value) for value in present.tolist()], dtype=object)
+        order = str
+    names = sorted(set(present.tolist()), key=order)
+    place = {level: i for i, level in enumerate(names)}
+    codes = np.full(len(values), MISSING, dtype=np.int64)
+    codes[~missing] = [place[level] for level in present.tolist()]
+    codes, names = _with_few_levels(codes, names)
+    return Column(name, codes, names)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _with_few_levels(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
+    """The most frequent levels in their order, and one for all others."""
+    if len(names) <= MAX_LEVELS:
+        return codes, names
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_LEVELS - 1])
+    new = np.full(len(names) + 1, len(kept))
+    new[kept], new[-1] = np.arange(len(kept)), MISSING
+    return new[codes], [*(names[i] for i in kept), f"({len(names) - len(kept):,} others)"]

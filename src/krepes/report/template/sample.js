@@ -1,0 +1,146 @@
+// The panel of the selected row or landmark.
+
+const panel = byId("sample");
+let chosenDirection = Math.max(0, directions.findIndex((d) => d.kind === "class"));
+
+function emptyPanel() {
+  panel.replaceChildren(el("h2", {}, "No row selected"), el("p", { class: "help" }, "Choose a row on the map, or find one by its number."));
+}
+
+function showRow(i) {
+  const tops = topsOf(influence, i);
+  panel.replaceChildren(...[
+    heading(`Row ${rowNumbers[i]}`, rowBadge(i), [
+      stepButton("‹", "Previous row", () => stepRow(-1)), stepButton("›", "Next row", () => stepRow(1)),
+      stepButton("×", "Let go of this row", () => clearSelection()),
+    ]),
+    el("div", { class: "specimen" }, thumbnail(i, 128, rowName(i)), quotation("rows", i), coverageOf(i)),
+    influenceSection(i, tops),
+    contributionSection(i),
+    featureSection(i, tops),
+  ].filter(Boolean));
+}
+
+function heading(text, mark, buttons) {
+  return el("div", { class: "panel-heading" }, el("h2", {}, text), mark, el("div", { class: "steps" }, ...buttons));
+}
+
+const stepButton = (sign, name, action) => el("button", { type: "button", "aria-label": name, title: name, onclick: action }, sign);
+
+const quotation = (kind, i) => (report.texts ? el("blockquote", {}, report.texts[kind][i]) : null);
+
+function coverageOf(i) {
+  const low = coverage[i] < report.low_coverage;
+  const level = el("meter", { min: 0, max: 1, low: report.low_coverage, value: coverage[i], "aria-label": "Coverage" });
+  return el("div", { class: "coverage", "data-coverage": coverage[i] },
+    el("p", {}, "Coverage ", el("strong", {}, coverage[i].toFixed(3)), level),
+    low
+      ? el("p", { class: "warning", role: "alert" }, "This sample is unlike every landmark. What is said of it below explains little.")
+      : el("p", { class: "help" }, "The share of this row that the landmarks can express; 1 is all of it."),
+    ...extraColumns.map((column) => el("p", { class: "extra" }, `${column.name}: ${valueOf(column, i)}`)));
+}
+
+function influenceSection(i, tops) {
+  const largest = Math.max(...tops.map((top) => Math.abs(top.value)), 1e-300);
+  const list = el("ol", { class: "influences", id: "influences" });
+  for (const { landmark, value } of tops) {
+    const agreed = agreements(i, landmark).slice(0, 3).map((found) => agreementWords(found, i, landmark));
+    list.append(el("li", { "data-landmark": landmark, "data-value": value },
+      landmarkButton(landmark, pageOfLandmark(landmark) === i), bar(value / largest, false),
+      el("span", { class: "amount" }, number(value)),
+      agreed.length ? el("p", { class: "agreed" }, `Agrees in ${agreed.join(", ")}`) : null));
+  }
+  return el("section", {}, el("h3", {}, "Most influential landmarks"),
+    el("p", { class: "help" }, "Real training examples, by the length of what each adds to this representation."), list);
+}
+
+function contributionSection(i) {
+  const choice = el("select", { id: "direction", onchange: (event) => {
+    chosenDirection = Number(event.target.value);
+    section.replaceWith(contributionSection(i));
+    byId("direction").focus();
+  } });
+  directions.forEach((d, k) => choice.append(el("option", { value: k, selected: k === chosenDirection }, d.kind === "concept" ? `concept: ${d.name}` : d.name)));
+  const d = directions[chosenDirection];
+  const section = el("section", {}, el("h3", {}, "Exact contributions"),
+    el("label", { class: "field" }, "along ", choice),
+    el("p", { class: "help" }, meaning(d)), contributionBars(d, i));
+  return section;
+}
+
+function meaning(d) {
+  if (d.kind === "class") return "What each landmark adds to the linear probe's score; the constant is the intercept.";
+  if (d.kind === "concept") return "What each landmark adds to the concept; zero is the mean of the concept's negatives.";
+  return "What each landmark adds to this component; the constant is its intercept.";
+}
+
+function contributionBars(d, i) {
+  const tops = topsOf(d, i);
+  const total = d.totals[i];
+  const shown = tops.reduce((sum, top) => sum + top.value, 0);
+  const others = total - d.constant - shown;
+  const largest = Math.max(...tops.map((top) => Math.abs(top.value)), Math.abs(others), Math.abs(d.constant), 1e-300);
+  const line = (kind, name, value, extra = {}) =>
+    el("li", { class: kind, "data-value": value, ...extra }, name, bar(value / largest, true), el("span", { class: "amount" }, signed(value)));
+  const list = el("ul", { class: "contributions", id: "contributions", "data-direction": d.name });
+  for (const { landmark, value } of tops) {
+    list.append(line("landmark-part", landmarkButton(landmark, pageOfLandmark(landmark) === i), value, { "data-landmark": landmark }));
+  }
+  if (m > tops.length) list.append(line("others", el("span", { class: "name" }, `all other ${plural(m - tops.length, "landmark")}`), others));
+  list.append(line("constant", el("span", { class: "name" }, "constant"), d.constant));
+  list.append(el("li", { class: "total", "data-value": total }, el("span", { class: "name" }, "sum = value of this row"), el("span"), el("span", { class: "amount" }, signed(total))));
+  return list;
+}
+
+function featureSection(i, tops) {
+  if (!features.length) return null;
+  const body = el("tbody");
+  const fill = (l) => {
+    const order = features.map((feature) => ({ feature, score: agreement(feature, i, l) }));
+    body.replaceChildren(...order.map(({ feature, score }) => el("tr", { class: score > 0 ? "agrees" : null },
+      el("th", { scope: "row" }, feature.name), el("td", {}, featureText(feature, feature.values[i])),
+      el("td", {}, featureText(feature, feature.ofLandmarks[l])), el("td", { class: "amount" }, signed(score)))));
+  };
+  const other = el("select", { id: "compare", "aria-label": "Landmark to compare with", onchange: (event) => fill(Number(event.target.value)) });
+  for (const { landmark } of tops) other.append(el("option", { value: landmark }, landmarkName(landmark)));
+  fill(tops[0].landmark);
+  return el("section", {}, el("h3", {}, "Features"),
+    el("p", { class: "help" }, "Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units."),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Features of the row and the landmark" },
+      el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col" }, "This row"),
+        el("th", { scope: "col" }, other), el("th", { scope: "col", class: "amount" }, "Agreement"))), body)));
+}
+
+function showLandmark(l) {
+  const { rows, first } = influencedBy(l);
+  const page = pageOfLandmark(l);
+  panel.replaceChildren(...[
+    heading(`Landmark: ${landmarkName(l)}`, landmarkBadge(l), [stepButton("×", "Let go of this landmark", () => clearSelection())]),
+    el("div", { class: "specimen" }, thumbnail(n + l, 128, landmarkName(l)), quotation("landmarks", l),
+      el("div", { class: "coverage" }, el("p", {}, "Norm of its coefficients ", el("strong", {}, number(landmarkNorms[l]))),
+        el("p", { class: "help" }, `The most influential landmark of ${plural(first, "row")} on this page.`),
+        page >= 0 ? el("button", { type: "button", onclick: () => select(page) }, "Explain this row itself") : null)),
+    el("section", {}, el("h3", {}, "Rows it influences most"), rows.length
+      ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, number(value))))
+      : el("p", { class: "help" }, "It is among the most influential of no row on this page.")),
+    features.length ? landmarkFeatures(l) : null,
+  ].filter(Boolean));
+  return rows;
+}
+
+function landmarkFeatures(l) {
+  return el("section", {}, el("h3", {}, "Features"), el("div", { class: "scroll" }, el("table", {}, el("tbody", {},
+    ...features.map((f) => el("tr", {}, el("th", { scope: "row" }, f.name), el("td", {}, featureText(f, f.ofLandmarks[l]))))))));
+}
+
+function influencedBy(l, most = 8) {
+  const rows = [];
+  let first = 0;
+  for (let j = 0; j < influence.landmarks.length; j++) {
+    if (influence.landmarks[j] !== l) continue;
+    rows.push({ row: Math.floor(j / influence.nTop), value: influence.values[j] });
+    if (j % influence.nTop === 0) first++;
+  }
+  rows.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  return { rows: rows.slice(0, most), first };
+}

@@ -1,0 +1,151 @@
+"""Images as thumbnails in a few large sheets: one picture of a thousand tiles is smaller than a thousand pictures.
+
+PNG where that is small enough, else JPEG, else smaller tiles: the first choice that stays within the budget.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SIDE = 32  # tiles per row and column of a sheet
+BUDGET = 9_000_000  # bytes, for 5,000 rows
+CHOICES = ((64, None), (64, 85), (48, 85), (40, 80), (32, 75), (24, 70))  # pixels, JPEG quality (None is PNG)
+BLOCK = 8  # pixels of a JPEG block: tiles are whole blocks, so that none shines into the next
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Sheets of tiles, row after row: first the rows, then the landmarks.
+
+    Attributes
+    ----------
+    sheets : list of str
+        Data addresses of the pictures.
+    width, height : int
+        Of a tile.
+    pitch_x, pitch_y : int
+        From one tile to the next.
+    per_row, per_sheet : int
+        Tiles.
+    """
+
+    sheets: list[str]
+    width: int
+    height: int
+    pitch_x: int
+    pitch_y: int
+    per_row: int = SIDE
+    per_sheet: int = SIDE * SIDE
+
+
+def thumbnails(batches: Iterable[np.ndarray], landmarks: np.ndarray) -> Thumbnails:
+    """Tiles of the images (b, h, w[, c]) in the batches and of the landmarks, in the same units."""
+    parts = [_small(_channels(batch)) for batch in batches]
+    n_rows = sum(len(part) for part in parts)
+    parts.append(_small(_channels(landmarks)))
+    pixels = _bytes(parts)
+    budget = BUDGET * max(1.0, n_rows / 5000)
+    for largest, quality in CHOICES:
+        found = _sheets(pixels, largest, quality, budget)
+        if found is not None:
+            return found
+    largest, quality = CHOICES[-1]
+    found = _sheets(pixels, largest, quality, np.inf)
+    assert found is not None
+    return found
+
+
+def _channels(images: np.ndarray) -> np.ndarray:
+    """(b, h, w, 1 or 3): alpha is dropped, other numbers of channels are averaged."""
+    if images.ndim == 3:
+        return images[..., None]
+    if images.shape[3] == 4:
+        return images[..., :3]
+    return images if images.shape[3] in (1, 3) else images.mean(3, keepdims=True)
+
+
+def _small(images: np.ndarray) -> np.ndarray:
+    """At most CHOICES[0] pixels on the longer side, by averaging whole blocks first, so that memory stays small."""
+    factor = max(images.shape[1:3]) // CHOICES[0][0]
+    if factor <= 1:
+        return images
+    height, width = (side // factor * factor for side in images.shape[1:3])
+    cut = images[:, :height, :width].astype(np.float32)
+    blocks = cut.reshape(len(cut), height // factor, factor, width // factor, factor, -1)
+    return blocks.mean((2, 4))
+
+
+def _bytes(parts: list[np.ndarray]) -> np.ndarray:
+    """Pixels 0 .. 255: bytes as they are, [0, 1] times 255, everything else by its range."""
+    integers = parts[0].dtype.kind in "iu" or float(max(part.max() for part in parts)) > 1.0
+    low = min(0.0, *(float(part.min()) for part in parts))
+    high = max(float(part.max()) for part in parts)
+    if low >= 0 and high <= 255 and parts[0].dtype == np.uint8:
+        high = 255.0
+    elif low >= 0 and not integers:
+        high = 1.0
+    scale = 255.0 / ((high - low) or 1.0)
+    return np.concatenate([np.clip((part - low) * scale + 0.5, 0, 255).astype(np.uint8) for part in parts])
+
+
+def _sheets(pixels: np.ndarray, largest: int, quality: int | None, budget: float) -> Thumbnails | None:
+    height, width = _fitted(pixels.shape[1], pixels.shape[2], largest)
+    step = 1 if quality is None else BLOCK
+    pitch_y, pitch_x = (-(-side // step) * step for side in (height, width))
+    sheets, total = [], 0
+    for first in range(0, len(pixels), SIDE * SIDE):
+        tiles = _resized(pixels[first : first + SIDE * SIDE], height, width)
+        tiles = np.pad(tiles, ((0, 0), (0, pitch_y - height), (0, pitch_x - width), (0, 0)), mode="edge")
+        encoded = _encoded(_grid(tiles), quality)
+        total += len(encoded)
+        if total > budget:
+            return None
+        kind = "png" if quality is None else "jpeg"
+        sheets.append(f"data:image/{kind};base64,{base64.b64encode(encoded).decode()}")
+    return Thumbnails(sheets, width, height, pitch_x, pitch_y)
+
+
+def _fitted(height: int, width: int, largest: int) -> tuple[int, int]:
+    share = min(1.0, largest / max(height, width))
+    return max(1, round(height * share)), max(1, round(width * share))
+
+
+def _resized(tiles: np.ndarray, height: int, width: int) -> np.ndarray:
+    if tiles.shape[1:3] == (height, width):
+        return tiles
+    from PIL import Image
+
+    size = (width, height)
+    images = [_picture(tile).resize(size, Image.Resampling.BOX) for tile in tiles]
+    return np.stack([np.asarray(image).reshape(height, width, -1) for image in images])
+
+
+def _grid(tiles: np.ndarray) -> np.ndarray:
+    """Tiles side by side, SIDE in a row."""
+    n, height, width, channels = tiles.shape
+    n_rows = -(-n // SIDE)
+    grid = np.zeros((n_rows * SIDE, height, width, channels), dtype=np.uint8)
+    grid[:n] = tiles
+    grid = grid.reshape(n_rows, SIDE, height, width, channels).transpose(0, 2, 1, 3, 4)
+    return grid.reshape(n_rows * height, SIDE * width, channels)
+
+
+def _picture(pixels: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+
+
+def _encoded(pixels: np.ndarray, quality: int | None) -> bytes:
+    stream = io.BytesIO()
+    if quality is None:
+        _picture(pixels).save(stream, "PNG", optimize=True)
+    else:
+        _picture(pixels).save(stream, "JPEG", quality=quality, subsampling=0, optimize=True)
+    return stream.getvalue()

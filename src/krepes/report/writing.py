@@ -1,0 +1,118 @@
+"""write_report: a fitted model and its rows as one HTML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from krepes.files import atomic_path, check_writable
+from krepes.report.contents import Given, contents
+from krepes.report.page import page
+from krepes.report.samples import read_samples
+from krepes.report.shown_rows import extra_columns, label_column, open_rows
+
+MAX_TOP = 50
+
+
+def write_report(
+    model: Any,
+    X: Any,
+    path: str | os.PathLike,
+    *,
+    labels: Any = None,
+    columns: Any = None,
+    concepts: Sequence[Any] = (),
+    n_top: int = 8,
+    max_rows: int = 5000,
+    samples: bool = True,
+    title: str | None = None,
+    probe: Any = None,
+    facts: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    random_state: int = 0,
+) -> Path:
+    """Write one HTML file that shows what a model has learned and explains every row by real examples.
+
+    The file is self-contained and makes no network request. It embeds real rows: whoever opens it sees them.
+
+    Parameters
+    ----------
+    model : KernelEmbedding, fitted
+    X : rows, in any form that the model takes
+        The training data or others. Landmarks have labels on the page only if they are rows of X.
+    path : where to write
+    labels : array of shape (n,), default=None
+        Classes to colour and filter by, and to probe. None or NaN is "no label".
+    columns : list of names, or dict of name -> n values, default=None
+        More to colour by; names are those of columns of a table.
+    concepts : sequence of Concept, fitted on this model
+    n_top : int, default=8
+        Landmarks shown for every row and direction.
+    max_rows : int, default=5000
+        Of more rows a random sample is shown, and the page says so.
+    samples : bool, default=True
+        False leaves out the rows and landmarks themselves: no thumbnails, no feature values, no texts. What remains
+        are row numbers, places on the map, coverage, influences and contributions, labels if they are given, the
+        names and scores of concepts, and the model card. `columns` holds values of rows and is refused then.
+    title : str, default=None
+    probe : result of linear_probe, knn_probe or probe_protocol on this representation, default=None
+        For the model card, and its classes as directions. None computes a small one where labels are given.
+    facts : dict, default=None
+        More lines for the model card, such as {"Time to fit": "3.1 s"}.
+    overwrite : bool, default=False
+    random_state : int, default=0
+        Of the sample of rows and of the probe's split. The same arguments give the same file.
+
+    Returns
+    -------
+    Path of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from krepes import KernelEmbedding
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> model = KernelEmbedding(2, n_landmarks=10, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write_report(model, X, f"{folder}/report.html", title="Three numbers")
+    ...     "Three numbers" in written.read_text()
+    True
+    """
+    check_is_fitted(model, "landmarks_")
+    _check_arguments(n_top, max_rows, samples, columns, concepts, model)
+    target = check_writable(path, overwrite)
+    shown = open_rows(model, X, max_rows, random_state)
+    heading = "Representation of the data" if title is None else str(title)
+    own, of_landmarks = label_column(labels, shown)
+    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts)
+    rows = read_samples(model, shown.source) if samples else None
+    text = page(heading, {"title": heading, **contents(model, shown, given, rows, n_top, random_state)})
+    with atomic_path(target, overwrite) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target
+
+
+def _check_arguments(
+    n_top: Any, max_rows: Any, samples: bool, columns: Any, concepts: Sequence[Any], model: Any
+) -> None:
+    for name, value in (("n_top", n_top), ("max_rows", max_rows)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
+    if n_top > MAX_TOP:
+        raise ValueError(f"n_top={n_top}: a page shows at most {MAX_TOP} landmarks of a row.")
+    if not samples and columns is not None:
+        raise ValueError(
+            "columns= shows values of real rows, which samples=False leaves out: give only one of them."
+        )
+    for concept in concepts:
+        check_is_fitted(concept, "direction_")
+        if len(concept.direction_) != len(model.intercept_):
+            raise ValueError(
+                f"The concept {concept.name!r} has {len(concept.direction_)} components and the model "
+                f"{len(model.intercept_)}: fit it on this model."
+            )
