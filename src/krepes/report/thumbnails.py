@@ -147,5 +147,5 @@ def _encoded(pixels: np.ndarray, quality: int | None) -> bytes:
     if quality is None:
         _picture(pixels).save(stream, "PNG", optimize=True)
     else:
-        _picture(pixels).save(stream, "JPEG", quality=quality, subsampling=0, optimize=True)
+        _picture(pixels).save(stream, "JPEG", quality=quality, subsampling=0)
     return stream.getvalue()
