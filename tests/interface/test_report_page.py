@@ -290,6 +290,32 @@ def test_everything_that_can_be_used_has_a_name_and_a_visible_focus(browser, dig
     assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
+def test_the_focus_stays_in_the_panel(browser, digits):
+    """A button that fills the panel anew is there again, and has the focus."""
+    browser.open(digits[-1])
+    before = selected(browser)
+    browser.run("document.querySelector('[aria-label=\"Next row\"]').focus()")
+    browser.press(ENTER)
+    assert selected(browser) == before + 1
+    assert browser.run("return document.activeElement.getAttribute('aria-label')") == "Next row"
+    browser.run("document.querySelector('#influences .landmark').focus()")
+    browser.press(ENTER)
+    assert browser.text("#sample h2").startswith("Landmark")
+    assert browser.run("return document.activeElement.id") == "sample"
+
+
+def test_a_row_is_explained_along_its_own_class_until_another_direction_is_chosen(browser, digits):
+    y, page = digits[2], digits[-1]
+    browser.open(page)
+    along = "return document.getElementById('contributions').dataset.direction"
+    for row in (3, 4):
+        select(browser, row)
+        assert browser.run(along) == f"label: {y[row]} against the others"
+    choose(browser, "direction", 1)
+    select(browser, 5)
+    assert browser.run(along) == "component 2"
+
+
 def test_rows_are_found_by_number_and_by_text(browser, people):
     _, frame, page = people
     browser.open(page)
@@ -318,9 +344,15 @@ def test_zoom_landmarks_and_tooltip(browser, digits):
     browser.wheel(x, y, -300)
     zoomed = in_window(browser, row)
     np.testing.assert_allclose(zoomed, [x, y], atol=2)
-    assert "50 landmarks" in browser.text("#legend")
+    assert browser.text("#show-landmarks") == "landmarks50"
+    pixels = "const c = krepesReport.map; c.paint(); return c.canvas.toDataURL()"
+    before = browser.run(pixels)
     browser.run("document.getElementById('show-landmarks').click()")
-    assert "landmarks" not in browser.text("#legend")
+    assert (
+        browser.run("return document.getElementById('show-landmarks').getAttribute('aria-pressed')")
+        == "false"
+    )
+    assert browser.run(pixels) != before
 
 
 def test_colours_of_numbers_maps_concepts_and_landmarks(browser, digits):

@@ -17,7 +17,7 @@ function conceptCard(concept, d) {
     el("h4", {}, "Least of it"), el("div", { class: "examples" }, ...order.slice(-5).reverse().map((i) => rowButton(i, signed(d.totals[i])))));
 }
 
-if (report.concepts.length) {
-  byId("concepts").hidden = false;
-  report.concepts.forEach((concept, k) => byId("concept-cards").append(conceptCard(concept, conceptDirections[k])));
+function showConcepts() {
+  byId("concepts").hidden = !report.concepts.length;
+  byId("concept-cards").replaceChildren(...report.concepts.map((concept, k) => conceptCard(concept, conceptDirections[k])));
 }

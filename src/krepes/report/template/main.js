@@ -69,7 +69,8 @@ function showLegend() {
   legend.replaceChildren();
   if (field.levels) legend.append(...levelLegend());
   else legend.append(numberLegend());
-  if (map.showLandmarks) legend.append(el("span", { class: "key" }, el("span", { class: "diamond" }), plural(m, "landmark")));
+  legend.append(el("button", { type: "button", class: "level", id: "show-landmarks", "aria-pressed": String(map.showLandmarks), onclick: toggleLandmarks },
+    el("span", { class: "diamond" }), "landmarks", el("span", { class: "size" }, count(m))));
 }
 
 function levelLegend() {
@@ -92,6 +93,13 @@ function numberLegend() {
   const stops = Array.from({ length: 9 }, (_, k) => (field.around0 ? diverging : sequential)(k / 8));
   ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   return el("div", { class: "scale" }, el("span", {}, number(field.low)), ramp, el("span", {}, number(field.high)), el("span", { class: "size" }, field.name));
+}
+
+function toggleLandmarks() {
+  map.showLandmarks = !map.showLandmarks;
+  showLegend();
+  map.draw();
+  byId("show-landmarks").focus();
 }
 
 function toggle(code) {
@@ -169,6 +177,7 @@ function setTheme(theme) {
   byId("theme").setAttribute("aria-label", isDark() ? "Change to a light page" : "Change to a dark page");
   recolour();
   showLegend();
+  showConcepts();
   map.paint();
   if (map.row >= 0) showRow(map.row);
   else if (map.landmark >= 0) showLandmark(map.landmark);
@@ -217,11 +226,6 @@ byId("which").addEventListener("change", (event) => {
 byId("colour").addEventListener("change", (event) => {
   field = fields[Number(event.target.value)];
   filter([...field.hidden]);
-});
-byId("show-landmarks").addEventListener("change", (event) => {
-  map.showLandmarks = event.target.checked;
-  showLegend();
-  map.draw();
 });
 byId("search").addEventListener("submit", (event) => {
   event.preventDefault();

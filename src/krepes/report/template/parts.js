@@ -40,7 +40,12 @@ const shortText = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text
 
 /** A row as a button that selects it. */
 function rowButton(i, value) {
-  return el("button", { type: "button", class: "example", "data-row": rowNumbers[i], onclick: () => select(i) },
+  const show = (event) => {
+    const away = !panel.contains(event.currentTarget);
+    select(i);
+    if (away) panel.scrollIntoView({ block: "start" });
+  };
+  return el("button", { type: "button", class: "example", "data-row": rowNumbers[i], onclick: show },
     thumbnail(i, 44, rowName(i)), el("span", { class: "name" }, rowName(i)), rowBadge(i),
     report.texts ? el("span", { class: "quote" }, shortText(report.texts.rows[i])) : null,
     el("span", { class: "amount" }, value));

@@ -1,15 +1,32 @@
 // The panel of the selected row or landmark.
 
 const panel = byId("sample");
-let chosenDirection = Math.max(0, directions.findIndex((d) => d.kind === "class"));
+let chosenDirection = null; // none yet: that of the row's own class
+
+/** Other content for the panel; the focus stays in it if it was there, on the same button if that is there again. */
+function fillPanel(parts) {
+  const active = document.activeElement;
+  const [inside, name] = [panel.contains(active), active?.getAttribute("aria-label")];
+  panel.replaceChildren(...parts.filter(Boolean));
+  if (!inside) return;
+  const same = [...panel.querySelectorAll(".steps button")].find((button) => button.getAttribute("aria-label") === name);
+  (same ?? panel).focus({ preventScroll: true });
+}
+
+function directionFor(i) {
+  if (chosenDirection !== null) return chosenDirection;
+  const own = labels ? `${labels.name}: ${valueOf(labels, i)} against the others` : "";
+  const found = directions.findIndex((d) => d.name === own);
+  return found >= 0 ? found : Math.max(0, directions.findIndex((d) => d.kind === "class"));
+}
 
 function emptyPanel() {
-  panel.replaceChildren(el("h2", {}, "No row selected"), el("p", { class: "help" }, "Choose a row on the map, or find one by its number."));
+  fillPanel([el("h2", {}, "No row selected"), el("p", { class: "help" }, "Choose a row on the map, or find one by its number.")]);
 }
 
 function showRow(i) {
   const tops = topsOf(influence, i);
-  panel.replaceChildren(...[
+  fillPanel([
     heading(`Row ${rowNumbers[i]}`, rowBadge(i), [
       stepButton("‹", "Previous row", () => stepRow(-1)), stepButton("›", "Next row", () => stepRow(1)),
       stepButton("×", "Let go of this row", () => clearSelection()),
@@ -18,7 +35,7 @@ function showRow(i) {
     influenceSection(i, tops),
     contributionSection(i),
     featureSection(i, tops),
-  ].filter(Boolean));
+  ]);
 }
 
 function heading(text, mark, buttons) {
@@ -55,13 +72,14 @@ function influenceSection(i, tops) {
 }
 
 function contributionSection(i) {
+  const current = directionFor(i);
   const choice = el("select", { id: "direction", onchange: (event) => {
     chosenDirection = Number(event.target.value);
     section.replaceWith(contributionSection(i));
     byId("direction").focus();
   } });
-  directions.forEach((d, k) => choice.append(el("option", { value: k, selected: k === chosenDirection }, d.kind === "concept" ? `concept: ${d.name}` : d.name)));
-  const d = directions[chosenDirection];
+  directions.forEach((d, k) => choice.append(el("option", { value: k, selected: k === current }, d.kind === "concept" ? `concept: ${d.name}` : d.name)));
+  const d = directions[current];
   const section = el("section", {}, el("h3", {}, "Exact contributions"),
     el("label", { class: "field" }, "along ", choice),
     el("p", { class: "help" }, meaning(d)), contributionBars(d, i));
@@ -114,7 +132,7 @@ function featureSection(i, tops) {
 function showLandmark(l) {
   const { rows, first } = influencedBy(l);
   const page = pageOfLandmark(l);
-  panel.replaceChildren(...[
+  fillPanel([
     heading(`Landmark: ${landmarkName(l)}`, landmarkBadge(l), [stepButton("×", "Let go of this landmark", () => clearSelection())]),
     el("div", { class: "specimen" }, thumbnail(n + l, 128, landmarkName(l)), quotation("landmarks", l),
       el("div", { class: "coverage" }, el("p", {}, "Norm of its coefficients ", el("strong", {}, number(landmarkNorms[l]))),
@@ -124,7 +142,7 @@ function showLandmark(l) {
       ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, number(value))))
       : el("p", { class: "help" }, "It is among the most influential of no row on this page.")),
     features.length ? landmarkFeatures(l) : null,
-  ].filter(Boolean));
+  ]);
   return rows;
 }
 
