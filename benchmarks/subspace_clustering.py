@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,15 @@ METHODS: dict[str, dict[str, Any]] = {
     "SSC-OMP": PLAIN | {"coding": "matching_pursuit"},
     "elastic net": PLAIN | {"coding": "elastic_net"},
 }
+
+
+@contextmanager
+def both_clocks(figures: dict[str, Any], name: str) -> Iterator[None]:
+    """Seconds by the wall, and of the processor: on a busy machine only the second says what the work costs."""
+    before = time.process_time()
+    with clock(figures, f"{name}: seconds"):
+        yield
+    figures[f"{name}: processor seconds"] = round(time.process_time() - before, 1)
 
 
 def kernel_for(method: str, X: np.ndarray) -> Any:
@@ -140,7 +151,7 @@ def faces() -> None:
     """The full loop on all 2432 faces."""
     data = np.load(data_file("yaleb_48x42.npz"))
     figures: dict[str, Any] = {}
-    with clock(figures, "2432 faces, 8 iterations: seconds"):
+    with both_clocks(figures, "2432 faces, 8 iterations"):
         model = SubspaceClustering(38, random_state=0).fit(data["X"])
     figures["NMI"] = round(normalized_mutual_info_score(data["y"], model.labels_), 4)
     figures["ARI"] = round(adjusted_rand_score(data["y"], model.labels_), 4)
@@ -156,7 +167,7 @@ def large(n: int = 20_000, k: int = 10) -> None:
     X += 0.05 * rng.normal(size=X.shape)
     figures: dict[str, Any] = {}
     for name, parameters in {"quadratic": {"kernel": Polynomial(2, offset=0.0)}, "default": {}}.items():
-        with clock(figures, f"{n:,} rows, {name} kernel: seconds"):
+        with both_clocks(figures, f"{n:,} rows, {name} kernel"):
             model = SubspaceClustering(k, random_state=0, **parameters).fit(X)
         figures[f"{name}: NMI"] = round(normalized_mutual_info_score(y, model.labels_), 4)
         figures[f"{name}: affinities stored per row"] = round(model.affinity_matrix_.nnz / n, 1)

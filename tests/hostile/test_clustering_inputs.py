@@ -199,11 +199,11 @@ def test_no_square_array_for_many_rows(monkeypatch):
     """Beyond the limit the regressions use landmarks and the affinity is sparse; without a truncation it is refused."""
     import krepes.clustering.estimator as estimator
     import krepes.clustering.metric as metric
+    import krepes.clustering.settings as settings
 
     monkeypatch.setattr(metric, "DualExpression", None)  # would fail if it were used
-    for module in (metric, estimator):
+    for module in (settings, estimator):
         monkeypatch.setattr(module, "LARGEST_DUAL", 100)
-    monkeypatch.setattr(metric, "GAP_ROWS", 90)
     X, y = lines(60)
     fitted = model().fit(X)
     assert adjusted_rand_score(y, fitted.labels_) > 0.95

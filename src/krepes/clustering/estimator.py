@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,15 @@ from torch import Tensor
 
 from krepes.clustering.affinity import affinity, components
 from krepes.clustering.codings import Coding
-from krepes.clustering.metric import LANDMARKS, LARGEST_DUAL, Iterate, Settings, basis_of, iterates
-from krepes.clustering.normalization import choose_normalization, normalized
-from krepes.clustering.projections import Projection, as_projection
+from krepes.clustering.metric import Iterate, basis_of, iterates
+from krepes.clustering.normalization import normalized
+from krepes.clustering.projections import Projection
+from krepes.clustering.settings import LARGEST_DUAL, Settings, settings_for
 from krepes.clustering.spectral import assign, leading_eigenpairs
-from krepes.components import NamedParts, resolve
-from krepes.kernels import Gaussian, Kernel, as_kernel
+from krepes.components import NamedParts
+from krepes.kernels import Kernel
 from krepes.linalg import row_blocks, rows_within
 
-SELECTIONS = ("eigengap", "last")
 BLOCK_BYTES = 128 * 2**20
 
 
@@ -135,7 +135,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             raise ValueError(
                 f"{int((~lit).sum())} of {len(rows)} rows are zero: there is nothing to cluster by."
             )
-        settings = self._settings(len(rows), int(lit.sum()), rows.shape[1])
+        settings = settings_for(self, len(rows), int(lit.sum()), rows.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         basis = basis_of(rows[lit])
         kept, self.history_ = self._search(rows[lit] if basis is None else rows[lit] @ basis, settings, seed)
@@ -146,7 +146,12 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         return self
 
     def _search(self, rows: Tensor, settings: Settings, seed: int) -> tuple[Iterate, list[dict[str, Any]]]:
-        """The iterate to use, and what was seen of each."""
+        """The iterate to use, and what was seen of each; found on a part of the rows where these are very many."""
+        if len(rows) > LARGEST_DUAL:
+            some = np.random.default_rng(seed).choice(len(rows), LARGEST_DUAL, replace=False)
+            found, history = self._search(rows[torch.from_numpy(np.sort(some))], settings, seed)
+            settings = replace(settings, n_clusters=found.n_clusters)
+            return Iterate(rows, found.M, found.index, settings, seed), history
         kept: Iterate | None = None
         history = []
         for iterate in iterates(rows, settings, seed):
@@ -246,63 +251,3 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             self, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_samples=2 if reset else 1
         )
         return torch.from_numpy(np.array(array.reshape(len(array), -1), dtype=np.float64))
-
-    def _settings(self, n_given: int, n: int, d: int) -> Settings:
-        kernel = None if isinstance(self.kernel, str) and self.kernel == "auto" else as_kernel(self.kernel)
-        projection = as_projection(self.projection)
-        self._check(n_given)
-        if projection is not None and self.n_iterations > 0 and kernel is not None:
-            kernel.fitted(np.zeros((1, d))).slope(
-                np.zeros((1, d)), np.zeros((1, d))
-            )  # says what is wrong with it
-        used = kernel or Gaussian()
-        truncation = None if self.truncation is None else min(int(self.truncation), n - 1)
-        n_landmarks = self._landmarks(n, d, used)
-        if truncation is None and n > LARGEST_DUAL:
-            raise ValueError(
-                f"truncation=None makes an affinity of {n:,} x {n:,} numbers; give a number of coefficients per row, "
-                "such as truncation=7."
-            )
-        return Settings(
-            kernel=kernel,
-            coding=resolve(Coding, self.coding),
-            projection=projection,
-            normalization=choose_normalization(self.normalization, used.geometry),
-            regularization=float(self.regularization),
-            truncation=truncation,
-            n_clusters=None if self.n_clusters is None else min(int(self.n_clusters), n),
-            n_landmarks=n_landmarks,
-            n_iterations=int(self.n_iterations),
-        )
-
-    def _landmarks(self, n: int, d: int, kernel: Kernel) -> int | None:
-        if self.n_landmarks is None:
-            return None
-        if isinstance(self.n_landmarks, str):
-            if self.n_landmarks != "auto":
-                raise ValueError(f"n_landmarks={self.n_landmarks!r}: expected a number, 'auto' or None.")
-            features = kernel.feature_count(min(n, d))
-            if features is not None and features < n:
-                return features
-            return LANDMARKS if n > LARGEST_DUAL else None
-        _check_integer("n_landmarks", self.n_landmarks, 1)
-        return min(int(self.n_landmarks), n)
-
-    def _check(self, n: int) -> None:
-        if self.n_clusters is not None:
-            _check_integer("n_clusters", self.n_clusters, 1)
-            if self.n_clusters > n:
-                raise ValueError(f"n_clusters={self.n_clusters}: there are only {n} rows.")
-        if self.truncation is not None:
-            _check_integer("truncation", self.truncation, 1)
-        _check_integer("n_iterations", self.n_iterations, 0)
-        _check_integer("n_init", self.n_init, 1)
-        if not isinstance(self.regularization, numbers.Real) or not 0 < self.regularization < float("inf"):
-            raise ValueError(f"regularization={self.regularization!r}: expected a positive number.")
-        if self.selection not in SELECTIONS:
-            raise ValueError(f"selection={self.selection!r}: expected {' or '.join(map(repr, SELECTIONS))}.")
-
-
-def _check_integer(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")

@@ -9,6 +9,7 @@ import torch
 
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.metric import Iterate, basis_of, iterates
+from krepes.clustering.settings import settings_for
 
 COLOURS = ("#2a78d6", "#eb6834", "#1baf7a", "#eda100", "#4a3aa7", "#e34948", "#e87ba4", "#008300")
 
@@ -52,14 +53,14 @@ def plot_iterations(
             "data as given" if iterate.index == 0 else f"iteration {iterate.index}", fontsize=10
         )
         _scatter(column[0], iterate, labels, axes)
-        _matrix(column[1], iterate.kernel(iterate.X).numpy()[np.ix_(order, order)])
+        _matrix(column[1], np.abs(_cosines(iterate)[np.ix_(order, order)]))
         W = iterate.affinity
         W = W if isinstance(W, np.ndarray) else W.toarray()
         share = within_share(W, labels)
         # Affinities are few and uneven: the root shows the weak ones too.
         _matrix(column[2], np.sqrt(W[np.ix_(order, order)]))
         column[2].set_xlabel(f"within clusters {share:.0%}", fontsize=9)
-    for panel, name in zip(panels[:, 0], ("projected data", "kernel matrix", "affinity (root)")):
+    for panel, name in zip(panels[:, 0], ("projected data", "kernel, as cosine", "affinity (root)")):
         panel.set_ylabel(name, fontsize=10)
     return figure
 
@@ -87,7 +88,7 @@ def _shown(last: int, iterations: Any) -> list[int]:
 def _chosen(model: SubspaceClustering, X: Any, shown: list[int]) -> list[Iterate]:
     rows = model._rows(X, reset=True)
     basis = basis_of(rows)
-    settings = model._settings(len(rows), *rows.shape)
+    settings = settings_for(model, len(rows), *rows.shape)
     seen = iterates(rows if basis is None else rows @ basis, settings, seed=0)
     return [iterate for iterate in seen if iterate.index in shown]
 
@@ -104,6 +105,13 @@ def _scatter(panel: Any, iterate: Iterate, labels: np.ndarray, axes: tuple[int, 
         panel.scatter(*own.T, s=9, color=COLOURS[int(label) % len(COLOURS)], linewidths=0, alpha=0.8)
     panel.set_aspect("equal", adjustable="datalim")
     panel.tick_params(labelsize=7, length=2)
+
+
+def _cosines(iterate: Iterate) -> np.ndarray:
+    """k(x, y) / sqrt(k(x, x) k(y, y)): rows of any length can be seen."""
+    K = iterate.kernel(iterate.X).numpy()
+    scale = np.sqrt(np.where(K.diagonal() > 0, K.diagonal(), 1))
+    return K / scale / scale[:, None]
 
 
 def _matrix(panel: Any, values: np.ndarray) -> None:

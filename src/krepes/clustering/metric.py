@@ -5,15 +5,14 @@ Each iterate is a view of the same rows: x -> normalised(x M), M the product of 
 leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one with the largest
 relative eigengap, which needs no labels.
 
-For more than a few thousand rows the regressions are in Nyström features and the gap is that of a fixed random subset
-of rows; the affinity of all is computed once, at the end.
+For more than a few thousand rows the regressions are in Nyström features, the metric is learned on a random subset of
+the rows, and all of them are expressed once, in the metric found.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,38 +21,20 @@ import torch
 from torch import Tensor
 
 from krepes.clustering.affinity import Rows, affinity, linked
-from krepes.clustering.codings import Coding
 from krepes.clustering.normalization import normalized, scale_of
 from krepes.clustering.projections import Projection
-from krepes.clustering.self_expression import DualExpression, Index, PrimalExpression, SelfExpression
+from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
+from krepes.clustering.settings import Settings
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
 from krepes.kernels import Gaussian, Kernel
 from krepes.kernels.base import as_rows
 from krepes.kernels.distances import distances_to, median_distance
 from krepes.landmarks import PivotedCholesky
 
-LARGEST_DUAL = 4096  # rows; beyond it no n x n array is made
-LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
-GAP_ROWS = 1500  # of the subset whose gap chooses the iterate for large n
 MOST_CLUSTERS = 50  # looked for when their number is not given
 WIDTH = 1.5  # lengthscale of the default kernel, in median distances
 
 logger = logging.getLogger("krepes")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What an estimator's parameters come to for given data."""
-
-    kernel: Kernel | None  # None: the default
-    coding: Coding
-    projection: Projection | None
-    normalization: str
-    regularization: float
-    truncation: int | None
-    n_clusters: int | None
-    n_landmarks: int | None  # None: the n x n form
-    n_iterations: int
 
 
 class Iterate:
@@ -89,18 +70,9 @@ class Iterate:
 
     @cached_property
     def spectrum(self) -> np.ndarray:
-        """Leading eigenvalues of the affinity, of a subset of rows where these are very many."""
-        n, wanted = len(self.X), self.settings.n_clusters or MOST_CLUSTERS
-        generator = np.random.default_rng(self.seed)
-        if n <= LARGEST_DUAL:
-            return leading_eigenpairs(self.affinity, wanted + 1, generator)[0]
-        subset = torch.from_numpy(np.sort(generator.choice(n, GAP_ROWS, replace=False)))
-
-        def rows(block: Index) -> Tensor:
-            return self.coefficients(subset[block])[:, subset]
-
-        W = affinity(rows, GAP_ROWS, self.settings.truncation)
-        return leading_eigenpairs(W, wanted + 1, generator)[0]
+        """Leading eigenvalues of the affinity, one more than there are clusters."""
+        wanted = self.settings.n_clusters or MOST_CLUSTERS
+        return leading_eigenpairs(self.affinity, wanted + 1, np.random.default_rng(self.seed))[0]
 
     @property
     def n_clusters(self) -> int:

@@ -42,6 +42,7 @@ from krepes.nystrom import NystromMap
 
 SPACES = ("latent", "data")
 Index = slice | Tensor  # some of the samples
+DOUBLE_ROWS = 10_000  # beyond it, all coefficients of all rows are computed in single precision
 
 
 class SelfExpression(ABC):
@@ -146,8 +147,13 @@ class PrimalExpression(SelfExpression):
         self.Z = torch.linalg.solve_triangular(self.L, self.Phi.mT, upper=False).mT.contiguous()
         self.leverage = self.Z.square().sum(1)
 
+    @cached_property
+    def codes(self) -> Tensor:
+        """Z as it enters products of all rows with all: in single precision where these are very many."""
+        return self.Z.float() if len(self.X) > DOUBLE_ROWS else self.Z
+
     def coefficients(self, rows: Index) -> Tensor:
-        C = (self.Z[rows] @ self.Z.mT).div_((1 - self.leverage[rows])[:, None])
+        C = (self.codes[rows] @ self.codes.mT).div_((1 - self.leverage[rows]).to(self.codes)[:, None])
         return without_own(C, rows)
 
     def coefficients_of(self, Y: Tensor) -> Tensor:

@@ -1,0 +1,100 @@
+"""What an estimator's parameters come to for given data, checked once."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.clustering.codings import Coding
+from krepes.clustering.normalization import choose_normalization
+from krepes.clustering.projections import Projection, as_projection
+from krepes.components import resolve
+from krepes.kernels import Gaussian, Kernel, as_kernel
+
+SELECTIONS = ("eigengap", "last")
+LARGEST_DUAL = 4096  # rows; beyond it no n x n array is made, and the metric is learned on so many
+LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an estimator's parameters come to for given data."""
+
+    kernel: Kernel | None  # None: the default
+    coding: Coding
+    projection: Projection | None
+    normalization: str
+    regularization: float
+    truncation: int | None
+    n_clusters: int | None
+    n_landmarks: int | None  # None: the n x n form
+    n_iterations: int
+
+
+def settings_for(estimator: Any, n_given: int, n: int, d: int) -> Settings:
+    """Settings for n rows that are not zero, of n_given, with d features."""
+    check_parameters(estimator, n_given)
+    automatic = isinstance(estimator.kernel, str) and estimator.kernel == "auto"
+    kernel = None if automatic else as_kernel(estimator.kernel)
+    projection = as_projection(estimator.projection)
+    if projection is not None and estimator.n_iterations > 0 and kernel is not None:
+        nothing = np.zeros((1, d))
+        kernel.fitted(nothing).slope(nothing, nothing)  # says what is wrong with it
+    used = kernel or Gaussian()
+    truncation = None if estimator.truncation is None else min(int(estimator.truncation), n - 1)
+    if truncation is None and n > LARGEST_DUAL:
+        raise ValueError(
+            f"truncation=None makes an affinity of {n:,} x {n:,} numbers; give a number of coefficients per row, "
+            "such as truncation=7."
+        )
+    return Settings(
+        kernel=kernel,
+        coding=resolve(Coding, estimator.coding),
+        projection=projection,
+        normalization=choose_normalization(estimator.normalization, used.geometry),
+        regularization=float(estimator.regularization),
+        truncation=truncation,
+        n_clusters=None if estimator.n_clusters is None else min(int(estimator.n_clusters), n),
+        n_landmarks=number_of_landmarks(estimator.n_landmarks, n, d, used),
+        n_iterations=int(estimator.n_iterations),
+    )
+
+
+def number_of_landmarks(value: Any, n: int, d: int, kernel: Kernel) -> int | None:
+    """m, or None for the n x n form."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"n_landmarks={value!r}: expected a number, 'auto' or None.")
+        features = kernel.feature_count(min(n, d))
+        if features is not None and features < n:
+            return features
+        return LANDMARKS if n > LARGEST_DUAL else None
+    check_integer("n_landmarks", value, 1)
+    return min(int(value), n)
+
+
+def check_parameters(estimator: Any, n: int) -> None:
+    if estimator.n_clusters is not None:
+        check_integer("n_clusters", estimator.n_clusters, 1)
+        if estimator.n_clusters > n:
+            raise ValueError(f"n_clusters={estimator.n_clusters}: there are only {n} rows.")
+    if estimator.truncation is not None:
+        check_integer("truncation", estimator.truncation, 1)
+    check_integer("n_iterations", estimator.n_iterations, 0)
+    check_integer("n_init", estimator.n_init, 1)
+    ridge = estimator.regularization
+    if not isinstance(ridge, numbers.Real) or not 0 < float(ridge) < float("inf"):
+        raise ValueError(f"regularization={ridge!r}: expected a positive number.")
+    if estimator.selection not in SELECTIONS:
+        names = " or ".join(map(repr, SELECTIONS))
+        raise ValueError(f"selection={estimator.selection!r}: expected {names}.")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")
