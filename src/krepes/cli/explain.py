@@ -286,8 +286,8 @@ def _show_influence(model: Any, x: Any, n_top: int, labels: np.ndarray | None, o
         table.add_row(Text(name), *(f"{number:.3g}" for number in numbers))
     out.print(table)
     out.print(
-        "influence = similarity × weight, the size of what a landmark adds; without it: how far the representation "
-        "moves\nif the other landmarks have to do (small for landmarks that have a near-duplicate).",
+        "influence = similarity × weight, the size of what a landmark adds. without it: how far the row moves when the "
+        "other landmarks take over, small where one has a near-duplicate.",
         style="dim",
         highlight=False,
     )

@@ -24,6 +24,9 @@ NORMS = (nn.LayerNorm, nn.GroupNorm, *BATCH_NORMS)
 LAYERS = (nn.Linear, nn.Conv2d, *NORMS)
 
 
+Call = tuple[str, nn.Module, Tensor, Tensor, int]  # name, layer, inputs, output, version of the output
+
+
 @dataclass
 class Factors:
     """The gradient of one weight matrix of every sample: W' = sum_t G_t A_t^T in each of `groups` blocks.
@@ -113,6 +116,7 @@ class ScalarNetwork:
             parameter.requires_grad_(True)
         self.head = head
         self.names = self._chosen(parameters)
+        self.copy_outputs = False
 
     def _chosen(self, patterns: Sequence[str] | None) -> set[str]:
         every = [name for name, _ in self.module.named_parameters()]
@@ -153,30 +157,38 @@ class ScalarNetwork:
 
     def gradients(self, X: Tensor) -> Gradients:
         """The parts of every sample's gradient."""
-        calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
-        handles = []
-        for name, layer in self.module.named_modules():
-            if isinstance(layer, LAYERS) and any(
-                f"{name}.{p}".lstrip(".") in self.names for p, _ in layer.named_parameters()
-            ):
-                handles.append(layer.register_forward_hook(_recorder(name, calls)))
-        try:
-            with torch.enable_grad():
-                Z = self.features(X)
-                total = self._scalar(Z).sum()
-        finally:
-            for handle in handles:
-                handle.remove()
-        outputs = [output for _, _, _, output in calls]
+        with torch.enable_grad():
+            Z, calls = self._recorded(X)
+            total = self._scalar(Z).sum()
+        outputs = [output for _, _, _, output, _ in calls]
         found = torch.autograd.grad(total, outputs, allow_unused=True) if outputs else []
         parts = Gradients({}, {})
         with torch.no_grad():
-            for (name, layer, inputs, output), g in zip(calls, found):
+            for (name, layer, inputs, output, _), g in zip(calls, found):
                 g = torch.zeros_like(output) if g is None else g
                 self._add(parts, name, layer, inputs, g, len(X))
             if "head.weight" in self.names:
                 parts.vectors["head.weight"] = Z.detach()
         return parts
+
+    def _recorded(self, X: Tensor) -> tuple[Tensor, list[Call]]:
+        """The features, and what went into and came out of every layer."""
+        calls: list[Call] = []
+        handles = [
+            layer.register_forward_hook(_recorder(name, calls, self.copy_outputs))
+            for name, layer in self.module.named_modules()
+            if isinstance(layer, LAYERS)
+            and any(f"{name}.{p}".lstrip(".") in self.names for p, _ in layer.named_parameters())
+        ]
+        try:
+            Z = self.features(X)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if not self.copy_outputs and any(output._version > version for *_, output, version in calls):
+            self.copy_outputs = True  # an activation in place has overwritten what the gradient is taken of
+            return self._recorded(X)
+        return Z, calls
 
     def _add(self, parts: Gradients, name: str, layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> None:
         prefix = f"{name}." if name else ""
@@ -184,6 +196,8 @@ class ScalarNetwork:
         if isinstance(layer, NORMS):
             scale, shift = _norm_gradients(layer, inputs, g, b)
             new = {weight: scale, bias: shift}
+        elif _is_depthwise(layer):
+            new = {weight: _depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
         else:
             factors = (
                 _conv_factors(layer, inputs, g)
@@ -231,12 +245,10 @@ def check_frozen(module: nn.Module) -> None:
         )
 
 
-def _recorder(name: str, calls: list[tuple[str, nn.Module, Tensor, Tensor]]) -> Any:
+def _recorder(name: str, calls: list[Call], copied: bool) -> Any:
     def record(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        calls.append((name, layer, inputs[0].detach(), output))
-        return (
-            output.clone()
-        )  # so that an activation in place does not overwrite what the gradient is taken of
+        calls.append((name, layer, inputs[0].detach(), output, output._version))
+        return output.clone() if copied else output
 
     return record
 
@@ -249,21 +261,50 @@ def _linear_factors(inputs: Tensor, g: Tensor, b: int) -> Factors:
 def _conv_factors(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Factors:
     """A convolution is a linear layer on patches: T = output pixels, inputs = patch entries of a group."""
     b, groups = len(inputs), layer.groups
-    padding = layer._reversed_padding_repeated_twice
-    mode = layer.padding_mode
-    if any(padding):
-        inputs = functional.pad(inputs, padding, "constant" if mode == "zeros" else mode)
-    patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, 0, layer.stride)  # (b, C k k, T)
+    inputs = _padded(layer, inputs)
+    if layer.kernel_size == (1, 1):
+        down, across = layer.stride
+        patches = inputs[:, :, ::down, ::across].flatten(2)  # (b, C, T), mostly without a copy
+    else:
+        patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, 0, layer.stride)
     A = patches.reshape(b, groups, -1, patches.shape[-1]).mT
     G = g.reshape(b, groups, -1, patches.shape[-1]).mT
     return Factors(A, G)
 
 
+def _is_depthwise(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels == layer.out_channels > 1
+
+
+def _depthwise_gradients(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Tensor:
+    """df / dweight of a convolution of single channels, (b, channels k k): small, so formed at once, offset by offset."""
+    inputs = _padded(layer, inputs)
+    height, width = g.shape[2:]
+    (down, across), (rows, columns) = layer.stride, layer.dilation
+    found = g.new_empty(*g.shape[:2], *layer.kernel_size)
+    for i in range(layer.kernel_size[0]):
+        for j in range(layer.kernel_size[1]):
+            top, left = i * rows, j * columns
+            seen = inputs[:, :, top : top + down * (height - 1) + 1 : down]
+            seen = seen[..., left : left + across * (width - 1) + 1 : across]
+            found[:, :, i, j] = (seen * g).sum((2, 3))
+    return found.flatten(1)
+
+
+def _padded(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
+    padding, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
+    if not any(padding):
+        return inputs
+    return functional.pad(inputs, padding, "constant" if mode == "zeros" else mode)
+
+
 def _norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
     """df / dscale = sum of g times the normalised input, df / dshift = sum of g; both (b, channels)."""
-    if isinstance(layer, BATCH_NORMS):
-        normalised = functional.batch_norm(inputs, layer.running_mean, layer.running_var, eps=layer.eps)
-    elif isinstance(layer, nn.GroupNorm):
+    if isinstance(layer, BATCH_NORMS):  # normalised = (x - mean) / deviation, so x itself will do
+        deviation = (layer.running_var + layer.eps).sqrt()
+        shift, product = _sums(g), _sums(g, inputs)
+        return (product - layer.running_mean * shift) / deviation, shift
+    if isinstance(layer, nn.GroupNorm):
         normalised = functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
     else:
         normalised = functional.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
@@ -271,10 +312,16 @@ def _norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tens
         for n in layer.normalized_shape:
             size *= n
         return (g * normalised).reshape(b, -1, size).sum(1), g.reshape(b, -1, size).sum(1)
-    rest = list(range(2, g.ndim))
-    if not rest:
-        return g * normalised, g
-    return (g * normalised).sum(rest), g.sum(rest)
+    return _sums(g, normalised), _sums(g)
+
+
+def _sums(g: Tensor, factor: Tensor | None = None) -> Tensor:
+    """Sums over the positions of every channel, of g or of g times another tensor, (b, channels)."""
+    if g.ndim == 2:
+        return g if factor is None else g * factor
+    if factor is None:
+        return g.flatten(2).sum(2)
+    return torch.einsum("bct,bct->bc", g.flatten(2), factor.flatten(2))  # no product is formed
 
 
 def _joined(before: Factors | None, new: Factors) -> Factors:

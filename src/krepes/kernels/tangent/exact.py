@@ -20,6 +20,7 @@ from krepes.kernels.tangent.capture import Factors, Gradients, ScalarNetwork
 from krepes.linalg import row_blocks, rows_within
 
 BLOCK_BYTES = 256 * 2**20  # of the largest temporary
+SQUARED_ROWS = 16
 SMALL = 1e-30  # added to k before it is normalised: gradients of length zero are then alike, and k(x, x) = 1
 
 
@@ -87,9 +88,10 @@ class Side:
 
     def squares(self) -> Tensor:
         """k(x, x) of every sample."""
-        parts = [E.square().sum(1) for E in self.formed.values()]
-        if self.vectors is not None:
-            parts.append(self.vectors.square().sum(1))
+        whole = [*self.formed.values(), *([] if self.vectors is None else [self.vectors])]
+        parts = [  # in blocks, because gradients fill the memory that a second copy would need
+            torch.cat([E[rows].square().sum(1) for rows in row_blocks(len(E), SQUARED_ROWS)]) for E in whole
+        ]
         for f in self.factors.values():
             parts.append(f.gram(f).sum((1, 2, 3)))
         return torch.stack(parts).sum(0)

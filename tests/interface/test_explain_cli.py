@@ -1,0 +1,109 @@
+"""`krepes explain` in the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from typer.testing import CliRunner
+
+from krepes import KernelEmbedding
+from krepes.cli.app import app
+from krepes.explain import attribution, leave_out, top_influence
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    """A model of iris without its last ten rows, its training table, and a table of everything."""
+    folder = tmp_path_factory.mktemp("flowers")
+    data = load_iris(as_frame=True)
+    frame = data.data.assign(kind=data.target_names[data.target])
+    train = frame.sample(140, random_state=0).reset_index(drop=True)
+    train.to_parquet(folder / "train.parquet")
+    frame.iloc[45:55].to_parquet(folder / "new.parquet")
+    frame[frame.kind == "setosa"].to_csv(folder / "setosa.csv", index=False)
+    model = KernelEmbedding(4, n_landmarks=30, random_state=0).fit(train.drop(columns="kind"))
+    model.save(folder / "iris.krepes")
+    return folder, model, train
+
+
+def explained(folder, data, *arguments):
+    return runner.invoke(app, ["explain", str(folder / "iris.krepes"), str(folder / data), *arguments])
+
+
+def test_the_most_influential_landmarks_of_a_row(flowers):
+    folder, model, train = flowers
+    result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3")
+    assert result.exit_code == 0, result.output
+    row = train.drop(columns="kind").iloc[[7]]
+    top = top_influence(model, row, 3)
+    for place, (index, value) in enumerate(zip(top.rows[0], top.values[0])):
+        line = next(text for text in result.output.splitlines() if f" row {index:,}, {train.kind[index]} " in text)
+        assert f"{value:.3g}" in line
+        assert f"{leave_out(model, row)[0, top.landmarks[0, place]]:.3g}" in line
+    assert f"Row 7, {train.kind[7]}: the landmarks span" in result.output
+
+
+def test_labels_of_landmarks_are_shown_for_the_training_data_only(flowers):
+    folder, _, _ = flowers
+    result = explained(folder, "new.parquet", "--label", "kind", "--sample", "0")
+    assert result.exit_code == 0, result.output
+    assert not re.search(r"row \d+, \w+", result.output)
+
+
+@pytest.mark.parametrize("against", [None, 12])
+def test_contributions_sum_to_the_component(flowers, against):
+    folder, model, train = flowers
+    extra = [] if against is None else ["--against", str(against)]
+    result = explained(folder, "train.parquet", "--sample", "7", "--component", "1", *extra)
+    assert result.exit_code == 0, result.output
+    Z = model.transform(train.drop(columns="kind"))
+    expected = Z[7, 1] - (0 if against is None else Z[against, 1])
+    shown = float(re.search(r"sum\s+([-+][\d.e-]+)", result.output)[1])
+    assert shown == pytest.approx(expected, rel=1e-2, abs=1e-4)
+    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1)
+    if against is None:
+        assert f"{parts[0, np.abs(parts[0]).argmax()]:+.4g}" in result.output
+
+
+def test_classes_and_concepts(flowers):
+    folder, _, _ = flowers
+    result = explained(
+        folder, "train.parquet", "--label", "kind", "--sample", "7", "--class", "setosa",
+        "--concept", f"small={folder / 'setosa.csv'}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Along setosa against the other classes" in result.output
+    assert "Concept small:" in result.output
+
+
+def test_a_row_unlike_everything(flowers):
+    folder, _, train = flowers
+    strange = train.iloc[:1].assign(**{name: 1e3 for name in train.columns if name != "kind"})
+    strange.to_parquet(folder / "strange.parquet")
+    result = explained(folder, "strange.parquet", "--sample", "0")
+    assert "unlike every landmark" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give --sample ROW"),
+        (["--sample", "7", "--component", "1", "--class", "x"], "only one of --component and --class"),
+        (["--sample", "7", "--against", "3"], "--against explains a difference"),
+        (["--sample", "700"], "There is no row 700"),
+        (["--sample", "7", "--component", "9"], "components 0 to 3"),
+        (["--sample", "7", "--class", "rose", "--label", "kind"], "'rose' is not a class"),
+        (["--sample", "7", "--concept", "sea"], "expected NAME=FILE"),
+        (["--sample", "7", "--label", "colour"], "colour"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_refusals(flowers, arguments, message):
+    result = explained(flowers[0], "train.parquet", *arguments)
+    assert result.exit_code != 0
+    assert message in " ".join(result.output.replace("│", " ").split())
