@@ -34,9 +34,9 @@ def test_the_learned_representation_is_the_best_of_the_table(shown):
     assert found["krepes"] > 93
 
 
-def test_it_leaves_a_model_a_figure_and_the_data(shown):
+def test_it_leaves_a_model_a_figure_the_data_and_a_report(shown):
     folder, text = shown
-    for name in ("digits.krepes", "digits.png", "digits.npz"):
+    for name in ("digits.krepes", "digits.png", "digits.npz", "digits.html"):
         assert (folder / name).is_file()
         assert str(folder / name) in text.replace("\n", "")
     with Picture.open(folder / "digits.png") as picture:

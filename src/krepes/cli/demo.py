@@ -42,7 +42,7 @@ class Influence:
 def demo(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where to leave the model and the figure."),
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where to leave the model, the figure and the page."),
     ] = Path("krepes-demo"),
     seed: options.Seed = 0,
     threads: options.Threads = 1,  # the fastest number for data this small
@@ -52,20 +52,22 @@ def demo(
     """Learn a representation of handwritten digits in a few seconds. Nothing is downloaded.
 
     Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples \
-that explain one digit, and leaves a saved model and a figure.
+that explain one digit, and leaves a saved model, a figure and a page that explains every digit.
     """
     from krepes.cli.describe import console
     from krepes.files import atomic_path, check_writable
 
-    model_path, figure_path, data_path = (output / f"digits.{ending}" for ending in ("krepes", "png", "npz"))
+    endings = ("krepes", "png", "npz", "html")
+    model_path, figure_path, data_path, report_path = (output / f"digits.{ending}" for ending in endings)
     if output.is_file():
         raise NotADirectoryError(f"{output} is a file; give the name of a folder (--output FOLDER).")
     output.mkdir(parents=True, exist_ok=True)
-    for path in (model_path, figure_path, data_path):
+    for path in (model_path, figure_path, data_path, report_path):
         check_writable(path, force, needed_bytes=10_000_000)
     import numpy as np
 
     from krepes.cli.demo_figure import draw
+    from krepes.report import write_report
 
     out = console()
     digits = load_digits(seed)
@@ -85,7 +87,10 @@ that explain one digit, and leaves a saved model and a figure.
         np.savez_compressed(stream, X=digits.X, y=digits.y, n_train=digits.n_train)
     with atomic_path(figure_path, overwrite=force) as temporary:
         draw(temporary, digits, model.transform(digits.X), rows, influence, seed)
-    _next_steps(model_path, figure_path, data_path, out)
+    write_report(
+        model, digits.X, report_path, labels=digits.y, title="Handwritten digits", overwrite=force, random_state=seed
+    )
+    _next_steps(model_path, figure_path, data_path, report_path, influence.row, out)
 
 
 def load_digits(seed: int) -> Digits:
@@ -124,14 +129,11 @@ def compare(digits: Digits, seed: int) -> tuple[Any, dict[str, tuple[Any, float,
 
 def most_influential(model: Any, digits: Digits, row: int) -> Influence:
     """The landmarks with the largest k(x, x_l) |a_l|."""
-    import numpy as np
-    import torch
+    from krepes.explain import top_influence
 
-    x = torch.from_numpy(digits.X[row : row + 1])
-    similarity = model.kernel_(x, model.landmarks_)[0].numpy()
-    values = similarity * np.linalg.norm(model.coefficients_, axis=1)
-    first = np.argsort(-values)[:N_SHOWN]
-    return Influence(row, model.landmark_indices_[first], values[first])
+    top = top_influence(model, digits.X[row : row + 1], N_SHOWN)
+    assert top.rows is not None
+    return Influence(row, top.rows[0], top.values[0])
 
 
 def _table(rows: dict[str, tuple[Any, float, int | None]]) -> Any:
@@ -171,12 +173,16 @@ def _explanation(digits: Digits, influence: Influence) -> str:
     )
 
 
-def _next_steps(model: Path, figure: Path, data: Path, out: Any) -> None:
+def _next_steps(model: Path, figure: Path, data: Path, report: Path, row: int, out: Any) -> None:
     out.print(
-        f"[bold]Figure[/]  {figure}\n[bold]Model[/]   {model}\n[bold]Data[/]    {data}\n", highlight=False
+        f"[bold]Figure[/]  {figure}\n[bold]Model[/]   {model}\n[bold]Data[/]    {data}\n"
+        f"[bold]Report[/]  {report}  (open it in a browser)\n",
+        highlight=False,
+        soft_wrap=True,
     )
     steps = {
         f"krepes info {model}": "what the model is",
+        f"krepes explain {model} {data} --sample {row}": "which examples a digit is made of",
         f"krepes evaluate {model} {data} --label-fraction 0.05 --knn": "with half as many labels",
         f"krepes transform {model} {data} -o digits.parquet": "the representation as a table",
         f"krepes fit {data} --loss vicreg -o mine.krepes": "learn with another loss",
