@@ -172,6 +172,12 @@ def test_batch_norm_in_training_mode_is_refused():
         EmpiricalNTK(module).fitted(rows((2, 9, 9), 3, 0))
 
 
+def test_batch_norm_without_statistics_is_refused():
+    network = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4, track_running_stats=False)).eval()
+    with pytest.raises(ValueError, match="'1' keeps no running statistics"):
+        EmpiricalNTK(network).fitted(rows((5,), 4, 0))
+
+
 def test_parameters_outside_layers_are_named():
     class Scaled(nn.Module):
         def __init__(self):

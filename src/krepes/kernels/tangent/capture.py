@@ -17,55 +17,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-NORMS = (nn.LayerNorm, nn.GroupNorm, *BATCH_NORMS)
-LAYERS = (nn.Linear, nn.Conv2d, *NORMS)
-
+from krepes.kernels.tangent.layers import (
+    BATCH_NORMS,
+    LAYERS,
+    NORMS,
+    Factors,
+    conv_factors,
+    depthwise_gradients,
+    is_depthwise,
+    joined,
+    linear_factors,
+    norm_gradients,
+)
 
 Call = tuple[str, nn.Module, Tensor, Tensor, int]  # name, layer, inputs, output, version of the output
-
-
-@dataclass
-class Factors:
-    """The gradient of one weight matrix of every sample: W' = sum_t G_t A_t^T in each of `groups` blocks.
-
-    Attributes
-    ----------
-    A : Tensor of shape (b, groups, T, inputs)
-    G : Tensor of shape (b, groups, T, outputs)
-    bias : str, optional
-        The name of the layer's bias where it counts, too: an input that is always 1.
-    """
-
-    A: Tensor
-    G: Tensor
-    bias: str | None = None
-
-    @property
-    def positions(self) -> int:
-        return self.A.shape[2]
-
-    @property
-    def size(self) -> int:
-        """Entries of the gradient of one sample."""
-        return self.A.shape[1] * (self.A.shape[3] + (self.bias is not None)) * self.G.shape[3]
-
-    def inputs(self) -> Tensor:
-        """A, with a column of ones for the bias."""
-        if self.bias is None:
-            return self.A
-        return torch.cat([self.A, self.A.new_ones(*self.A.shape[:3], 1)], dim=3)
-
-    def explicit(self) -> Tensor:
-        """The gradients themselves, (b, size)."""
-        return (self.G.mT @ self.inputs()).flatten(1)
-
-    def gram(self, other: Factors) -> Tensor:
-        """Inner products of single positions of paired samples, (b, groups, T, T')."""
-        products = self.A @ other.A.mT
-        return (products if self.bias is None else products + 1) * (self.G @ other.G.mT)
 
 
 @dataclass
@@ -194,20 +160,20 @@ class ScalarNetwork:
         prefix = f"{name}." if name else ""
         weight, bias = f"{prefix}weight", f"{prefix}bias"
         if isinstance(layer, NORMS):
-            scale, shift = _norm_gradients(layer, inputs, g, b)
+            scale, shift = norm_gradients(layer, inputs, g, b)
             new = {weight: scale, bias: shift}
-        elif _is_depthwise(layer):
-            new = {weight: _depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
+        elif is_depthwise(layer):
+            new = {weight: depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
         else:
             factors = (
-                _conv_factors(layer, inputs, g)
+                conv_factors(layer, inputs, g)
                 if isinstance(layer, nn.Conv2d)
-                else _linear_factors(inputs, g, b)
+                else linear_factors(inputs, g, b)
             )
             new = {}
             if weight in self.names:
                 factors.bias = bias if bias in self.names and layer.bias is not None else None
-                parts.factors[weight] = _joined(parts.factors.get(weight), factors)
+                parts.factors[weight] = joined(parts.factors.get(weight), factors)
             else:
                 new = {bias: factors.G.sum(2).flatten(1)}
         own = {f"{prefix}{p}" for p, _ in layer.named_parameters(recurse=False)}
@@ -234,15 +200,20 @@ class ScalarNetwork:
 
 
 def check_frozen(module: nn.Module) -> None:
-    """Refuse BatchNorm in training mode: there, samples see one another and no sample has a gradient of its own."""
-    training = [
-        name for name, layer in module.named_modules() if isinstance(layer, BATCH_NORMS) and layer.training
-    ]
+    """Refuse BatchNorm that looks at its batch: samples see one another there, and none has a gradient of its own."""
+    norms = {name: layer for name, layer in module.named_modules() if isinstance(layer, BATCH_NORMS)}
+    training = [name for name, layer in norms.items() if layer.training]
     if training:
         raise ValueError(
             f"The network's BatchNorm layers are in training mode ({training[0]!r} and {len(training) - 1} more): "
             "samples of a batch then influence one another and have no gradients of their own. Call network.eval()."
         )
+    for name, layer in norms.items():
+        if layer.running_var is None:
+            raise ValueError(
+                f"The BatchNorm layer {name!r} keeps no running statistics, so it takes those of the batch even in "
+                "eval mode, and samples influence one another. Use track_running_stats=True."
+            )
 
 
 def _recorder(name: str, calls: list[Call], copied: bool) -> Any:
@@ -251,81 +222,3 @@ def _recorder(name: str, calls: list[Call], copied: bool) -> Any:
         return output.clone() if copied else output
 
     return record
-
-
-def _linear_factors(inputs: Tensor, g: Tensor, b: int) -> Factors:
-    """A linear layer on (b, ..., inputs): every position counts; a batch merged with positions is taken apart."""
-    return Factors(inputs.reshape(b, 1, -1, inputs.shape[-1]), g.reshape(b, 1, -1, g.shape[-1]))
-
-
-def _conv_factors(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Factors:
-    """A convolution is a linear layer on patches: T = output pixels, inputs = patch entries of a group."""
-    b, groups = len(inputs), layer.groups
-    inputs = _padded(layer, inputs)
-    if layer.kernel_size == (1, 1):
-        down, across = layer.stride
-        patches = inputs[:, :, ::down, ::across].flatten(2)  # (b, C, T), mostly without a copy
-    else:
-        patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, 0, layer.stride)
-    A = patches.reshape(b, groups, -1, patches.shape[-1]).mT
-    G = g.reshape(b, groups, -1, patches.shape[-1]).mT
-    return Factors(A, G)
-
-
-def _is_depthwise(layer: nn.Module) -> bool:
-    return isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels == layer.out_channels > 1
-
-
-def _depthwise_gradients(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Tensor:
-    """df / dweight of a convolution of single channels, (b, channels k k): small, so formed at once, offset by offset."""
-    inputs = _padded(layer, inputs)
-    height, width = g.shape[2:]
-    (down, across), (rows, columns) = layer.stride, layer.dilation
-    found = g.new_empty(*g.shape[:2], *layer.kernel_size)
-    for i in range(layer.kernel_size[0]):
-        for j in range(layer.kernel_size[1]):
-            top, left = i * rows, j * columns
-            seen = inputs[:, :, top : top + down * (height - 1) + 1 : down]
-            seen = seen[..., left : left + across * (width - 1) + 1 : across]
-            found[:, :, i, j] = (seen * g).sum((2, 3))
-    return found.flatten(1)
-
-
-def _padded(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
-    padding, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
-    if not any(padding):
-        return inputs
-    return functional.pad(inputs, padding, "constant" if mode == "zeros" else mode)
-
-
-def _norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
-    """df / dscale = sum of g times the normalised input, df / dshift = sum of g; both (b, channels)."""
-    if isinstance(layer, BATCH_NORMS):  # normalised = (x - mean) / deviation, so x itself will do
-        deviation = (layer.running_var + layer.eps).sqrt()
-        shift, product = _sums(g), _sums(g, inputs)
-        return (product - layer.running_mean * shift) / deviation, shift
-    if isinstance(layer, nn.GroupNorm):
-        normalised = functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
-    else:
-        normalised = functional.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
-        size = 1
-        for n in layer.normalized_shape:
-            size *= n
-        return (g * normalised).reshape(b, -1, size).sum(1), g.reshape(b, -1, size).sum(1)
-    return _sums(g, normalised), _sums(g)
-
-
-def _sums(g: Tensor, factor: Tensor | None = None) -> Tensor:
-    """Sums over the positions of every channel, of g or of g times another tensor, (b, channels)."""
-    if g.ndim == 2:
-        return g if factor is None else g * factor
-    if factor is None:
-        return g.flatten(2).sum(2)
-    return torch.einsum("bct,bct->bc", g.flatten(2), factor.flatten(2))  # no product is formed
-
-
-def _joined(before: Factors | None, new: Factors) -> Factors:
-    """All positions of a layer that is called more than once."""
-    if before is None:
-        return new
-    return Factors(torch.cat([before.A, new.A], dim=2), torch.cat([before.G, new.G], dim=2), new.bias)

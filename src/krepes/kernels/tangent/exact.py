@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.kernels.tangent.capture import Factors, Gradients, ScalarNetwork
+from krepes.kernels.tangent.capture import Gradients, ScalarNetwork
+from krepes.kernels.tangent.layers import Factors
 from krepes.linalg import row_blocks, rows_within
 
 BLOCK_BYTES = 256 * 2**20  # of the largest temporary

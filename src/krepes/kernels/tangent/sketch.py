@@ -20,7 +20,8 @@ import math
 import torch
 from torch import Tensor
 
-from krepes.kernels.tangent.capture import Factors, Gradients
+from krepes.kernels.tangent.capture import Gradients
+from krepes.kernels.tangent.layers import Factors
 
 
 class Sketch:

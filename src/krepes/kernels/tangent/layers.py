@@ -1,0 +1,139 @@
+"""What the gradient of one layer is made of, from its inputs and the gradient of its outputs.
+
+linear, convolution    sum_t g_t a_t^T        over positions t: tokens, or output pixels with the patch below them
+depthwise              formed at once, because it is small
+norms                  sums of g, and of g times the normalised input
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+NORMS = (nn.LayerNorm, nn.GroupNorm, *BATCH_NORMS)
+LAYERS = (nn.Linear, nn.Conv2d, *NORMS)
+
+
+@dataclass
+class Factors:
+    """The gradient of one weight matrix of every sample: W' = sum_t G_t A_t^T in each of `groups` blocks.
+
+    Attributes
+    ----------
+    A : Tensor of shape (b, groups, T, inputs)
+    G : Tensor of shape (b, groups, T, outputs)
+    bias : str, optional
+        The name of the layer's bias where it counts, too: an input that is always 1.
+    """
+
+    A: Tensor
+    G: Tensor
+    bias: str | None = None
+
+    @property
+    def positions(self) -> int:
+        return self.A.shape[2]
+
+    @property
+    def size(self) -> int:
+        """Entries of the gradient of one sample."""
+        return self.A.shape[1] * (self.A.shape[3] + (self.bias is not None)) * self.G.shape[3]
+
+    def inputs(self) -> Tensor:
+        """A, with a column of ones for the bias."""
+        if self.bias is None:
+            return self.A
+        return torch.cat([self.A, self.A.new_ones(*self.A.shape[:3], 1)], dim=3)
+
+    def explicit(self) -> Tensor:
+        """The gradients themselves, (b, size)."""
+        return (self.G.mT @ self.inputs()).flatten(1)
+
+    def gram(self, other: Factors) -> Tensor:
+        """Inner products of single positions of paired samples, (b, groups, T, T')."""
+        products = self.A @ other.A.mT
+        return (products if self.bias is None else products + 1) * (self.G @ other.G.mT)
+
+
+def linear_factors(inputs: Tensor, g: Tensor, b: int) -> Factors:
+    """A linear layer on (b, ..., inputs): every position counts; a batch merged with positions is taken apart."""
+    return Factors(inputs.reshape(b, 1, -1, inputs.shape[-1]), g.reshape(b, 1, -1, g.shape[-1]))
+
+
+def conv_factors(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Factors:
+    """A convolution is a linear layer on patches: T = output pixels, inputs = patch entries of a group."""
+    b, groups = len(inputs), layer.groups
+    inputs = _padded(layer, inputs)
+    if layer.kernel_size == (1, 1):
+        down, across = layer.stride
+        patches = inputs[:, :, ::down, ::across].flatten(2)  # (b, C, T), mostly without a copy
+    else:
+        patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, 0, layer.stride)
+    A = patches.reshape(b, groups, -1, patches.shape[-1]).mT
+    G = g.reshape(b, groups, -1, patches.shape[-1]).mT
+    return Factors(A, G)
+
+
+def is_depthwise(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
+    return isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels == layer.out_channels > 1
+
+
+def depthwise_gradients(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Tensor:
+    """df / dweight of a convolution of single channels, (b, channels k k): small, so formed, offset by offset."""
+    inputs = _padded(layer, inputs)
+    height, width = g.shape[2:]
+    (down, across), (rows, columns) = layer.stride, layer.dilation
+    found = g.new_empty(*g.shape[:2], *layer.kernel_size)
+    for i in range(layer.kernel_size[0]):
+        for j in range(layer.kernel_size[1]):
+            top, left = i * rows, j * columns
+            seen = inputs[:, :, top : top + down * (height - 1) + 1 : down]
+            seen = seen[..., left : left + across * (width - 1) + 1 : across]
+            found[:, :, i, j] = (seen * g).sum((2, 3))
+    return found.flatten(1)
+
+
+def _padded(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
+    padding, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
+    if not any(padding):
+        return inputs
+    return functional.pad(inputs, padding, "constant" if mode == "zeros" else mode)
+
+
+def norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
+    """df / dscale = sum of g times the normalised input, df / dshift = sum of g; both (b, channels)."""
+    if isinstance(layer, BATCH_NORMS):  # normalised = (x - mean) / deviation, so x itself will do
+        mean, variance = layer.running_mean, layer.running_var
+        assert mean is not None and variance is not None  # others are refused (check_frozen)  # noqa: PT018
+        shift, product = _sums(g), _sums(g, inputs)
+        return (product - mean * shift) * (variance + layer.eps).rsqrt(), shift
+    if isinstance(layer, nn.GroupNorm):
+        normalised = functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
+    else:
+        normalised = functional.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
+        size = 1
+        for n in layer.normalized_shape:
+            size *= n
+        return (g * normalised).reshape(b, -1, size).sum(1), g.reshape(b, -1, size).sum(1)
+    return _sums(g, normalised), _sums(g)
+
+
+def _sums(g: Tensor, factor: Tensor | None = None) -> Tensor:
+    """Sums over the positions of every channel, of g or of g times another tensor, (b, channels)."""
+    if g.ndim == 2:
+        return g if factor is None else g * factor
+    if factor is None:
+        return g.flatten(2).sum(2)
+    return torch.einsum("bct,bct->bc", g.flatten(2), factor.flatten(2))  # no product is formed
+
+
+def joined(before: Factors | None, new: Factors) -> Factors:
+    """All positions of a layer that is called more than once."""
+    if before is None:
+        return new
+    return Factors(torch.cat([before.A, new.A], dim=2), torch.cat([before.G, new.G], dim=2), new.bias)
