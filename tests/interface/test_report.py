@@ -149,6 +149,19 @@ def test_landmarks_have_no_labels_where_they_are_not_rows_of_the_data(people, tm
     assert page["landmarks"]["labels"] is None
 
 
+def test_files_give_the_page_of_their_rows(people, tmp_path):
+    """Also where only a sample of the rows is shown."""
+    model, frame = people
+    frame.to_parquet(tmp_path / "people.parquet")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    arguments = {"labels": {"rich": frame["rich"].to_numpy()}, "columns": ["wage"], "max_rows": 150}
+    expected = content(write_report(model, frame, tmp_path / "frame.html", **arguments))
+    assert expected["labels"]["name"] == "rich"
+    for name in ("people.parquet", "people.csv"):
+        found = content(write_report(model, tmp_path / name, tmp_path / f"{name}.html", **arguments))
+        assert {key for key in expected if found[key] != expected[key]} <= {"card"}, name  # which says "CSV"
+
+
 def test_columns_by_name_and_by_value(people, tmp_path):
     model, frame = people
     named = content(write_report(model, frame, tmp_path / "a.html", columns=["secret", "rich", "wage"]))[

@@ -73,7 +73,10 @@ def maps(model: Any, Z: np.ndarray, codes: np.ndarray | None, label: str) -> lis
     found = [Places("principal components", about, centred @ basis, landmarks @ basis)]
     axes = None if codes is None else _discriminants(centred, codes)
     if axes is not None:
-        about = f"Linear discriminants 1 (across) and 2 (up): chosen with the labels ({label}), to tell classes apart."
+        about = (
+            f"Linear discriminants 1 (across) and 2 (up) of {label}: chosen with the labels, so that classes look "
+            "further apart than they are."
+        )
         found.append(Places(f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
     return found
 

@@ -62,10 +62,12 @@ def open_rows(model: Any, X: Any, max_rows: int, random_state: int) -> ShownRows
     source = opened(X, model.input_space_)
     n = source.n_rows
     rows = np.arange(n)
-    part = source
     if n > max_rows:
         rows = np.sort(np.random.default_rng(random_state).choice(n, max_rows, replace=False))
-        part = subset(source, rows)
+    if source.random_access:
+        part: Source = subset(source, rows) if n > max_rows else source
+    else:  # files are read once, not in every pass
+        part = open_source(source.take(rows))
     return ShownRows(part, rows, n, source.describe(), _landmarks_among(model, source))
 
 
@@ -91,6 +93,10 @@ def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarr
     if labels is None:
         return None, None
     name = getattr(labels, "name", None)
+    if isinstance(labels, Mapping):
+        if len(labels) != 1:
+            raise ValueError(f"labels: got {len(labels)} columns; expected one, {{name: labels}}.")
+        ((name, labels),) = labels.items()
     encoded = encode_labels(labels, "labels", shown.n_total)
     codes, levels = _with_few_levels(encoded.codes, [str(label) for label in encoded.classes.tolist()])
     of_landmarks = None if shown.landmark_rows is None else codes[shown.landmark_rows]

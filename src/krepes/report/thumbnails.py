@@ -86,7 +86,7 @@ def _bytes(parts: list[np.ndarray]) -> np.ndarray:
     integers = parts[0].dtype.kind in "iu" or float(max(part.max() for part in parts)) > 1.0
     low = min(0.0, *(float(part.min()) for part in parts))
     high = max(float(part.max()) for part in parts)
-    if low >= 0 and high <= 255 and parts[0].dtype == np.uint8:
+    if parts[0].dtype == np.uint8 and high > 1:
         high = 255.0
     elif low >= 0 and not integers:
         high = 1.0
@@ -104,7 +104,7 @@ def _sheets(pixels: np.ndarray, largest: int, quality: int | None, budget: float
         tiles = np.pad(tiles, ((0, 0), (0, pitch_y - height), (0, pitch_x - width), (0, 0)), mode="edge")
         encoded = _encoded(_grid(tiles), quality)
         total += len(encoded)
-        if total > budget:
+        if total * len(pixels) / (first + len(tiles)) > budget:  # by what the first sheets need
             return None
         kind = "png" if quality is None else "jpeg"
         sheets.append(f"data:image/{kind};base64,{base64.b64encode(encoded).decode()}")

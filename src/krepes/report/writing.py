@@ -46,7 +46,7 @@ def write_report(
     X : rows, in any form that the model takes
         The training data or others. Landmarks have labels on the page only if they are rows of X.
     path : where to write
-    labels : array of shape (n,), default=None
+    labels : array of shape (n,), or {name: array}, default=None
         Classes to colour and filter by, and to probe. None or NaN is "no label".
     columns : list of names, or dict of name -> n values, default=None
         More to colour by; names are those of columns of a table.
