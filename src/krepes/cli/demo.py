@@ -42,7 +42,9 @@ class Influence:
 def demo(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where to leave the model, the figure and the page."),
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Where to leave the model, the figure and the page."
+        ),
     ] = Path("krepes-demo"),
     seed: options.Seed = 0,
     threads: options.Threads = 1,  # the fastest number for data this small
@@ -88,7 +90,13 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
     with atomic_path(figure_path, overwrite=force) as temporary:
         draw(temporary, digits, model.transform(digits.X), rows, influence, seed)
     write_report(
-        model, digits.X, report_path, labels=digits.y, title="Handwritten digits", overwrite=force, random_state=seed
+        model,
+        digits.X,
+        report_path,
+        labels=digits.y,
+        title="Handwritten digits",
+        overwrite=force,
+        random_state=seed,
     )
     _next_steps(model_path, figure_path, data_path, report_path, influence.row, out)
 
