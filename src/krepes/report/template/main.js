@@ -196,12 +196,13 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setT
 function showFacts() {
   const fact = ([name, value]) => [el("dt", {}, name), el("dd", {}, value)];
   byId("subtitle").textContent = report.subtitle;
+  byId("notice").textContent = report.notice;
   byId("tiles").append(...report.tiles.map(([name, value]) => el("div", {}, ...fact([name, value]))));
   byId("card").append(...report.card.flatMap(fact));
   byId("spectrum").append(spectrumChart(report.spectrum, report.effective_rank));
   byId("axes").textContent = maps[0].about;
   byId("map").setAttribute("aria-label", `Map of ${plural(n, "row")} and ${plural(m, "landmark")}`);
-  byId("footer").append(...[...report.notes, report.notice].map((note) => el("p", {}, note)));
+  byId("footer").append(...report.notes.map((note) => el("p", {}, note)));
 }
 
 function fillMaps() {
