@@ -87,11 +87,13 @@ def _strongest_link(rows: Rows, labels: np.ndarray, component: int) -> tuple[int
     """The largest relative coefficient from a component to a row outside it, as (i, j, weight)."""
     best: tuple[int, int, float] | None = None
     outside = torch.from_numpy(labels != component)
-    for i in np.flatnonzero(labels == component):
-        c = rows(slice(int(i), int(i) + 1))[0].abs()
-        largest = c.max().item()
-        value, j = (c * outside).max(dim=0)
-        weight = value.item() / largest if largest > 0 else 0.0
+    members = torch.from_numpy(np.flatnonzero(labels == component))
+    for block in row_blocks(len(members), rows_within(BLOCK_BYTES, 16 * len(labels))):
+        C = rows(members[block]).abs()
+        C = C / _positive(C.amax(dim=1, keepdim=True))
+        values, columns = (C * outside).max(dim=1)
+        i = int(values.argmax())
+        weight = values[i].item()
         if weight > 0 and (best is None or weight > best[2]):
-            best = int(i), int(j), weight
+            best = int(members[block][i]), int(columns[i]), weight
     return best

@@ -179,11 +179,12 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     def _cluster(self, kept: Iterate, generator: np.random.Generator) -> None:
         n, k = len(kept.X), kept.n_clusters
         self.n_clusters_ = k
-        W = self.affinity_matrix_ = kept.linked_affinity()
         if k == 1 or k == n:
+            self.affinity_matrix_ = kept.affinity
             self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
             self._kept_labels = self.labels_
             return
+        W = self.affinity_matrix_ = kept.linked_affinity()
         if not W.sum() > 0:
             raise ValueError(
                 "Every coefficient is zero: no row is expressed by others, so there is nothing to cluster by. Rows are "
