@@ -81,6 +81,23 @@ def test_classes_and_concepts(flowers):
     assert "Concept small:" in result.output
 
 
+def test_a_page_is_written_and_not_overwritten(flowers):
+    folder, _, _ = flowers
+    page = folder / "report.html"
+    arguments = ["--label", "kind", "-o", str(page), "--title", "Flowers"]
+    first = explained(folder, "train.parquet", *arguments)
+    assert first.exit_code == 0, first.output
+    assert "shows real rows" in " ".join(first.output.split())
+    text = page.read_text()
+    assert "Flowers" in text
+    assert "setosa" in text
+    again = explained(folder, "train.parquet", *arguments)
+    assert again.exit_code == 1
+    assert "--force" in again.output
+    without = explained(folder, "train.parquet", *arguments, "--force", "--no-samples")
+    assert "holds no row" in " ".join(without.output.split())
+
+
 def test_a_row_unlike_everything(flowers):
     folder, _, train = flowers
     strange = train.iloc[:1].assign(**{name: 1e3 for name in train.columns if name != "kind"})

@@ -163,7 +163,8 @@ def explain(
     if sample is not None:
         explain_row(embedding, source, y, sample, top, component, class_, against, concepts, seed)
     if output is not None:
-        _write(embedding, source, output, y, concepts, title, max_rows, not no_samples, force, seed)
+        named = None if y is None else {label or "label": y}
+        _write(embedding, source, output, named, concepts, title, max_rows, not no_samples, force, seed)
 
 
 def _labels(model: Any, source: Any, data: Path, label: str | None, labels: str | None) -> np.ndarray | None:
@@ -211,7 +212,7 @@ def _write(
     model: Any,
     source: Any,
     output: Path,
-    y: np.ndarray | None,
+    labels: dict[str, np.ndarray] | None,
     concepts: list[Any],
     title: str | None,
     max_rows: int,
@@ -227,7 +228,7 @@ def _write(
         model,
         source,
         output,
-        labels=y,
+        labels=labels,
         concepts=concepts,
         max_rows=max_rows,
         samples=samples,
