@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -214,6 +215,22 @@ def test_embeddings_with_a_tangent_kernel(method):
     ]
     assert np.array_equal(fits[0].coefficients_, fits[1].coefficients_)
     assert fits[0].coverage(X).mean() > 0.9
+
+
+def test_features_of_the_same_rows_are_computed_once(monkeypatch):
+    X = rows((5,), 20, 0)
+    kernel = EmpiricalNTK(NETWORKS["linear"][0], method="sketch", sketch_size=64, seed=1).fitted(X)
+    calls = []
+    sketched = EmpiricalNTK._sketched
+    monkeypatch.setattr(EmpiricalNTK, "_sketched", lambda self, X: calls.append(len(X)) or sketched(self, X))
+    first = kernel.features(X)
+    assert kernel.features(X) is first
+    X[0] += 1
+    assert not torch.equal(kernel.features(X)[0], first[0])
+    assert kernel.features(X.clone()) is not first
+    assert calls == [20, 20, 20]
+    again = pickle.loads(pickle.dumps(kernel))
+    assert torch.equal(again.features(X), kernel.features(X))
 
 
 def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
