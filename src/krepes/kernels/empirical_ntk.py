@@ -226,15 +226,21 @@ class EmpiricalNTK(Kernel):
         return torch.cat([side(X[rows]).squares() for rows in row_blocks(len(X), size)])
 
     def features(self, X: Any) -> Tensor:
-        """Sketched tangent features, (n, D); with `normalize` of unit length."""
-        rows = _as_inputs(X)
-        self._at(rows)
+        """Sketched tangent features, (n, D); with `normalize` of unit length.
+
+        Computed in the precision of the network's weights, whatever X has: the sketch's own error is far larger, and
+        networks are many times slower in double precision.
+        """
+        given = _as_inputs(X)
+        self._at(given[:1])
+        weight = next(self._scalar.module.parameters(), given)
+        rows = given.to(weight.dtype)
         last: Last | None = getattr(self, "_last", None)
         if last is not None and last[0]() is rows and last[1] == rows._version:
-            return last[2]  # landmark rules ask for the same candidates again and again
+            return last[2].to(given.dtype)  # landmark rules ask for the same candidates again and again
         S = self._sketched(rows) if self._cache is None else self._cache(rows, self._sketched)
         self._last = weakref.ref(rows), rows._version, S
-        return S
+        return S.to(given.dtype)
 
     def _sketched(self, X: Tensor) -> Tensor:
         scalar = self._at(X)
