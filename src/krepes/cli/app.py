@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from krepes import __version__
+from krepes.cli.align import align
 from krepes.cli.cluster import cluster
 from krepes.cli.demo import demo
 from krepes.cli.evaluate import evaluate
@@ -25,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, tune, transform, evaluate, explain, info, cluster, reproduce):
+for function in (demo, fit, tune, transform, evaluate, explain, info, cluster, align, reproduce):
     app.command()(function)
 
 

@@ -1,0 +1,77 @@
+"""What alignment takes: representations of the same rows as matrices, and targets as columns of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+def as_matrix(X: Any, name: str = "X") -> np.ndarray:
+    """Anything array-like as a (n, d) matrix of float32 or float64; images are flattened, a vector is a column."""
+    if isinstance(X, Tensor):
+        X = X.detach().cpu()
+        X = (X.float() if not X.is_floating_point() or X.itemsize < 4 else X).numpy()
+    X = np.asarray(X)
+    if X.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} holds {X.dtype}; expected numbers, one row per sample. Class labels become columns by one_hot(y)."
+        )
+    if X.ndim == 0 or 0 in X.shape:
+        raise ValueError(f"{name} has shape {X.shape}; expected one row of features per sample, (n, d).")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+    X = X.reshape(len(X), -1)
+    if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
+        rows = np.flatnonzero(~np.isfinite(X).all(axis=1))
+        raise ValueError(
+            f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
+            "Leave these rows out of all representations."
+        )
+    return X
+
+
+def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
+    """Refuse representations of different numbers of rows."""
+    if n != expected:
+        raise ValueError(
+            f"{name} has {n:,} rows and {other} has {expected:,}: alignment compares representations of the same rows."
+        )
+
+
+def one_hot(y: Any) -> np.ndarray:
+    """Labels as a (n, K) matrix of zeros and ones, classes in sorted order.
+
+    >>> one_hot(["b", "a", "b"])
+    array([[0., 1.], [1., 0.], [0., 1.]])
+    """
+    classes, codes = class_codes(y)
+    return np.eye(len(classes))[codes]
+
+
+def class_codes(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of labels, sorted, and the code of every row."""
+    y = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"Labels have shape {y.shape}; expected one label per row, (n,).")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("Labels have NaN or infinite values. Leave rows without a label out.")
+    if y.dtype == object and any(value is None or value != value for value in y):
+        raise ValueError("Some labels are missing (None or NaN). Leave rows without a label out.")
+    classes, codes = np.unique(y.astype(str) if y.dtype == object else y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"All {len(y):,} labels are {classes[0]!r}; at least two classes are needed.")
+    return classes, codes
+
+
+def target_matrix(y: Any) -> np.ndarray:
+    """A target as columns: one-hot for labels (text, integers, true/false), as it is for numbers with fractions."""
+    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    if values.ndim == 2 and values.shape[1] > 1:
+        return as_matrix(values, "y").astype(np.float64)
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values != np.round(values)).any():
+        return values.reshape(-1, 1).astype(np.float64)
+    return one_hot(y)

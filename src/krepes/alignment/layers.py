@@ -1,0 +1,151 @@
+"""The layers of a torch network, recorded by hooks while data stream through it.
+
+Nothing of the network is changed: mode, device and gradients are restored, hooks are removed, also after an error.
+Outputs are flattened, or their positions averaged (`pool=True`), and given on batch by batch, so that memory is
+one batch and one sketch per layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from krepes.alignment.inputs import target_matrix
+from krepes.alignment.sketch import SketchedCKA
+from krepes.linalg import row_blocks
+
+
+def layer_names(module: nn.Module) -> list[str]:
+    """The modules without parts of their own, in order of definition: what is recorded by default.
+
+    >>> layer_names(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())))
+    ['0', '1.0']
+    """
+    return [name for name, part in module.named_modules() if name and not any(True for _ in part.children())]
+
+
+def iter_layers(
+    module: nn.Module,
+    X: Any,
+    layers: Iterable[str] | None = None,
+    *,
+    batch_rows: int = 256,
+    pool: bool = True,
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Yield (index of the first row, {layer: outputs (b, d)}) for batch after batch.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    X : tensor or array of shape (n, ...), as the module takes it
+    layers : names as in `module.named_modules()`, default all parts that have no parts
+        A layer that is called several times in a pass gives its last output.
+    batch_rows : int, default=256
+    pool : bool, default=True
+        Average outputs (b, c, h, w) over their positions; False keeps all numbers.
+    """
+    names = layer_names(module) if layers is None else list(layers)
+    parts = dict(module.named_modules())
+    unknown = [name for name in names if name not in parts]
+    if unknown or not names:
+        raise ValueError(
+            f"layers: {', '.join(map(repr, unknown)) or 'none'} is no part of the module. There are "
+            f"{', '.join(layer_names(module)[:30])}."
+        )
+    X = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+    place = next(module.parameters(), torch.empty(0))
+    X = X if X.is_floating_point() else X.to(place.dtype)
+    for block in row_blocks(len(X), batch_rows):
+        with (
+            _recorded({name: parts[name] for name in names}) as outputs,
+            _evaluating(module),
+            torch.no_grad(),
+        ):
+            module(X[block].to(device=place.device, dtype=place.dtype))
+        missing = [name for name in names if name not in outputs]
+        if missing:
+            raise ValueError(
+                f"The layers {', '.join(missing)} gave no tensor in a pass; leave them out of layers=."
+            )
+        size = block.stop - block.start
+        yield block.start, {name: _rows(outputs[name], size, name, pool) for name in names}
+
+
+def sketch_layers(
+    module: nn.Module,
+    X: Any,
+    y: Any = None,
+    layers: Iterable[str] | None = None,
+    *,
+    sketch: SketchedCKA | None = None,
+    batch_rows: int = 256,
+    pool: bool = True,
+    prefix: str = "",
+    first_row: int = 0,
+) -> SketchedCKA:
+    """Sketch every layer of a network in one pass: `table()` is then layer by layer, with the target if y is given.
+
+    Parameters are those of `iter_layers`; y, the labels, is the representation "target". Give the sketch of one
+    network as `sketch` for the next, with a `prefix` for its layers, to compare networks.
+
+    Examples
+    --------
+    >>> X = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    >>> found = sketch_layers(nn.Sequential(nn.Linear(3, 8), nn.ReLU()), X, y=(X[:, 0] > 0).long())
+    >>> found.names
+    ['0', '1', 'target']
+    """
+    sketch = SketchedCKA() if sketch is None else sketch
+    for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+        sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
+    if y is not None and "target" not in sketch.tables:
+        sketch.update({"target": target_matrix(y)}, first_row=first_row)
+    return sketch
+
+
+@contextmanager
+def _recorded(parts: dict[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
+    outputs: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            if isinstance(output, tuple | list) and output:
+                output = output[0]
+            if isinstance(output, Tensor):
+                outputs[name] = output.detach().clone()  # because later layers may work in place
+
+        return hook
+
+    hooks = [part.register_forward_hook(keep(name)) for name, part in parts.items()]
+    try:
+        yield outputs
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and afterwards for every part the mode that it had."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _rows(output: Tensor, size: int, name: str, pool: bool) -> np.ndarray:
+    if output.ndim == 0 or len(output) != size:
+        raise ValueError(
+            f"Layer {name!r} gives shape {tuple(output.shape)} for {size} rows; expected one per row. Leave it out."
+        )
+    if pool and output.ndim > 2:
+        output = output.flatten(2).mean(2)
+    return output.reshape(size, -1).float().cpu().numpy()

@@ -1,0 +1,222 @@
+"""CKA from sketches: a fixed number of signed sums of rows stands for all of them.
+
+    a_b = sum_i s_b(i) (x_i - mean),   b = 1 .. M,   signs s_b(i) = +-1 that belong to row i   [charikar; tang, Alg. 1]
+
+CountSketch adds every row, with a random sign, to one of M buckets, at the cost of one addition per number; the
+stacked form (sparse Johnson-Lindenstrauss) does so in `n_hashes` tables of M / n_hashes buckets. The Hadamard
+transform of a table gives the sums a_b above, whose signs are pairwise independent. Hence for b != c the products
+(a_b.a_c)(a'_b.a'_c) of two representations have mean |X^T Y|_F^2 exactly, and only b = c adds the inflation
+(|X|^2 |Y|^2 + |X^T Y|^2 - 2 sum |x_i|^2 |y_i|^2) / M of the published score: leaving the diagonal of the M x M Gram
+matrix out is the whole correction, needs no further statistics, and keeps the score in [-1, 1],
+
+    HSIC ~ <offdiag(A A^T), offdiag(A' A'^T)> / (M (M - 1)),     CKA ~ its cosine.
+
+Differs from [tang, Alg. 1]: one hash for all representations, keyed by the global index of the row, so that batches,
+layers, models and workers agree (another hash for Y gives noise); exact centring through S H X = S X - (S 1) mean^T;
+and the correction. The bound of [tang, Lemma 1] is not relative: only an additive error eps |X| |Y| holds.
+
+Rows with sign + and - are summed apart, which gives the column sums for nothing. Cost O(n d n_hashes), memory
+16 M d bytes per representation, whatever n is. Approximates the biased CKA: use it for n far above the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.views.streams import uniform
+
+BLOCK_ROWS = 16_384
+
+
+class SketchedCKA:
+    """Alignment of any number of representations that arrive in batches, together or one after the other.
+
+    Parameters
+    ----------
+    n_buckets : int, default=256
+        M, a power of two. The score's error falls as 1 / sqrt(M).
+    n_hashes : int, default=1
+        Tables that share the buckets, a power of two: 1 is CountSketch, 4 the thesis's stack.
+    debias : bool, default=True
+        False gives the published score, which is too large by about |X|^2 |Y|^2 / M.
+    seed : int, default=0
+        Sketches with the same seed, buckets and hashes can be compared and merged.
+
+    Attributes
+    ----------
+    names : list of str
+        Representations seen.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> sketch = SketchedCKA()
+    >>> for first in range(0, 1000, 250):
+    ...     rows = X[first : first + 250]
+    ...     sketch = sketch.update({"a": rows, "b": 3 * rows + 1, "c": rows[:, :2]}, first_row=first)
+    >>> round(sketch.score("a", "b"), 9), 0.6 < sketch.score("a", "c") < 0.8       # exactly about sqrt(1/2)
+    (1.0, True)
+    """
+
+    def __init__(self, n_buckets: int = 256, n_hashes: int = 1, *, debias: bool = True, seed: int = 0):
+        for name, value in (("n_buckets", n_buckets), ("n_hashes", n_hashes)):
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise ValueError(f"{name}={value!r}: expected a power of two, such as 256.")
+        if n_buckets // n_hashes < 2:
+            raise ValueError(
+                f"n_buckets={n_buckets}: expected at least 2 for each of n_hashes={n_hashes} tables."
+            )
+        self.n_buckets, self.n_hashes, self.debias, self.seed = n_buckets, n_hashes, debias, seed
+        self.tables: dict[str, np.ndarray] = {}  # sums of rows with sign +, then with sign -; (2 M, d)
+        self.counts: dict[str, np.ndarray] = {}  # the same sums of ones; (2 M,)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.tables)
+
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """Rows seen of each representation."""
+        return {name: round(count.sum() / self.n_hashes) for name, count in self.counts.items()}
+
+    def update(self, features: Mapping[str, Any], first_row: int = 0, rows: Any = None) -> SketchedCKA:
+        """Add a batch of one or several representations.
+
+        Parameters
+        ----------
+        features : {name: (b, ...)}
+            Of the same b samples.
+        first_row : int, default=0
+            The global index of the first sample: consecutive batches continue it.
+        rows : integers of shape (b,), optional
+            The global indices of the samples, where they are not consecutive.
+        """
+        matrices = {name: as_matrix(X, repr(name)) for name, X in features.items()}
+        if not matrices:
+            return self
+        n = len(next(iter(matrices.values())))
+        for name, X in matrices.items():
+            check_same_rows(len(X), n, repr(name), "the first representation")
+            if name in self.tables and self.tables[name].shape[1] != X.shape[1]:
+                raise ValueError(
+                    f"{name!r} has {X.shape[1]} features, and {self.tables[name].shape[1]} before."
+                )
+        indices = np.arange(first_row, first_row + n) if rows is None else np.asarray(rows)
+        check_same_rows(len(indices), n, "rows", "the representations")
+        for start in range(0, n, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, n))
+            for cells in self._cells(indices[block]):
+                self._add(matrices, block, cells)
+        return self
+
+    def _cells(self, rows: np.ndarray) -> list[np.ndarray]:
+        """For every table, where each row goes: its bucket, moved by M where its sign is negative."""
+        size = self.n_buckets // self.n_hashes
+        found = []
+        for table in range(self.n_hashes):
+            draws = uniform(rows, 2, self.seed, table).numpy()
+            bucket = (draws[:, 0] * np.float32(size)).astype(np.int64) + table * size
+            found.append(bucket + self.n_buckets * (draws[:, 1] < 0.5))
+        return found
+
+    def _add(self, matrices: Mapping[str, np.ndarray], block: slice, cells: np.ndarray) -> None:
+        shape = (2 * self.n_buckets, len(cells))
+        starts = np.arange(len(cells) + 1)
+        ones = {kind: np.ones(len(cells), dtype=kind) for kind in ("float32", "float64")}
+        count = np.bincount(cells, minlength=shape[0]).astype(np.float64)
+        for name, X in matrices.items():
+            # A sparse product is one addition of a row per row, in order: close to the speed of reading.
+            S = scipy.sparse.csc_array((ones[X.dtype.name], cells, starts), shape=shape)
+            if name not in self.tables:
+                self.tables[name], self.counts[name] = np.zeros((shape[0], X.shape[1])), np.zeros(shape[0])
+            self.tables[name] += S @ X[block]
+            self.counts[name] += count
+
+    def merge(self, other: SketchedCKA) -> SketchedCKA:
+        """Add what another sketch has seen: other rows of the same representations, or others; returns self."""
+        for name in ("n_buckets", "n_hashes", "seed"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"Sketches with {name}={mine} and {name}={theirs} cannot be merged or compared."
+                )
+        for name, table in other.tables.items():
+            if name not in self.tables:
+                self.tables[name], self.counts[name] = table.copy(), other.counts[name].copy()
+            elif self.tables[name].shape != table.shape:
+                raise ValueError(f"{name!r} has {self.tables[name].shape[1]} and {table.shape[1]} features.")
+            else:
+                self.tables[name] += table
+                self.counts[name] += other.counts[name]
+        return self
+
+    def centred(self, name: str) -> np.ndarray:
+        """The sums a_b of a representation, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
+        if name not in self.tables:
+            raise ValueError(
+                f"{name!r} was not seen; there are {', '.join(map(repr, self.names)) or 'none'}."
+            )
+        table, count, M = self.tables[name], self.counts[name], self.n_buckets
+        mean = table.sum(axis=0) / count.sum()
+        A = table[:M] - table[M:] - np.outer(count[:M] - count[M:], mean)
+        size = M // self.n_hashes
+        H = scipy.linalg.hadamard(size)
+        return np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
+
+    def gram(self, name: str) -> np.ndarray:
+        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased.
+
+        Frobenius products of these matrices are the estimates of |X^T Y|_F^2.
+        """
+        A, M = self.centred(name), self.n_buckets
+        G = A @ A.T
+        if not self.debias:
+            return G / M
+        np.fill_diagonal(G, 0.0)
+        return G / np.sqrt(M * (M - 1))
+
+    def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
+        """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
+        rows = self.names if rows is None else rows
+        columns = rows if columns is None else columns
+        self._check_rows([*rows, *columns])
+        grams = {name: self.gram(name).ravel() for name in dict.fromkeys([*rows, *columns])}
+        return np.stack([grams[name] for name in rows]) @ np.stack([grams[name] for name in columns]).T
+
+    def score(self, first: str, second: str) -> float:
+        """CKA of two representations; NaN where one of them is constant."""
+        P = self.products([first, second])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return float(P[0, 1] / np.sqrt(P[0, 0] * P[1, 1]))
+
+    def table(
+        self, rows: list[str] | None = None, columns: list[str] | None = None
+    ) -> tuple[list[str], np.ndarray]:
+        """Names and CKA of every row with every column; all with all by default."""
+        rows = self.names if rows is None else list(rows)
+        columns = rows if columns is None else list(columns)
+        both = list(dict.fromkeys([*rows, *columns]))
+        norms = dict(zip(both, np.sqrt([self.products([name])[0, 0] for name in both])))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = self.products(rows, columns) / np.outer(
+                [norms[r] for r in rows], [norms[c] for c in columns]
+            )
+        return rows, values
+
+    def _check_rows(self, names: list[str]) -> None:
+        """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""
+        first = names[0]
+        for name in names:
+            if name not in self.tables:
+                self.centred(name)  # says which there are
+            if not np.array_equal(self.counts[name], self.counts[first]):
+                raise ValueError(
+                    f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
+                    f"{self.n_rows[name]:,}): give both the same global row indices."
+                )

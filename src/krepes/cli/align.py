@@ -1,0 +1,138 @@
+"""`krepes align`: how alike representations of the same rows are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.session import command
+
+FEATURES_HELP = (
+    "Files with a row of numbers per sample, in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
+)
+
+
+@command
+def align(
+    features: Annotated[
+        list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
+    ],
+    estimator: Annotated[
+        str, typer.Option(metavar="NAME", help="unbiased, or biased (near 1 for wide features).")
+    ] = "unbiased",
+    permutations: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="For a p-value and an interval; two files, held in memory."),
+    ] = 0,
+    sketch: Annotated[
+        int,
+        typer.Option(
+            metavar="M",
+            min=0,
+            help="Use a sketch of M buckets (a power of two): one pass, O(M d) memory. 0 is exact.",
+        ),
+    ] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the table (.png, .pdf, .svg).", show_default=False),
+    ] = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Compare representations of the same rows by centred kernel alignment: 1 the same, 0 unrelated.
+
+    [cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
+
+    [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
+    """
+    from krepes.cli.data import check_exists
+    from krepes.cli.describe import console
+    from krepes.cli.features import open_aligned
+    from krepes.files import check_writable
+
+    if len(features) < 2:
+        raise ValueError("Give at least two files: alignment compares representations.")
+    for file in features:
+        check_exists(Path(file.rpartition(":")[0] if ".npz:" in file.lower() else file))
+    for path in filter(None, (output, figure)):
+        check_writable(path, force)
+    if permutations and (len(features) > 2 or sketch):
+        raise ValueError("--permutations is for two files without --sketch.")
+    opened = open_aligned(features)
+    out = console()
+    for representation in opened:
+        out.print(f"{representation.name}: {representation.source.describe()}", markup=False, highlight=False)
+    if permutations:
+        from krepes.alignment import cka_test
+
+        X, Y = (file.matrix() for file in opened)
+        test = cka_test(X, Y, estimator=estimator, n_permutations=permutations, random_state=seed)
+        out.print(f"\n{test}", markup=False, highlight=False)
+        values = [[1.0, test.value], [test.value, 1.0]]
+    else:
+        values = _sketched(opened, sketch, seed) if sketch else _exact(opened, estimator)
+        out.print(_table(features, values))
+    if output is not None:
+        _write(output, features, values, force)
+    if figure is not None:
+        from krepes.alignment import plot_alignment
+        from krepes.files import atomic_path
+
+        with atomic_path(figure, overwrite=force) as temporary:
+            drawn = plot_alignment(values, [Path(file).name for file in features])
+            drawn.savefig(temporary, format=figure.suffix.lstrip(".") or "png", dpi=120)
+
+
+def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
+    """Every pair in one pass over its two files."""
+    from krepes.alignment import StreamedCKA
+
+    values = [[1.0] * len(opened) for _ in opened]
+    for i, first in enumerate(opened):
+        for j in range(i):
+            stream = StreamedCKA(estimator)
+            for (_, X), (_, Y) in zip(first.batches(), opened[j].batches()):
+                stream.update(X, Y)
+            values[i][j] = values[j][i] = stream.score()
+    return values
+
+
+def _sketched(opened: list[Any], n_buckets: int, seed: int) -> list[list[float]]:
+    """All pairs from one pass over every file."""
+    from krepes.alignment import SketchedCKA
+
+    sketch = SketchedCKA(n_buckets, seed=seed)
+    for position, file in enumerate(opened):
+        for first, X in file.batches():
+            sketch.update({str(position): X}, first_row=first)
+    return sketch.table()[1].tolist()
+
+
+def _table(names: list[str], values: list[list[float]]) -> Any:
+    from krepes.cli.describe import simple_table
+
+    numbers = [str(i + 1) for i in range(len(names))]
+    table = simple_table("", "CKA", *numbers, right=tuple(numbers))
+    for number, name, row in zip(numbers, names, values):
+        table.add_row(number, name, *(f"{value:.4f}" for value in row))
+    return table
+
+
+def _write(output: Path, names: list[str], values: list[list[float]], force: bool) -> None:
+    import csv
+
+    from krepes.files import atomic_path
+
+    with atomic_path(output, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["", *names])
+        writer.writerows([name, *row] for name, row in zip(names, values))
