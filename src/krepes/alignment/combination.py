@@ -1,0 +1,277 @@
+"""The non-negative combination of kernels that aligns best with a target.
+
+    max over mu >= 0 of CKA(sum_k mu_k K_k, Y Y^T)  <=>  min over v >= 0 of v^T M v - 2 v^T a,   mu = v / |v|
+    M_kl = HSIC(K_k, K_l),   a_k = HSIC(K_k, Y Y^T)                                [cortes, Prop. 9; tang, Eq. 3.3]
+
+Solved as non-negative least squares on the scaled problem, M_kk = 1, whose eigenvalues below a relative cut are
+dropped; exact, because a lies in the range of M. Scaling changes the conditioning (3e21 to 72 in one case) and not
+the optimum, which is equivariant: layers are not preferred for a small norm, as [tang, Fig. 3.7] has it. Zero weights
+arise without a penalty.
+
+HSIC is the unbiased criterion, or a debiased sketch: the bias of either would add a multiple of t t^T to M, t_k the
+kernels' traces. Differs from [tang, Eq. 1.4 - 1.7]: mu >= 0, not mu > 0, and the norm of mu is stated (2-norm).
+
+Cost O(L^2 n d^2) for L kernels of d features, then O(L^3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
+from krepes.alignment.hsic import hsic
+from krepes.alignment.inputs import as_matrix, check_same_rows, target_matrix
+from krepes.alignment.sketch import SketchedCKA
+
+CUT = 1e-12
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Weights of kernels, and how well their sum aligns with the target.
+
+    Attributes
+    ----------
+    names : of the kernels.
+    weights : mu >= 0 of the kernels as given, with 2-norm 1; all zero if no kernel aligns with the target.
+    alignment : CKA of the combination with the target.
+    alone : CKA of each kernel with the target, NaN where a kernel is constant.
+    frequency : share of resamples in which each kernel was chosen, NaN where there were none.
+    optimality : largest violation of the optimality conditions of the scaled problem.
+    """
+
+    names: list[str]
+    weights: np.ndarray
+    alignment: float
+    alone: np.ndarray
+    frequency: np.ndarray
+    optimality: float
+
+    @property
+    def chosen(self) -> list[str]:
+        """Kernels with a positive weight, the heaviest first."""
+        order = np.argsort(-self.weights, kind="stable")
+        return [self.names[k] for k in order if self.weights[k] > 0]
+
+
+def nonnegative_minimum(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
+    """argmin over v >= 0 of v^T M v - 2 v^T a for M positive semi-definite of unit diagonal, and its KKT residual.
+
+    The residual is the largest of max(a - M v) where v = 0, and |a - M v| where v > 0, relative to max |a|.
+
+    >>> v, residual = nonnegative_minimum(np.eye(2), np.array([2.0, -1.0]))
+    >>> v.tolist(), residual
+    ([2.0, 0.0], 0.0)
+    """
+    if not np.abs(a).max(initial=0.0) > 0:
+        return np.zeros(len(a)), 0.0
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    kept = values > CUT * values[-1]
+    roots = np.sqrt(values[kept])
+    v = nnls((vectors[:, kept] * roots).T, (vectors[:, kept].T @ a) / roots)[0]
+    support = v > 0
+    # One solve on the support takes the rounding of the iteration away.
+    refined = np.zeros_like(v)
+    refined[support] = np.linalg.lstsq(M[np.ix_(support, support)], a[support], rcond=CUT)[0]
+    candidates = [w for w in (refined, v) if (w >= 0).all()]
+    best = min(candidates, key=lambda w: _violation(M, a, w))
+    return best, _violation(M, a, best)
+
+
+def _violation(M: np.ndarray, a: np.ndarray, v: np.ndarray) -> float:
+    slope = a - M @ v
+    worst = max(np.abs(slope[v > 0]).max(initial=0.0), slope[v <= 0].max(initial=0.0))
+    return float(worst / np.abs(a).max())
+
+
+def combine_kernels(
+    kernels: Mapping[str, Any] | Sequence[Any],
+    y: Any,
+    *,
+    kernel: Any = "linear",
+    estimator: str = "unbiased",
+    n_resamples: int = 0,
+    random_state: Any = None,
+) -> Combination:
+    """The non-negative sum of kernels that aligns best with a target, usually of few of them.
+
+    Parameters
+    ----------
+    kernels : {name: features (n, d)} or list of features
+        With `kernel="precomputed"`, kernel matrices (n, n).
+    y : labels or numbers of shape (n,), or a target matrix (n, c)
+    kernel : "linear", "precomputed", Kernel or name, default="linear"
+    estimator : "unbiased" or "biased", default="unbiased"
+    n_resamples : int, default=0
+        Random halves of the rows on which the choice is repeated, for `frequency`.
+    random_state : int, numpy Generator or None, default=None
+
+    Examples
+    --------
+    The second kernel is the target itself, the first is unrelated to it:
+
+    >>> y = np.array([0, 1] * 10)
+    >>> found = combine_kernels({"noise": np.arange(20.0) ** 2 % 7, "signal": 5.0 * y}, y)
+    >>> found.chosen, round(found.alignment, 9)
+    (['signal'], 1.0)
+    """
+    check_estimator(estimator)
+    given = dict(kernels) if isinstance(kernels, Mapping) else {str(k): Z for k, Z in enumerate(kernels)}
+    if not given:
+        raise ValueError("There are no kernels to combine.")
+    matrices = {name: as_matrix(Z, repr(name)) for name, Z in given.items()}
+    target = target_matrix(y)
+    for name, Z in matrices.items():
+        check_same_rows(len(Z), len(target), repr(name), "y")
+    check_rows(len(target))
+    problem = _problem(matrices, target, kernel, estimator)
+    generator = np.random.default_rng(random_state)
+    half, counts = len(target) // 2, np.zeros(len(given))
+    for _ in range(n_resamples):
+        rows = generator.permutation(len(target))[: max(half, 4)]
+        square = isinstance(kernel, str) and kernel == "precomputed"
+        parts = {name: Z[np.ix_(rows, rows)] if square else Z[rows] for name, Z in matrices.items()}
+        counts += _solved(list(given), *_problem(parts, target[rows], kernel, estimator)).weights > 0
+    return _solved(list(given), *problem, counts / n_resamples if n_resamples else None)
+
+
+def combine_sketches(
+    sketch: SketchedCKA, target: str = "target", names: list[str] | None = None
+) -> Combination:
+    """The combination from a sketch that holds the target, in O(L M^2 d): for layers and many models."""
+    names = [name for name in sketch.names if name != target] if names is None else list(names)
+    if not names:
+        raise ValueError(f"The sketch holds nothing but {target!r}.")
+    P = sketch.products([*names, target])
+    # A constant representation leaves rounding errors of its mean.
+    sizes = np.array([np.linalg.norm(sketch.centred(name)) ** 2 for name in names])
+    dead = (
+        sizes
+        < 1e-24 * np.array([np.linalg.norm(sketch.tables[name]) ** 2 for name in names]) * sketch.n_buckets
+    )
+    sizes = np.where(dead, 1.0, sizes)
+    M = np.where(np.logical_or.outer(dead, dead), 0.0, P[:-1, :-1] / np.outer(sizes, sizes))
+    return _solved(names, M, np.where(dead, 0.0, P[:-1, -1] / sizes), sizes, P[-1, -1] ** 0.5)
+
+
+def _problem(
+    matrices: Mapping[str, np.ndarray], target: np.ndarray, kernel: Any, estimator: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """M and a of kernels with a mean diagonal of 1, what that was before, and the norm of the target."""
+    centres = [centred(Z, kernel, repr(name)) for name, Z in matrices.items()]
+    goal = centred(target, "linear", "y")
+    M = np.array([[hsic(K, L, estimator) for L in centres] for K in centres])
+    a = np.array([hsic(K, goal, estimator) for K in centres])
+    sizes = np.array([_size(Z, kernel) for Z in matrices.values()])
+    return M, a, sizes, self_hsic(goal, estimator, "y") ** 0.5
+
+
+def _size(Z: np.ndarray, kernel: Any) -> float:
+    """The mean diagonal of the centred kernel, which `centred` scales to 1: weights are for kernels as given."""
+    if isinstance(kernel, str) and kernel == "linear":
+        return float(Z.astype(np.float64).var(axis=0).sum())
+    if isinstance(kernel, str) and kernel == "precomputed":
+        K = Z.astype(np.float64)
+        return float(K.diagonal().mean() - K.mean())
+    from krepes.kernels import as_kernel
+
+    rows = Z.astype(np.float64)
+    return _size(as_kernel(kernel).fitted(rows)(rows).double().numpy(), "precomputed")
+
+
+def _solved(
+    names: list[str],
+    M: np.ndarray,
+    a: np.ndarray,
+    sizes: np.ndarray,  # of the kernels as given, in units of those that M and a belong to
+    goal: float,
+    frequency: np.ndarray | None = None,
+) -> Combination:
+    own = np.sqrt(np.maximum(M.diagonal(), 0.0))
+    alive = own > 1e-13 * own.max(initial=0.0)
+    if not alive.any():
+        raise ValueError("All kernels are constant: none can be aligned with anything.")
+    scale = np.where(alive, own, 1.0)
+    A, b = M / np.outer(scale, scale), np.where(alive, a / scale, 0.0)
+    A[~alive], A[:, ~alive] = 0.0, 0.0
+    v = np.zeros(len(names))
+    v[alive], residual = nonnegative_minimum(A[np.ix_(alive, alive)], b[alive])
+    length = np.sqrt(v @ A @ v)
+    weights = v / scale / np.where(alive, sizes, 1.0)
+    weights = weights / weights.max() if v.any() else weights  # because their squares may overflow
+    size = np.linalg.norm(weights)
+    return Combination(
+        names,
+        weights / size if size > 0 else weights,
+        float(v @ b / (length * goal)) if length > 0 else 0.0,
+        np.where(alive, b / goal, np.nan),
+        np.full(len(names), np.nan) if frequency is None else frequency,
+        residual,
+    )
+
+
+class AlignmentSelector(TransformerMixin, BaseEstimator):
+    """Groups of columns weighted by how well their linear kernels align with y together; others are dropped.
+
+        X -> [mu_1^(1/2) X_1, mu_2^(1/2) X_2, ...] over the groups with mu_k > 0             [tang, Eq. 3.4]
+
+    Parameters
+    ----------
+    groups : list of column lists or None, default=None
+        None makes every column a group.
+
+    Attributes
+    ----------
+    combination_ : Combination
+    columns_ : array of int
+        The columns that are kept.
+    scales_ : array
+        What each is multiplied by: the kept features have a total variance of 1.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> y = np.array([0, 1] * 10)
+    >>> X = np.column_stack([np.arange(20.0) ** 2 % 7, y])
+    >>> AlignmentSelector().fit(X, y).columns_.tolist()
+    [1]
+    """
+
+    def __init__(self, groups: Any = None):
+        self.groups = groups
+
+    def fit(self, X: Any, y: Any) -> AlignmentSelector:
+        """Find the weights."""
+        X = as_matrix(X).astype(np.float64)
+        self.n_features_in_ = X.shape[1]
+        groups = [[j] for j in range(X.shape[1])] if self.groups is None else [list(g) for g in self.groups]
+        if any(not 0 <= j < X.shape[1] for group in groups for j in group):
+            raise ValueError(f"groups: expected columns from 0 to {X.shape[1] - 1}.")
+        self.combination_ = combine_kernels([X[:, group] for group in groups], y)
+        weights = self.combination_.weights
+        if not weights.any():
+            raise ValueError(
+                "No group of columns aligns with y better than chance: there is nothing to keep."
+            )
+        kept = [k for k in range(len(groups)) if weights[k] > 0]
+        self.columns_ = np.array([j for k in kept for j in groups[k]])
+        scales = np.sqrt([weights[k] for k in kept for _ in groups[k]])
+        self.scales_ = scales / np.sqrt((X[:, self.columns_] * scales).var(axis=0).sum())
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The kept columns, scaled."""
+        check_is_fitted(self, "columns_")
+        X = as_matrix(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but AlignmentSelector was fitted on {self.n_features_in_}."
+            )
+        return X[:, self.columns_] * self.scales_

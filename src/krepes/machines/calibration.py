@@ -1,0 +1,57 @@
+"""Probabilities from scores: temperature scaling, and how far probabilities are from frequencies.
+
+    p_c = exp(z_c / T) / sum_k exp(z_k / T),   T = argmin of the mean of -log p_(y_i)                      [guo]
+    ECE = sum over bins of (rows in bin / n) |accuracy in bin - mean confidence in bin|
+
+T has one minimum in 1/T (the negative log-likelihood is convex there). Cost O(n c) per evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+LIMITS = (-12.0, 12.0)  # of log(1 / T), relative to the scores' spread
+
+
+def temperature(scores: Any, codes: Any) -> float:
+    """The temperature under which the softmax of scores (n, c) is most likely, given class codes (n,).
+
+    Give scores of rows that the machine was not fitted on, such as leave-one-out predictions.
+
+    >>> scores = np.array([[1.0, 0.0]] * 4)          # right in 3 of 4: exp(1/T) / (1 + exp(1/T)) = 3/4, T = 1 / log 3
+    >>> float(round(temperature(scores, [0, 0, 0, 1]) * np.log(3), 6))
+    1.0
+    """
+    Z, codes = np.asarray(scores, dtype=np.float64), np.asarray(codes)
+    if Z.ndim != 2 or len(Z) != len(codes) or len(Z) == 0:
+        raise ValueError(
+            f"Scores have shape {Z.shape} for {len(codes)} codes; expected (n, classes) and (n,)."
+        )
+    spread = np.std(Z - Z.mean(axis=1, keepdims=True))
+    if not spread > 0:
+        return 1.0
+
+    def loss(log_sharpness: float) -> float:
+        return -log_softmax(Z * (np.exp(log_sharpness) / spread), axis=1)[np.arange(len(Z)), codes].mean()
+
+    found = minimize_scalar(loss, bounds=LIMITS, method="bounded", options={"xatol": 1e-10})
+    return float(spread / np.exp(found.x))
+
+
+def expected_calibration_error(probabilities: Any, codes: Any, n_bins: int = 15) -> float:
+    """The mean gap between confidence and accuracy over bins of equal width in confidence.
+
+    >>> expected_calibration_error([[0.9, 0.1], [0.9, 0.1]], [0, 1], n_bins=10)          # |1/2 - 0.9|
+    0.4
+    """
+    P, codes = np.asarray(probabilities, dtype=np.float64), np.asarray(codes)
+    if P.ndim != 2 or len(P) != len(codes) or len(P) == 0 or n_bins < 1:
+        raise ValueError(f"Got probabilities of shape {P.shape}, {len(codes)} codes and n_bins={n_bins}.")
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == codes
+    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    gaps = np.bincount(bins, weights=right - confidence, minlength=n_bins)
+    return float(np.abs(gaps).sum() / len(P))

@@ -1,0 +1,110 @@
+"""Ridge regression with leave-one-out: every closed form against refitting; calibration against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from krepes.machines import (
+    LeaveOneOutRidge,
+    expected_calibration_error,
+    temperature,
+    transductive_coefficients,
+)
+
+
+def naive_ridge(Phi: np.ndarray, Y: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    center, mean = Phi.mean(0), Y.mean(0)
+    A = (Phi - center).T @ (Phi - center) + penalty * np.eye(Phi.shape[1])
+    W = np.linalg.solve(A, (Phi - center).T @ (Y - mean))
+    return W, mean - center @ W
+
+
+@pytest.mark.parametrize("shape", [(25, 4), (12, 30)])
+def test_leave_one_out_errors_are_those_of_refitting(shape):
+    rng = np.random.default_rng(0)
+    Phi = rng.normal(size=shape) + 3
+    Y = Phi[:, :2] + rng.normal(size=(shape[0], 2))
+    alphas = (0.01, 0.3, 5.0)
+    model = LeaveOneOutRidge(alphas).fit(Phi, Y)
+    expected, held = [], {}
+    for alpha in alphas:
+        rows = []
+        for i in range(len(Phi)):
+            rest = np.delete(np.arange(len(Phi)), i)
+            W, b = naive_ridge(Phi[rest], Y[rest], alpha * model.unit_)
+            rows.append(Phi[i] @ W + b)
+        held[alpha] = np.array(rows)
+        expected.append(np.square(held[alpha] - Y).mean())
+    assert np.allclose(model.errors_, expected, rtol=1e-9)
+    assert model.alpha_ == alphas[int(np.argmin(expected))]
+    assert np.allclose(model.loo_predictions_, held[model.alpha_], rtol=1e-9)
+    W, b = naive_ridge(Phi, Y, model.alpha_ * model.unit_)
+    assert np.allclose(model.predict(Phi), Phi @ W + b, rtol=1e-9)
+
+
+def test_the_scale_of_the_features_does_not_matter():
+    rng = np.random.default_rng(0)
+    Phi, y = rng.normal(size=(30, 5)), rng.normal(size=30)
+    models = [LeaveOneOutRidge().fit(scale * Phi, y) for scale in (1.0, 1e5)]
+    assert models[0].alpha_ == models[1].alpha_
+    assert np.allclose(models[0].predict(Phi), models[1].predict(1e5 * Phi), rtol=1e-8)
+
+
+def test_constant_features_predict_the_mean():
+    model = LeaveOneOutRidge().fit(np.ones((4, 2)), np.array([1.0, 2.0, 3.0, 6.0]))
+    assert model.predict(np.ones((1, 2))) == pytest.approx(np.array([[3.0]]))
+
+
+def test_unlabelled_rows_enter_with_their_guessed_class():
+    """The solution is ridge regression with penalty 1 on labelled and guessed rows, weighted by beta and beta'."""
+    rng = np.random.default_rng(0)
+    Phi, free = rng.normal(size=(6, 3)), rng.normal(size=(40, 3))
+    Y = np.eye(2)[[0, 0, 1, 1, 0, 1]]
+    W = transductive_coefficients(Phi, Y, free, alpha=0.5, beta=2.0, beta_unlabelled=0.25)
+    first = np.linalg.solve(Phi.T @ Phi + 0.5 * np.eye(3), Phi.T @ Y)
+    guessed = np.eye(2)[(free @ first).argmax(1)]
+    rows = np.vstack([2**0.5 * Phi, 0.5 * free, np.eye(3)])
+    targets = np.vstack([2**0.5 * Y, 0.5 * guessed, np.zeros((3, 2))])
+    assert np.allclose(W, np.linalg.lstsq(rows, targets, rcond=None)[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_the_temperature_is_the_most_likely(scale):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 200)
+    Z = (2 * np.eye(3)[codes] + rng.normal(size=(200, 3))) * scale
+
+    def loss(T: float) -> float:
+        return -log_softmax(Z / (T * scale), axis=1)[np.arange(200), codes].mean()
+
+    best = minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
+    assert temperature(Z, codes) == pytest.approx(best.x * scale, rel=1e-5)
+
+
+def test_calibration_error_by_hand_and_by_loop():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), 500)
+    codes = rng.integers(0, 4, 500)
+    expected = 0.0
+    for b in range(10):
+        inside = (P.max(1) > b / 10) & (P.max(1) <= (b + 1) / 10)
+        if inside.any():
+            expected += inside.mean() * abs((P.argmax(1) == codes)[inside].mean() - P.max(1)[inside].mean())
+    assert expected_calibration_error(P, codes, 10) == pytest.approx(expected, abs=1e-12)
+    honest = np.repeat([[0.75, 0.25]], 4, axis=0)
+    assert expected_calibration_error(honest, [0, 0, 0, 1]) == pytest.approx(0.0)
+
+
+def test_wrong_input_is_named():
+    for call, message in (
+        (lambda: LeaveOneOutRidge().fit(np.ones((3, 1)), np.ones(2)), "3 rows of features and 2"),
+        (lambda: LeaveOneOutRidge((0.0,)).fit(np.ones((3, 1)), np.ones(3)), "positive"),
+        (lambda: LeaveOneOutRidge().predict(np.ones((3, 1))), "before predict"),
+        (lambda: temperature(np.ones(3), [0, 1, 0]), r"shape \(3,\)"),
+        (lambda: expected_calibration_error(np.ones((2, 2)), [0]), "1 codes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
