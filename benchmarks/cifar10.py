@@ -96,8 +96,13 @@ def warm(args: argparse.Namespace, part: int, n_parts: int) -> None:
         fitted.features(tested[start : start + 100])
 
 
-def figure(fitted: KernelEmbedding, X: np.ndarray, T: np.ndarray, y_test: np.ndarray, path: Path) -> dict:
-    """The concept "sea" in the five test images that have most of it, by class."""
+def figure(
+    fitted: KernelEmbedding, X: np.ndarray, others: np.ndarray, T: np.ndarray, y_test: np.ndarray, path: Path
+) -> dict:
+    """The concept "sea" in the five test images that have most of it, by class.
+
+    Its absence are other scenes and, because a concept is read on CIFAR-10, `others`, random images of that.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -107,8 +112,9 @@ def figure(fitted: KernelEmbedding, X: np.ndarray, T: np.ndarray, y_test: np.nda
         scenes, kinds, names = file["X"], file["y"], list(file["class_names"])
     generator = np.random.default_rng(SEED)
     at_sea = generator.permutation(np.flatnonzero(kinds == names.index("sea")))[:500]
-    elsewhere = generator.permutation(np.flatnonzero(kinds != names.index("sea")))[:500]
-    concept = Concept(scenes[at_sea], scenes[elsewhere], name="sea").fit(fitted)
+    elsewhere = generator.permutation(np.flatnonzero(kinds != names.index("sea")))[:250]
+    absent = np.concatenate([scenes[elsewhere], others[:250]])
+    concept = Concept(scenes[at_sea], absent, name="sea").fit(fitted)
     classes = np.load(data_file("cifar10_test10k.npz"))["class_names"]
     own = concept.scores(fitted.transform(T))
     by_class = {str(classes[c]): round(float(own[y_test == c].mean()), 2) for c in range(10)}
@@ -120,10 +126,10 @@ def figure(fitted: KernelEmbedding, X: np.ndarray, T: np.ndarray, y_test: np.nda
     for row, panel in enumerate(axes):
         picture, label = T[chosen[row]], str(classes[y_test[chosen[row]]])
         panel[0].imshow(picture)
-        panel[0].set_title(f"{label}: {profile.psi[row]:+.2g}", fontsize=9, fontweight="bold")
+        panel[0].set_title(f"{label}: {profile.psi[row]:+.0f}", fontsize=9, fontweight="bold")
         for place in range(5):
             panel[place + 1].imshow(X[profile.top.rows[row, place]])
-            panel[place + 1].set_title(f"{profile.scores[row, place]:+.2g}", fontsize=9)
+            panel[place + 1].set_title(f"{profile.scores[row, place]:+.0f}", fontsize=9)
         for axis in panel:
             axis.set_xticks([])
             axis.set_yticks([])
@@ -156,6 +162,7 @@ def main() -> None:
     parser.add_argument("--sketch", type=int, default=4096)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--figure", type=Path, default=None)
+    parser.add_argument("--only-figure", action="store_true")
     args = parser.parse_args()
     args.parameters = args.parameters or None
     figures: dict = {"network": args.network, "resolution": args.resolution, "landmarks": args.landmarks}
@@ -173,7 +180,10 @@ def main() -> None:
             worker.join()
     X, y = images("cifar10_train20k.npz", args.rows)
     T, y_test = images("cifar10_test10k.npz", args.test_rows)
-    labelled = np.random.default_rng(SEED).permutation(len(X))[: int(LABEL_SHARE * len(X))]
+    if args.only_figure:
+        draw(args, figures, model(args, loss="barlow_twins").fit(X))
+        return record("cifar10_concept", figures)
+    labelled = labelled_rows(len(X))
     figures |= {"rows": len(X), "labels": len(labelled), "test rows": len(T)}
 
     def probed(name: str, Z: np.ndarray, Z_test: np.ndarray) -> None:
@@ -211,8 +221,18 @@ def main() -> None:
             None if coverage.by_chance is None else round(coverage.by_chance, 1)
         )
     if args.figure is not None:
-        figures |= figure(models["barlow_twins"], X, T, y_test, args.figure)
+        draw(args, figures, models["barlow_twins"])
     record("cifar10", figures)
+
+
+def draw(args: argparse.Namespace, figures: dict, fitted: KernelEmbedding) -> None:
+    X, _ = images("cifar10_train20k.npz", args.rows)
+    T, y_test = images("cifar10_test10k.npz", args.test_rows)
+    figures |= figure(fitted, X, X[labelled_rows(len(X))], T, y_test, args.figure)
+
+
+def labelled_rows(n: int) -> np.ndarray:
+    return np.random.default_rng(SEED).permutation(n)[: int(LABEL_SHARE * n)]
 
 
 if __name__ == "__main__":
