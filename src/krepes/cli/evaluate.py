@@ -29,15 +29,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labels in a file of their own: y.npy, or y.npz:ARRAY; one per row of DATA.",
-            rich_help_panel=_DATA,
-            show_default=False,
-        ),
-    ] = None,
+    labels: options.Labels = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -67,12 +59,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    array: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Which array of an .npz file holds the rows.", rich_help_panel=_DATA
-        ),
-    ] = "X",
+    array: options.RowArray = "X",
     label_fraction: Annotated[
         float | None,
         typer.Option(

@@ -82,21 +82,8 @@ def explain(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labels in a file of their own: y.npy, or y.npz:ARRAY; one per row of DATA.",
-            show_default=False,
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    array: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Which array of an .npz file holds the rows.", rich_help_panel=_DATA
-        ),
-    ] = "X",
+    labels: options.Labels = None,
+    array: options.RowArray = "X",
     concept: Annotated[
         list[str],
         typer.Option(

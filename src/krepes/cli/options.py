@@ -19,7 +19,20 @@ Model = Annotated[
 Array = Annotated[str, typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.")]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite files that exist.")]
 
-_RUN = "Running"
+_DATA, _RUN = "Data", "Running"
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Labels in a file of their own: y.npy, or y.npz:ARRAY; one per row of DATA.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+RowArray = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.", rich_help_panel=_DATA),
+]
 Device = Annotated[
     str,
     typer.Option(
