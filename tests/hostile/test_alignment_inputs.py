@@ -42,6 +42,7 @@ X = np.random.default_rng(0).normal(size=(12, 3))
         (lambda: one_hot([1.0, np.nan]), "NaN"),
         (lambda: SketchedCKA(100), "power of two"),
         (lambda: SketchedCKA(4, 4), "at least 2"),
+        (lambda: SketchedCKA(8).update({"a": X, "b": np.where(X > 1, np.inf, X)}), "'b' has NaN or infinite"),
         (lambda: SketchedCKA(8).update({"a": X, "b": X[:3]}), "'b' has 3 rows"),
         (lambda: SketchedCKA(8).update({"a": X}).update({"a": X[:, :2]}, 12), "2 features, and 3 before"),
         (lambda: SketchedCKA(8).update({"a": X}).merge(SketchedCKA(8, seed=1)), "seed=0 and seed=1"),

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 
-def as_matrix(X: Any, name: str = "X") -> np.ndarray:
+def as_matrix(X: Any, name: str = "X", finite: bool = True) -> np.ndarray:
     """Anything array-like as a (n, d) matrix of float32 or float64; images are flattened, a vector is a column."""
     if isinstance(X, Tensor):
         X = X.detach().cpu()
@@ -23,13 +23,19 @@ def as_matrix(X: Any, name: str = "X") -> np.ndarray:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
     X = X.reshape(len(X), -1)
-    if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
-        rows = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    if finite:
+        check_finite(X, name)
+    return X
+
+
+def check_finite(X: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinite values, and say where they are."""
+    rows = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    if len(rows):
         raise ValueError(
             f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
             "Leave these rows out of all representations."
         )
-    return X
 
 
 def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:

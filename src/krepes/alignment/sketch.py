@@ -28,7 +28,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.alignment.inputs import as_matrix, check_finite, check_same_rows
 from krepes.views.streams import uniform
 
 BLOCK_ROWS = 16_384
@@ -97,7 +97,7 @@ class SketchedCKA:
         rows : integers of shape (b,), optional
             The global indices of the samples, where they are not consecutive.
         """
-        matrices = {name: as_matrix(X, repr(name)) for name, X in features.items()}
+        matrices = {name: as_matrix(X, repr(name), finite=False) for name, X in features.items()}
         if not matrices:
             return self
         n = len(next(iter(matrices.values())))
@@ -109,10 +109,19 @@ class SketchedCKA:
                 )
         indices = np.arange(first_row, first_row + n) if rows is None else np.asarray(rows)
         check_same_rows(len(indices), n, "rows", "the representations")
+        sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
+        counts = np.zeros(2 * self.n_buckets)
         for start in range(0, n, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, n))
             for cells in self._cells(indices[block]):
-                self._add(matrices, block, cells)
+                counts += np.bincount(cells, minlength=len(counts))
+                _add(matrices, block, cells, sums)
+        for name, total in sums.items():
+            if not np.isfinite(total).all():  # a check of every number would cost as much as the sketch
+                check_finite(matrices[name], repr(name))
+        for name, total in sums.items():
+            self.tables[name] = self.tables[name] + total if name in self.tables else total
+            self.counts[name] = self.counts[name] + counts if name in self.counts else counts.copy()
         return self
 
     def _cells(self, rows: np.ndarray) -> list[np.ndarray]:
@@ -124,19 +133,6 @@ class SketchedCKA:
             bucket = (draws[:, 0] * np.float32(size)).astype(np.int64) + table * size
             found.append(bucket + self.n_buckets * (draws[:, 1] < 0.5))
         return found
-
-    def _add(self, matrices: Mapping[str, np.ndarray], block: slice, cells: np.ndarray) -> None:
-        shape = (2 * self.n_buckets, len(cells))
-        starts = np.arange(len(cells) + 1)
-        ones = {kind: np.ones(len(cells), dtype=kind) for kind in ("float32", "float64")}
-        count = np.bincount(cells, minlength=shape[0]).astype(np.float64)
-        for name, X in matrices.items():
-            # A sparse product is one addition of a row per row, in order: close to the speed of reading.
-            S = scipy.sparse.csc_array((ones[X.dtype.name], cells, starts), shape=shape)
-            if name not in self.tables:
-                self.tables[name], self.counts[name] = np.zeros((shape[0], X.shape[1])), np.zeros(shape[0])
-            self.tables[name] += S @ X[block]
-            self.counts[name] += count
 
     def merge(self, other: SketchedCKA) -> SketchedCKA:
         """Add what another sketch has seen: other rows of the same representations, or others; returns self."""
@@ -220,3 +216,15 @@ class SketchedCKA:
                     f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
                     f"{self.n_rows[name]:,}): give both the same global row indices."
                 )
+
+
+def _add(
+    matrices: Mapping[str, np.ndarray], block: slice, cells: np.ndarray, sums: dict[str, np.ndarray]
+) -> None:
+    """Add every row of a block to its cell."""
+    starts = np.arange(len(cells) + 1)
+    for name, X in matrices.items():
+        # A sparse product is one addition of a row per row, in order: close to the speed of reading.
+        shape = (len(sums[name]), len(cells))
+        S = scipy.sparse.csc_array((np.ones(len(cells), dtype=X.dtype), cells, starts), shape=shape)
+        sums[name] += S @ X[block]
