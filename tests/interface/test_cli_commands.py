@@ -88,7 +88,10 @@ def test_the_defaults_are_the_estimators():
     assert estimator_defaults() == {name: parameter.default for name, parameter in parameters.items()}
 
 
-@pytest.mark.parametrize("command", ["", "demo", "fit", "transform", "evaluate", "info"])
+@pytest.mark.parametrize(
+    "command",
+    ["", "demo", "fit", "tune", "transform", "evaluate", "explain", "info", "align", "cluster", "reproduce"],
+)
 def test_every_command_explains_itself(command):
     text = run(*command.split(), "--help")
     assert "Usage: krepes" in text
