@@ -42,7 +42,9 @@ def test_the_most_influential_landmarks_of_a_row(flowers):
     row = train.drop(columns="kind").iloc[[7]]
     top = top_influence(model, row, 3)
     for place, (index, value) in enumerate(zip(top.rows[0], top.values[0])):
-        line = next(text for text in result.output.splitlines() if f" row {index:,}, {train.kind[index]} " in text)
+        line = next(
+            text for text in result.output.splitlines() if f" row {index:,}, {train.kind[index]} " in text
+        )
         assert f"{value:.3g}" in line
         assert f"{leave_out(model, row)[0, top.landmarks[0, place]]:.3g}" in line
     assert f"Row 7, {train.kind[7]}: the landmarks span" in result.output

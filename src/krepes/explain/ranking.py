@@ -91,7 +91,9 @@ def landmarks_are_rows_of(model: Any, X: Any) -> bool:
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
         return False
     order = np.argsort(rows)
-    found = model.input_space_.tensor(source.take(rows[order]), model.precision_.dtype, model.precision_.device)
+    found = model.input_space_.tensor(
+        source.take(rows[order]), model.precision_.dtype, model.precision_.device
+    )
     if not isinstance(found, Tensor):
         return bool(found == [model.landmarks_[i] for i in order])
     return torch.equal(found, model.landmarks_[torch.from_numpy(order).to(found.device)])
