@@ -64,11 +64,11 @@ def test_the_landmarks_named_are_the_most_influential(shown):
         assert float(value) == pytest.approx(influence[int(index)], rel=0.01)
 
 
-@pytest.mark.parametrize("step", range(4))
+@pytest.mark.parametrize("step", range(5))
 def test_the_commands_it_proposes_work(shown, tmp_path, monkeypatch, step):
     _, text = shown
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^ +krepes (\w.+?)  ", text, re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 5
     result = CliRunner().invoke(app, commands[step].split())
     assert result.exit_code == 0, result.output

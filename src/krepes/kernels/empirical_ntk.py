@@ -237,10 +237,18 @@ class EmpiricalNTK(Kernel):
         rows = given.to(weight.dtype)
         last: Last | None = getattr(self, "_last", None)
         if last is not None and last[0]() is rows and last[1] == rows._version:
-            return last[2].to(given.dtype)  # landmark rules ask for the same candidates again and again
+            return self._converted(
+                last[2], given
+            )  # landmark rules ask for the same candidates again and again
         S = self._sketched(rows) if self._cache is None else self._cache(rows, self._sketched)
         self._last = weakref.ref(rows), rows._version, S
-        return S.to(given.dtype)
+        return self._converted(S, given)
+
+    def _converted(self, S: Tensor, like: Tensor) -> Tensor:
+        if S.dtype == like.dtype:
+            return S
+        S = S.to(like.dtype)
+        return S * S.square().sum(1).rsqrt()[:, None] if self.normalize else S
 
     def _sketched(self, X: Tensor) -> Tensor:
         scalar = self._at(X)
