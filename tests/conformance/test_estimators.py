@@ -14,15 +14,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes import KernelEmbedding, TableEncoder
+from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import Gaussian, Laplacian
 from krepes.losses import BarlowTwins
+from krepes.networks import MLP
 
 SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 @parametrize_with_checks(
-    [KernelEmbedding(), KernelEmbedding(loss="kernel_pca", n_components=2), TableEncoder()]
+    [
+        KernelEmbedding(),
+        KernelEmbedding(loss="kernel_pca", n_components=2),
+        TableEncoder(),
+        NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -113,6 +113,11 @@ class NeuralEmbedding(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # the `dtype` parameter decides
+        return tags
+
     def fit(self, X: Any, y: Any = None) -> NeuralEmbedding:
         """Train on unlabelled rows; y is ignored."""
         self._check()
