@@ -19,16 +19,7 @@ CLASSIFIERS = ("logistic", "svm")
 def evaluate(
     model: options.Model,
     data: options.Data,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of a table, or the array of an .npz file, that holds the labels. By default the one "
-            "named in fit, the array y, or the subfolders of images.",
-            rich_help_panel=_DATA,
-            show_default=False,
-        ),
-    ] = None,
+    label: options.Label = None,
     labels: options.Labels = None,
     split: Annotated[
         str | None,

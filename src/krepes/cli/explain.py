@@ -73,15 +73,7 @@ def explain(
             rich_help_panel=_SAMPLE,
         ),
     ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column of a table, or the array of an .npz file, that holds labels.",
-            show_default=False,
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
+    label: options.Label = None,
     labels: options.Labels = None,
     array: options.RowArray = "X",
     concept: Annotated[

@@ -20,6 +20,16 @@ Array = Annotated[str, typer.Option(metavar="NAME", help="Which array of an .npz
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite files that exist.")]
 
 _DATA, _RUN = "Data", "Running"
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The column of a table, or the array of an .npz file, that holds the labels. By default the one "
+        "named in fit, the array y, or the subfolders of images.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
 Labels = Annotated[
     str | None,
     typer.Option(

@@ -39,6 +39,7 @@ class Residual(nn.Module):
         return self.relu(shortcut + self.branch(x))
 
     def branch(self, x: Tensor) -> Tensor:
+        """What is added to the shortcut; every kind of block has its own."""
         raise NotImplementedError
 
 
