@@ -1,4 +1,4 @@
-"""`krepes reproduce`: run a published ablation again, and print the paper's numbers beside ours."""
+"""`krepes reproduce`: run a published table or experiment again, and print the published numbers beside ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from krepes.cli import options
 from krepes.cli.session import command
 
-_SIZE, _NETWORK = "Size", "Network of table1"
+_SIZE, _NETWORK = "Size", "Networks"
 
 
 @command
@@ -18,41 +18,64 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE",
-            help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation) or "
-            "table5 (losses and landmark rules).",
+            metavar="NAME",
+            help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation), "
+            "table5 (losses and landmark rules); of alignment: sketch, transferability, layer-transfer, pruning.",
             show_default=False,
         ),
     ],
     data: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="FOLDER",
             help="Where adult.parquet, covtype.npz, higgs*.npz, cifar10_*.npz and mnist.npz are.",
             show_default=False,
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Keep results here (JSON); the same command goes on after an interruption.",
+            help="Keep results here (JSON); the same command goes on with a table after an interruption.",
             show_default=False,
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw what an experiment found (.png, .pdf, .svg).", show_default=False
         ),
     ] = None,
     only: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Only cells whose row and column contain these words, such as 'adult KREPES'.",
+            help="Only cells of a table whose row and column contain these words, such as 'adult KREPES'.",
             show_default=False,
         ),
     ] = None,
     rows: Annotated[
-        int, typer.Option(metavar="N", min=100, help="Training rows.", rich_help_panel=_SIZE)
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=100,
+            help="Training rows; 10,000 of a table, an experiment's own choice otherwise.",
+            show_default=False,
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Of an experiment; its own choice by default.",
+            show_default=False,
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
     test_rows: Annotated[
         int, typer.Option(metavar="N", min=100, help="Test rows.", rich_help_panel=_SIZE)
     ] = 5_000,
@@ -81,38 +104,56 @@ def reproduce(
     weights: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Its weights (.npz, .pth).", show_default=False, rich_help_panel=_NETWORK
+            metavar="PATH",
+            help="Its weights (.npz, .pth); for experiments a folder of such files.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
         ),
     ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Keep sketched tangent features here, for the next cell and the next run.",
+            help="Keep features of networks here, for the next cell and the next run.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
     ] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    force: options.Force = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run a published ablation on your copy of its data.
+    """Run a published table or experiment on your copy of its data.
 
     [cyan]krepes reproduce table2 --data data/ -o table2.json[/]
 
-    Every number is the test accuracy of a linear probe on some of the training labels, a tenth by default. The
-    default sizes are cut so that a table takes minutes.
+    [cyan]krepes reproduce pruning --figure pruning.png[/]
+
+    Every number of a table is the test accuracy of a linear probe on some of the training labels, a tenth by
+    default. The default sizes are cut so that a table takes minutes.
     """
     from krepes.cli.describe import console
-    from krepes.reproduction import TABLES, Run, Size, run_table
+    from krepes.reproduction import EXPERIMENTS, TABLES, Conditions, Run, Size, run_table
     from krepes.reproduction.running import cells_of
 
+    if table in EXPERIMENTS:
+        from krepes.cli.reproduce_experiment import run_experiment
+
+        conditions = Conditions(data, weights, cache, rows, repeats, seed)
+        return run_experiment(EXPERIMENTS[table], conditions, output, figure, force)
     if table not in TABLES:
-        raise typer.BadParameter(f"There is no {table!r}; tables: {', '.join(TABLES)}.")
+        raise typer.BadParameter(
+            f"There is no {table!r}; tables: {', '.join(TABLES)}; experiments: {', '.join(EXPERIMENTS)}."
+        )
+    if data is None:
+        raise ValueError(f"{table} needs --data FOLDER.")
     if not data.is_dir():
         raise FileNotFoundError(f"--data {data}: there is no such folder.")
+    if figure is not None or repeats is not None:
+        raise ValueError("--figure and --repeats are for experiments, not for tables.")
     chosen = TABLES[table]
+    rows = 10_000 if rows is None else rows
     size = Size(rows, test_rows, labels, n_landmarks, n_components, epochs)
     n_cells = len(cells_of(chosen, only))
     out = console()

@@ -1,6 +1,7 @@
-"""Published ablations, run again: the paper's table beside ours. Adding one is a file here and a line below."""
+"""Published ablations and experiments, run again. Adding one is a file here and a line below."""
 
 from krepes.reproduction.cells import Cell, Run, Size, Table
+from krepes.reproduction.experiments import Conditions, Experiment, Findings, write_findings
 from krepes.reproduction.initialization import INITIALIZATION
 from krepes.reproduction.landmark_rules import LANDMARK_RULES
 from krepes.reproduction.preconditioning import PRECONDITIONING
@@ -10,5 +11,19 @@ from krepes.reproduction.scalability import SCALABILITY
 TABLES: dict[str, Table] = {
     table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
 }
+_EXPERIMENTS: tuple[Experiment, ...] = ()
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _EXPERIMENTS}
 
-__all__ = ["TABLES", "Cell", "Run", "Size", "Table", "run_table"]
+__all__ = [
+    "EXPERIMENTS",
+    "TABLES",
+    "Cell",
+    "Conditions",
+    "Experiment",
+    "Findings",
+    "Run",
+    "Size",
+    "Table",
+    "run_table",
+    "write_findings",
+]

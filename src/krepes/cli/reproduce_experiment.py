@@ -1,0 +1,63 @@
+"""What `krepes reproduce` does for an experiment: run it, show its table and sentences, keep them, draw its figure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+
+def run_experiment(
+    experiment: Any, conditions: Any, output: Path | None, figure: Path | None, force: bool
+) -> None:
+    """Run, and print or write everything that was found."""
+    from krepes.cli.describe import console
+    from krepes.files import atomic_path, check_writable
+    from krepes.reproduction import write_findings
+
+    experiment.check(conditions)
+    for path in filter(None, (output, figure)):
+        check_writable(path, force)
+    out = console()
+
+    def say(text: str) -> None:
+        out.print(text, markup=False, highlight=False)
+
+    say(experiment.title)
+    findings = experiment.run(replace(conditions, say=lambda text: say(f"  {text}")))
+    out.print(_shown(findings))
+    for line in findings.summary:
+        say(line)
+    for note in experiment.notes:
+        say(f"- {note}")
+    if output is not None:
+        write_findings(output, experiment, conditions, findings, force)
+    if figure is not None:
+        if findings.draw is None:
+            raise ValueError(f"{experiment.name} has no figure.")
+        with atomic_path(figure, overwrite=force) as temporary:
+            findings.draw().savefig(
+                temporary, format=figure.suffix.lstrip(".") or "png", dpi=120, bbox_inches="tight"
+            )
+
+
+def _shown(findings: Any) -> Any:
+    from rich.text import Text
+
+    from krepes.cli.describe import simple_table
+
+    numeric = tuple(
+        name
+        for position, name in enumerate(findings.columns)
+        if all(not isinstance(row[position], str) for row in findings.table)
+    )
+    table = simple_table(*findings.columns, right=numeric)
+    for row in findings.table:
+        table.add_row(*(Text(_text(value)) for value in row))
+    return table
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
