@@ -39,7 +39,7 @@ X = np.random.default_rng(0).normal(size=(12, 3))
         (lambda: StreamedCKA("none"), "estimator='none'"),
         (lambda: one_hot([1, 1]), "at least two classes"),
         (lambda: one_hot(["a", None]), "missing"),
-        (lambda: one_hot([1.0, np.nan]), "NaN"),
+        (lambda: one_hot([1.0, np.nan]), "1 of 2 labels are missing"),
         (lambda: SketchedCKA(100), "power of two"),
         (lambda: SketchedCKA(4, 4), "at least 2"),
         (lambda: SketchedCKA(8).update({"a": X, "b": np.where(X > 1, np.inf, X)}), "'b' has NaN or infinite"),

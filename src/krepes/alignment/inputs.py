@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from krepes.labels import MISSING, encode_labels
+
 
 def as_matrix(X: Any, name: str = "X", finite: bool = True) -> np.ndarray:
     """Anything array-like as a (n, d) matrix of float32 or float64; images are flattened, a vector is a column."""
@@ -57,20 +59,18 @@ def one_hot(y: Any) -> np.ndarray:
 
 
 def class_codes(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The classes of labels, sorted, and the code of every row."""
-    y = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1 or len(y) == 0:
-        raise ValueError(f"Labels have shape {y.shape}; expected one label per row, (n,).")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("Labels have NaN or infinite values. Leave rows without a label out.")
-    if y.dtype == object and any(value is None or value != value for value in y):
-        raise ValueError("Some labels are missing (None or NaN). Leave rows without a label out.")
-    classes, codes = np.unique(y.astype(str) if y.dtype == object else y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"All {len(y):,} labels are {classes[0]!r}; at least two classes are needed.")
-    return classes, codes
+    """The classes of labels, sorted, and the code of every row; no label may be missing."""
+    labels = encode_labels(y.detach().cpu().numpy() if isinstance(y, Tensor) else y)
+    n_missing = int((labels.codes == MISSING).sum())
+    if n_missing:
+        raise ValueError(
+            f"{n_missing:,} of {len(labels.codes):,} labels are missing (None or NaN). Leave these rows out."
+        )
+    if len(labels.classes) < 2:
+        raise ValueError(
+            f"All {len(labels.codes):,} labels are {labels.classes[0]!r}; at least two classes are needed."
+        )
+    return labels.classes, labels.codes
 
 
 def target_matrix(y: Any) -> np.ndarray:

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from krepes.labels import MISSING, Labels, encode_labels
+
 from .inputs import check_classes, check_matrix
-from .labels import MISSING, Labels, encode_labels
 from .linear import linear_probe
 from .neighbours import knn_probe
 from .result import ProbeResult, scores

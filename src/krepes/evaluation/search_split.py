@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from krepes.labels import MISSING, Labels, encode_labels
+
 from .inputs import check_classes
-from .labels import MISSING, Labels, encode_labels
 from .protocol import Protocol, plan_protocol
 from .splits import draw_stratified
 

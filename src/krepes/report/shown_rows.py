@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from krepes.embedding_inputs import check_same_input, opened
-from krepes.evaluation.labels import MISSING, encode_labels, missing_values
 from krepes.explain.ranking import landmark_rows
+from krepes.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.subset import subset
 
