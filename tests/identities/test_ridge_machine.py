@@ -55,7 +55,7 @@ def test_the_scale_of_the_features_does_not_matter():
 
 def test_constant_features_predict_the_mean():
     model = LeaveOneOutRidge().fit(np.ones((4, 2)), np.array([1.0, 2.0, 3.0, 6.0]))
-    assert model.predict(np.ones((1, 2))) == pytest.approx(np.array([[3.0]]))
+    assert model.predict(np.ones((1, 2))) == pytest.approx(np.array([3.0]))
 
 
 def test_unlabelled_rows_enter_with_their_guessed_class():
@@ -84,6 +84,13 @@ def test_the_temperature_is_the_most_likely(scale):
     assert temperature(Z, codes) == pytest.approx(best.x * scale, rel=1e-5)
 
 
+def test_doubt_keeps_scores_that_are_always_right_from_certainty():
+    """With gap g and doubt s the best sharpness has p = 1 - s/2 for two classes: T = g / log((1 - s/2) / (s/2))."""
+    scores, codes = np.array([[1.0, 0.0], [0.0, 1.0]]), [0, 1]
+    assert temperature(scores, codes, doubt=0.1) == pytest.approx(1 / np.log(0.95 / 0.05), rel=1e-5)
+    assert temperature(scores, codes) < 0.05
+
+
 def test_calibration_error_by_hand_and_by_loop():
     rng = np.random.default_rng(0)
     P = rng.dirichlet(np.ones(4), 500)
@@ -100,7 +107,10 @@ def test_calibration_error_by_hand_and_by_loop():
 
 def test_wrong_input_is_named():
     for call, message in (
-        (lambda: LeaveOneOutRidge().fit(np.ones((3, 1)), np.ones(2)), "3 rows of features and 2"),
+        (
+            lambda: LeaveOneOutRidge().fit(np.ones((3, 1)), np.ones(2)),
+            r"inconsistent numbers of samples: \[3, 2\]",
+        ),
         (lambda: LeaveOneOutRidge((0.0,)).fit(np.ones((3, 1)), np.ones(3)), "positive"),
         (lambda: LeaveOneOutRidge().predict(np.ones((3, 1))), "before predict"),
         (lambda: temperature(np.ones(3), [0, 1, 0]), r"shape \(3,\)"),

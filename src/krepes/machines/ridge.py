@@ -6,10 +6,6 @@ of centred columns, s the features' mean variance times their number / rank: alp
 serves every kernel scale (differs from [tang, Eq. 3.3], whose grid has no stated scale). One singular value
 decomposition gives the exact leave-one-out errors of every alpha, centring included.
 
-The transductive form [tang, Sec. 3.4.3] adds unlabelled rows with the labels that a first fit gives them:
-
-    W = (A + I)^-1 B,  A = beta' Phi'^T Phi' + beta Phi^T Phi,  B = beta' Phi'^T Y' + beta Phi^T Y
-
 Cost O(n r min(n, r)) once, then O(n r) per alpha.
 """
 
@@ -18,11 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 ALPHAS = tuple(10.0 ** np.arange(-8, 2.5, 0.5))
 
 
-class LeaveOneOutRidge:
+class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
     """Ridge regression on features, alpha chosen by exact leave-one-out errors.
 
     Parameters
@@ -37,8 +35,10 @@ class LeaveOneOutRidge:
     intercept_ : array of shape (c,)
     errors_ : array of shape (number of alphas,)
         Mean squared leave-one-out error of each.
-    loo_predictions_ : array of shape (n, c)
+    loo_predictions_ : array of the shape of y, (n,) or (n, c)
         Of every row by the fit on all others, with the chosen alpha: free of the optimism of training predictions.
+    unit_ : float
+        What alpha is relative to: the penalty is alpha_ unit_ |W|^2, beside a sum over rows.
 
     Examples
     --------
@@ -51,20 +51,18 @@ class LeaveOneOutRidge:
     def __init__(self, alphas: Any = ALPHAS):
         self.alphas = alphas
 
-    def fit(self, Phi: Any, Y: Any) -> LeaveOneOutRidge:
-        """Fit features (n, r) to targets (n, c)."""
-        Phi, Y = np.asarray(Phi, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-        Y = Y[:, None] if Y.ndim == 1 else Y
-        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
-        if len(Phi) != len(Y) or len(Phi) < 2:
-            raise ValueError(
-                f"Got {len(Phi)} rows of features and {len(Y)} of targets; expected the same, at least 2."
-            )
-        if not (alphas.size and np.isfinite(alphas).all() and (alphas > 0).all()):
-            raise ValueError(f"alphas={self.alphas!r}: expected positive numbers.")
-        center, mean = Phi.mean(axis=0), Y.mean(axis=0)
-        U, s, Vt = np.linalg.svd(Phi - center, full_matrices=False)
-        kept = s > 1e-12 * s[0] if len(s) and s[0] > 0 else np.zeros(len(s), dtype=bool)
+    def fit(self, X: Any, y: Any) -> LeaveOneOutRidge:
+        """Fit features (n, r) to targets (n,) or (n, c)."""
+        alphas = checked_alphas(self.alphas)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, ensure_min_samples=2
+        )
+        y = np.asarray(y, dtype=np.float64)
+        Y = y[:, None] if y.ndim == 1 else y
+        center, mean = X.mean(axis=0), Y.mean(axis=0)
+        U, s, Vt = np.linalg.svd(X - center, full_matrices=False)
+        # The second bound is the rounding of the mean: constant columns far from zero have no direction.
+        kept = s > max(1e-12 * s.max(initial=0.0), 1e-15 * np.abs(X).max() * len(X) ** 0.5)
         U, s, Vt = U[:, kept], s[kept], Vt[kept]
         self.unit_ = float(np.square(s).sum() / max(len(s), 1)) or 1.0
         projected = U.T @ (Y - mean)
@@ -74,39 +72,33 @@ class LeaveOneOutRidge:
             shrink = s**2 / (s**2 + alpha * self.unit_)
             residual = (Y - mean) - U @ (shrink[:, None] * projected)
             # The mean is fitted too, hence 1/n: exact for centred columns.
-            leverage = np.square(U) @ shrink + 1 / len(Phi)
+            leverage = np.square(U) @ shrink + 1 / len(X)
             error = residual / np.maximum(1 - leverage, 1e-12)[:, None]
             self.errors_[k] = np.square(error).mean()
             if self.errors_[k] < best:
-                best, self.alpha_, self.loo_predictions_ = self.errors_[k], float(alpha), Y - error
+                best, self.alpha_ = self.errors_[k], float(alpha)
+                self.loo_predictions_ = (Y - error).reshape(y.shape)
         weights = s / (s**2 + self.alpha_ * self.unit_)
         self.coef_ = Vt.T @ (weights[:, None] * projected)
         self.intercept_ = mean - center @ self.coef_
         return self
 
-    def predict(self, Phi: Any) -> np.ndarray:
-        """Phi coef + intercept, shape (n, c)."""
-        if not hasattr(self, "coef_"):
-            raise ValueError("Call fit(Phi, Y) before predict.")
-        return np.asarray(Phi, dtype=np.float64) @ self.coef_ + self.intercept_
+    def predict(self, X: Any) -> np.ndarray:
+        """X coef + intercept, of the shape of the targets: (n,) or (n, c)."""
+        check_is_fitted(self, "coef_", msg="Call fit(X, y) before predict.")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        predicted = X @ self.coef_ + self.intercept_
+        return predicted[:, 0] if self.loo_predictions_.ndim == 1 else predicted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
-def transductive_coefficients(
-    Phi: np.ndarray,  # (n, r), labelled
-    Y: np.ndarray,  # (n, c)
-    Phi_unlabelled: np.ndarray,  # (n', r)
-    alpha: float,
-    beta: float = 1.0,
-    beta_unlabelled: float = 0.1,
-) -> np.ndarray:  # (r, c)
-    """W of transductive ridge regression: unlabelled rows take the class that ridge regression gives them.
-
-    >>> transductive_coefficients(np.array([[2.0]]), np.array([[1.0, 0.0]]), np.array([[1.0]]), alpha=1.0).round(4)
-    array([[0.4118, 0.    ]])
-    """
-    r = Phi.shape[1]
-    first = np.linalg.solve(Phi.T @ Phi + alpha * np.eye(r), Phi.T @ Y)
-    guessed = np.eye(Y.shape[1])[(Phi_unlabelled @ first).argmax(axis=1)]
-    A = beta * Phi.T @ Phi + beta_unlabelled * Phi_unlabelled.T @ Phi_unlabelled
-    B = beta * Phi.T @ Y + beta_unlabelled * Phi_unlabelled.T @ guessed
-    return np.linalg.solve(A + np.eye(r), B)
+def checked_alphas(alphas: Any) -> np.ndarray:
+    """Positive numbers, at least one."""
+    values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if not (values.size and np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"alphas={alphas!r}: expected positive numbers.")
+    return values

@@ -1,0 +1,177 @@
+"""Transductive ridge regression: rows without labels take the class that a first fit gives them.
+
+    min over W, b of  sum_i |y_i - f(x_i)|^2 + beta n / n' sum_j |y'_j - f(x'_j)|^2 + alpha unit |W|^2
+
+f = W^T phi + b, y'_j the one-hot class that ridge regression on the labelled rows gives x'_j [tang, Sec. 3.4.3]. With
+beta = 1 all unlabelled rows together weigh as much as all labelled ones; beta = 0 is ridge regression.
+
+Both alpha and beta are chosen by exact leave-one-out errors: a row that is left out is missing from the first fit
+too, so that it has no say in the classes guessed with its help. No refitting: with A = Phi~^T Phi~ + beta' Phi~'^T
+Phi~' + penalty, columns of ones appended, h_i = phi_i^T A^-1 phi_i and e_i the first fit's leave-one-out errors,
+
+    f'_(-i)(x'_j) = f'(x'_j) - phi'_j^T A_0^-1 phi_i e_i             hence the guesses without row i, and
+    f_(-i)(x_i)   = (f(x_i) - h_i y_i + beta' phi_i^T A^-1 Phi'^T (Y'_(-i) - Y')) / (1 - h_i)
+
+Differs from [tang, Sec. 3.4.3]: an intercept; one penalty for both fits, where the printed (A + I)^-1 B has a
+penalty of 1 that does not depend on alpha; beta relative to the numbers of rows.
+
+Cost O(n n' (r + c) + (n + n') r^2 + r^3) per beta; memory O(n n') in blocks of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from krepes.linalg import row_blocks
+from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
+
+BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+BLOCK_NUMBERS = 2**24  # of guesses without a row, at once
+
+
+class TransductiveRidge(BaseEstimator):
+    """Ridge regression to classes, helped by rows without labels.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        As in `LeaveOneOutRidge`; chosen on the labelled rows.
+    betas : sequence of float, default=(0, 0.01, 0.03, 0.1, 0.3, 1)
+        Weights of all unlabelled rows together, relative to all labelled ones, of which leave-one-out chooses.
+        Several equally good: the first. A 0 among them says that rows may turn out to be of no help.
+
+    Attributes
+    ----------
+    alpha_, beta_ : float
+    coef_ : array of shape (r, c)
+    intercept_ : array of shape (c,)
+    guesses_ : array of shape (n',), int
+        Column of the class that the first fit gives each unlabelled row.
+    errors_ : array of shape (number of betas,)
+        Mean squared leave-one-out error of each.
+    loo_predictions_ : array of shape (n, c)
+    unit_ : float
+        As in `LeaveOneOutRidge`.
+
+    Examples
+    --------
+    >>> Phi, Y = np.array([[-1.0], [1.0], [-1.2], [1.2]]), np.eye(2)[[0, 1, 0, 1]]
+    >>> model = TransductiveRidge().fit(Phi, Y, np.array([[-2.0], [2.0]]))
+    >>> model.guesses_.tolist(), model.predict(Phi).argmax(axis=1).tolist()
+    ([0, 1], [0, 1, 0, 1])
+    """
+
+    def __init__(self, alphas: Any = ALPHAS, betas: Any = BETAS):
+        self.alphas = alphas
+        self.betas = betas
+
+    def fit(self, X: Any, Y: Any, X_unlabelled: Any) -> TransductiveRidge:
+        """Fit labelled features (n, r), one-hot targets (n, c) and unlabelled features (n', r)."""
+        betas = np.atleast_1d(np.asarray(self.betas, dtype=np.float64))
+        if not (betas.size and np.isfinite(betas).all() and (betas >= 0).all()):
+            raise ValueError(f"betas={self.betas!r}: expected numbers >= 0.")
+        first = LeaveOneOutRidge(self.alphas).fit(X, Y)
+        X, Y, free = (np.asarray(part, dtype=np.float64) for part in (X, Y, X_unlabelled))
+        if Y.ndim != 2 or free.ndim != 2 or free.shape[1] != X.shape[1] or not np.isfinite(free).all():
+            raise ValueError(
+                f"Got targets of shape {Y.shape} and unlabelled features of shape {free.shape}; expected (n, classes) "
+                f"and finite numbers (n', {X.shape[1]})."
+            )
+        center = X.mean(axis=0)  # because the normal equations are then better conditioned
+        rows, free = _with_ones(X - center), _with_ones(free - center)
+        penalty = np.append(np.full(X.shape[1], first.alpha_ * first.unit_), 0.0)
+        scores = free[:, :-1] @ first.coef_ + center @ first.coef_ + first.intercept_
+        self.guesses_ = scores.argmax(axis=1)
+        guessed = np.eye(Y.shape[1])[self.guesses_]
+        solved = [_solved(rows, Y, free, guessed, beta * len(X) / len(free), penalty) for beta in betas]
+        errors_first = Y - first.loo_predictions_
+        # One pass over blocks of rows: guesses without each of them, and what they do to every beta.
+        S_0 = _inverse_times(rows.T @ rows + np.diag(penalty), rows.T)  # (r + 1, n)
+        left_out = np.empty((len(betas), *Y.shape))
+        for block in row_blocks(len(X), max(1, BLOCK_NUMBERS // guessed.size)):
+            moved = (free @ S_0[:, block]).T[:, :, None] * errors_first[block][:, None, :]  # (b, n', c)
+            without = (scores - moved).argmax(axis=2)
+            for k, (W, S) in enumerate(solved):
+                left_out[k, block] = _left_out(
+                    rows[block], Y[block], W, S[:, block], free, without, self.guesses_,
+                    betas[k] * len(X) / len(free),
+                )  # fmt: skip
+        self.errors_ = np.square(left_out - Y).mean(axis=(1, 2))
+        best = int(np.argmin(self.errors_))
+        self.alpha_, self.beta_, self.unit_ = first.alpha_, float(betas[best]), first.unit_
+        self.loo_predictions_ = left_out[best]
+        self.coef_, offset = solved[best][0][:-1], solved[best][0][-1]
+        self.intercept_ = offset - center @ self.coef_
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """X coef + intercept, shape (n, c)."""
+        check_is_fitted(self, "coef_", msg="Call fit(X, Y, X_unlabelled) before predict.")
+        return np.asarray(X, dtype=np.float64) @ self.coef_ + self.intercept_
+
+
+def _with_ones(X: np.ndarray) -> np.ndarray:
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def _inverse_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return scipy.linalg.solve(A, B, assume_a="pos")
+
+
+def _solved(
+    rows: np.ndarray, Y: np.ndarray, free: np.ndarray, guessed: np.ndarray, weight: float, penalty: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """W with the intercept as its last row, and A^-1 Phi~^T of the labelled rows."""
+    A = rows.T @ rows + weight * free.T @ free + np.diag(penalty)
+    B = rows.T @ Y + weight * free.T @ guessed
+    both = _inverse_times(A, np.hstack([B, rows.T]))
+    return both[:, : Y.shape[1]], both[:, Y.shape[1] :]
+
+
+def _left_out(
+    rows: np.ndarray,  # (b, r + 1)
+    Y: np.ndarray,  # (b, c)
+    W: np.ndarray,  # (r + 1, c)
+    S: np.ndarray,  # (r + 1, b)
+    free: np.ndarray,  # (n', r + 1)
+    without: np.ndarray,  # (b, n'), guesses without each of the rows
+    guesses: np.ndarray,  # (n',)
+    weight: float,
+) -> np.ndarray:  # (b, c)
+    """Predictions of rows by the fit on all others, whose guesses are their own."""
+    leverage = np.einsum("ij,ji->i", rows, S)[:, None]
+    change = np.zeros_like(Y)
+    i, j = np.nonzero(without != guesses) if weight > 0 else (np.empty(0, int), np.empty(0, int))
+    pull = weight * np.einsum("rk,kr->k", S[:, i], free[j])
+    np.add.at(change, (i, without[i, j]), pull)
+    np.add.at(change, (i, guesses[j]), -pull)
+    return (rows @ W - leverage * Y + change) / np.maximum(1 - leverage, 1e-12)
+
+
+def transductive_coefficients(
+    Phi: np.ndarray,  # (n, r), labelled
+    Y: np.ndarray,  # (n, c)
+    Phi_unlabelled: np.ndarray,  # (n', r)
+    alpha: float,
+    beta: float = 1.0,
+    beta_unlabelled: float = 0.1,
+) -> np.ndarray:  # (r, c)
+    """W as published, (A + I)^-1 B with A = beta' Phi'^T Phi' + beta Phi^T Phi and B likewise; no intercept.
+
+    alpha is the penalty of the first fit only, that of the second is 1 / beta: beta = 1 / alpha and beta' = 0 give
+    the first fit again. `TransductiveRidge` has an intercept and chooses these numbers.
+
+    >>> transductive_coefficients(np.array([[2.0]]), np.array([[1.0, 0.0]]), np.array([[1.0]]), alpha=1.0).round(4)
+    array([[0.4118, 0.    ]])
+    """
+    r = Phi.shape[1]
+    first = np.linalg.solve(Phi.T @ Phi + alpha * np.eye(r), Phi.T @ Y)
+    guessed = np.eye(Y.shape[1])[(Phi_unlabelled @ first).argmax(axis=1)]
+    A = beta * Phi.T @ Phi + beta_unlabelled * Phi_unlabelled.T @ Phi_unlabelled
+    B = beta * Phi.T @ Y + beta_unlabelled * Phi_unlabelled.T @ guessed
+    return np.linalg.solve(A + np.eye(r), B)
