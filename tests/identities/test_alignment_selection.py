@@ -132,7 +132,7 @@ def test_the_selector_keeps_the_combined_kernel():
     Z = selector.transform(X)
     assert cka(Z, one_hot(y)) == pytest.approx(selector.combination_.alignment, abs=1e-10)
     assert Z.var(axis=0).sum() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="fitted on"):
+    with pytest.raises(ValueError, match="expecting 12 features"):
         selector.transform(X[:, :2])
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
 from krepes.alignment.hsic import hsic
@@ -249,8 +249,9 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> AlignmentSelector:
         """Find the weights."""
-        X = as_matrix(X).astype(np.float64)
-        self.n_features_in_ = X.shape[1]
+        if y is None:
+            raise ValueError("AlignmentSelector requires y to be passed, but the target y is None.")
+        X, y = validate_data(self, X, dtype=np.float64, ensure_min_samples=2), np.asarray(y)
         groups = [[j] for j in range(X.shape[1])] if self.groups is None else [list(g) for g in self.groups]
         if any(not 0 <= j < X.shape[1] for group in groups for j in group):
             raise ValueError(f"groups: expected columns from 0 to {X.shape[1] - 1}.")
@@ -266,12 +267,13 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         self.scales_ = scales / np.sqrt((X[:, self.columns_] * scales).var(axis=0).sum())
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
     def transform(self, X: Any) -> np.ndarray:
         """The kept columns, scaled."""
         check_is_fitted(self, "columns_")
-        X = as_matrix(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but AlignmentSelector was fitted on {self.n_features_in_}."
-            )
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
         return X[:, self.columns_] * self.scales_

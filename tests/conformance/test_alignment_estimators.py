@@ -1,0 +1,13 @@
+"""The estimators of alignment and the ridge machine keep scikit-learn's contract."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from krepes.alignment import AlignmentSelector
+from krepes.machines import LeaveOneOutRidge
+
+
+@parametrize_with_checks([LeaveOneOutRidge(), AlignmentSelector()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
