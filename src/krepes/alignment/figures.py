@@ -48,3 +48,36 @@ def plot_alignment(values: Any, rows: list[str], columns: list[str] | None = Non
                 )
     figure.colorbar(image, ax=panel, label="CKA")
     return figure
+
+
+def plot_transferability(found: Any) -> Any:
+    """Draw the scores of a `Transferability`: one panel per score, the models in the order of the ranking.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+    """
+    from matplotlib.figure import Figure
+
+    from krepes.alignment.transferability import HEADINGS
+
+    order, scores = found.order(), found.scores
+    names = [found.names[i] for i in order]
+    figure = Figure(figsize=(2 + 2.4 * len(scores), 1.2 + 0.28 * len(names)), layout="constrained")
+    panels = figure.subplots(1, len(scores), sharey=True, squeeze=False)[0]
+    places = np.arange(len(names))[::-1]
+    for panel, (score, values) in zip(panels, scores.items()):
+        values = np.where(np.isfinite(values), values, np.nan)[order]
+        panel.hlines(places, np.nanmin(values, initial=np.inf), values, color="0.8", lw=1)
+        related = found.p_values[order] < 0.05
+        for mask, face in ((related, "#1f5fa8"), (~related, "w")):
+            panel.scatter(values[mask], places[mask], s=28, color=face, edgecolors="#1f5fa8", zorder=3)
+        panel.set_title(HEADINGS[score], fontsize=10)
+        panel.spines[["top", "right", "left"]].set_visible(False)
+        panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", labelsize=8)
+        panel.margins(x=0.12)
+    panels[0].set_yticks(places, names, fontsize=9)
+    if (found.p_values >= 0.05).any():
+        figure.supxlabel("hollow: not distinguishable from chance (p ≥ 0.05)", fontsize=8)
+    return figure

@@ -113,7 +113,7 @@ class SketchedCKA:
         counts = np.zeros(2 * self.n_buckets)
         for start in range(0, n, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, n))
-            for cells in self._cells(indices[block]):
+            for cells in self.cells(indices[block]):
                 counts += np.bincount(cells, minlength=len(counts))
                 _add(matrices, block, cells, sums)
         for name, total in sums.items():
@@ -124,7 +124,7 @@ class SketchedCKA:
             self.counts[name] = self.counts[name] + counts if name in self.counts else counts.copy()
         return self
 
-    def _cells(self, rows: np.ndarray) -> list[np.ndarray]:
+    def cells(self, rows: np.ndarray) -> list[np.ndarray]:
         """For every table, where each row goes: its bucket, moved by M where its sign is negative."""
         size = self.n_buckets // self.n_hashes
         found = []

@@ -60,7 +60,7 @@ class StreamedCKA:
         if self.origin is None:
             self.origin = X.mean(axis=0), Y.mean(axis=0)
         self._check_widths(X.shape[1], Y.shape[1])
-        A, B = (_augmented(Z - start) for Z, start in zip((X, Y), self.origin))
+        A, B = (augmented(Z - start) for Z, start in zip((X, Y), self.origin))
         for name, product in {"xy": A.T @ B, "xx": A.T @ A, "yy": B.T @ B}.items():
             self.grams[name] = self.grams[name] + product if name in self.grams else product
         self.n_rows += len(X)
@@ -105,7 +105,7 @@ class StreamedCKA:
     def _moved_to(self, origin: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
         """The Gram matrices of rows seen from another origin."""
         assert self.origin is not None  # callers have checked
-        moves = {axis: _move(new - old) for axis, new, old in zip("xy", origin, self.origin)}
+        moves = {axis: origin_move(new - old) for axis, new, old in zip("xy", origin, self.origin)}
         return {name: moves[name[0]] @ gram @ moves[name[1]].T for name, gram in self.grams.items()}
 
     def _check_widths(self, *widths: int) -> None:
@@ -114,12 +114,12 @@ class StreamedCKA:
             raise ValueError(f"Got {widths} features for X and Y, and {expected} before.")
 
 
-def _augmented(X: np.ndarray) -> np.ndarray:
+def augmented(X: np.ndarray) -> np.ndarray:
     """Rows (x, |x|^2, 1)."""
     return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X))])
 
 
-def _move(step: np.ndarray) -> np.ndarray:
+def origin_move(step: np.ndarray) -> np.ndarray:
     """T with T (x, |x|^2, 1) = (x - step, |x - step|^2, 1)."""
     d = len(step)
     T = np.eye(d + 2)

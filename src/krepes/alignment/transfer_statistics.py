@@ -1,0 +1,249 @@
+"""What one pass over a model's features leaves for all transferability scores.
+
+- Up to `max_width` features: second moments and sums by class (O(d^2) memory). CKA is exact and unbiased, LogME and
+  H-score come from the same numbers, and the null distribution is known without permutations.
+- Wider features: a sketch of M signed sums (O(M d) memory), which gives CKA only, with permuted labels beside it.
+
+A sketch estimates |X^T Y|_F^2, whose average over permutations is tr K tr L / (n - 1), not zero; this is subtracted
+from all three products, so that narrow and wide models, exact and sketched, are on one scale:
+
+    CKA ~ (P_xy - t_x t_y / (n - 1)) / sqrt((P_xx - t_x^2 / (n - 1)) (P_yy - t_y^2 / (n - 1))),    t = trace.
+
+Differs from [tang, Eq. 2.5], which sketches without correction. The ratio itself is biased by O(1 / M); beside its
+deviation, also about 1 / M for unrelated features and more for related ones, this does not change a ranking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.alignment.class_moments import ClassMoments
+from krepes.alignment.h_score import h_score_of
+from krepes.alignment.hsic import unbiased_value
+from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.alignment.logme import logme_of_moments
+from krepes.alignment.sketch import SketchedCKA
+from krepes.alignment.transfer_target import TransferTarget
+
+METHODS = ("auto", "exact", "sketch")
+SCORES = ("log_cka", "logme", "h_score", "h_score_published")
+
+
+@dataclass(frozen=True)
+class TransferScores:
+    """How well a model's features suit labels; every score is larger for better features.
+
+    Attributes
+    ----------
+    cka : CKA with the one-hot labels; NaN for features that are constant.
+    null_mean, null_sd : of CKA with permuted labels.
+    p_value : of "features and labels are unrelated".
+    logme, h_score, h_score_published : NaN where they were not asked for, or the features are wider than `max_width`.
+    method : "exact" or "sketch", how CKA was found.
+    n_rows, width : int
+    """
+
+    cka: float
+    null_mean: float
+    null_sd: float
+    p_value: float
+    logme: float
+    h_score: float
+    h_score_published: float
+    method: str
+    n_rows: int
+    width: int
+
+    @property
+    def log_cka(self) -> float:
+        """log CKA, [tang, Sec. 2.4.3]; -inf where the estimate is not above zero."""
+        if not self.cka > 0:
+            return float("nan") if np.isnan(self.cka) else float("-inf")
+        return float(np.log(self.cka))
+
+    @property
+    def z(self) -> float:
+        """Deviations of CKA above what chance gives."""
+        return (self.cka - self.null_mean) / self.null_sd
+
+
+class TransferStatistics:
+    """Statistics of one model's features, which arrive in batches, for labels that are known.
+
+    Parameters
+    ----------
+    y : labels of shape (n,), or TransferTarget
+        A target that several models share has its permutations sketched once.
+    scores : names, default=("log_cka", "logme", "h_score")
+        What to prepare for: "log_cka", "logme", "h_score" (shrunk), "h_score_published".
+    method : "auto", "exact" or "sketch", default="auto"
+        How CKA is found. auto is exact up to `max_width` features, or up to 2 M if CKA alone is asked for, where it
+        takes no more memory than a sketch.
+    n_buckets, n_permutations, seed : as in `TransferTarget`, unless y is one
+    max_width : int, default=2048
+        Features above which no d x d matrix is kept.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(600) % 3
+    >>> X = np.eye(3)[y] + rng.normal(size=(600, 3))
+    >>> first, other = TransferStatistics(y), TransferStatistics(y)
+    >>> first, other = first.update(X[:200]), other.update(X[200:], first_row=200)
+    >>> scores = first.merge(other).score()
+    >>> scores.p_value < 0.001, round(-scores.log_cka)
+    (True, 2)
+    """
+
+    def __init__(
+        self,
+        y: Any,
+        *,
+        scores: tuple[str, ...] = ("log_cka", "logme", "h_score"),
+        method: str = "auto",
+        n_buckets: int = 256,
+        n_permutations: int = 99,
+        max_width: int = 2048,
+        seed: int = 0,
+    ):
+        if method not in METHODS:
+            raise ValueError(f"method={method!r}: expected {', '.join(map(repr, METHODS))}.")
+        unknown = [name for name in scores if name not in SCORES]
+        if unknown or not scores:
+            raise ValueError(f"scores={scores!r}: expected some of {', '.join(map(repr, SCORES))}.")
+        shared = isinstance(y, TransferTarget)
+        self.target = y if shared else TransferTarget(y, n_buckets, n_permutations, seed)
+        self.names, self.method, self.max_width = tuple(scores), method, max_width
+        self.width: int | None = None
+        self.n_rows = 0
+        self.moments: ClassMoments | None = None
+        self.sketch: SketchedCKA | None = None
+        self.squares = 0.0  # sum |x|^2, beside a sketch
+
+    def update(self, features: Any, first_row: int | None = None, rows: Any = None) -> TransferStatistics:
+        """Add a batch of features (b, ...).
+
+        Parameters
+        ----------
+        first_row : int, optional
+            The index, among the labels, of the first row; batches are consecutive by default.
+        rows : integers of shape (b,), optional
+            The indices, where they are not consecutive.
+        """
+        X = as_matrix(features, "The batch of features")
+        first = self.n_rows if first_row is None else first_row
+        indices = np.arange(first, first + len(X)) if rows is None else np.asarray(rows)
+        check_same_rows(len(indices), len(X), "rows", "the batch of features")
+        if indices.min() < 0 or indices.max() >= self.target.n_rows:
+            raise ValueError(
+                f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."
+            )
+        self._prepare(X.shape[1])
+        if self.moments is not None:
+            self.moments.update(X, self.target.codes[indices])
+        if self.sketch is not None:
+            self.sketch.update({"x": X}, rows=indices)
+            self.squares += float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
+        self.n_rows += len(X)
+        return self
+
+    def _prepare(self, width: int) -> None:
+        """Choose what is kept, at the first batch."""
+        if self.width is not None:
+            if width != self.width:
+                raise ValueError(f"The batch has {width:,} features, and {self.width:,} before.")
+            return
+        self.width = width
+        others = any(name != "log_cka" for name in self.names)
+        small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
+        if self.method == "exact" or (small and (others or self.method == "auto")):
+            self.moments = ClassMoments(len(self.target.classes))
+        if self.method == "sketch" or self.moments is None:
+            self.sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed)
+
+    def merge(self, other: TransferStatistics) -> TransferStatistics:
+        """Add the rows that another has seen of the same model, for the same labels; returns self."""
+        settings = ("names", "method", "max_width")
+        mine, theirs = self.target, other.target
+        same = all(getattr(self, name) == getattr(other, name) for name in settings)
+        if not same or (mine.n_buckets, mine.seed) != (theirs.n_buckets, theirs.seed):
+            raise ValueError("Statistics with different settings cannot be merged.")
+        if not np.array_equal(mine.codes, theirs.codes):
+            raise ValueError("Statistics for different labels cannot be merged.")
+        if other.width is None:
+            return self
+        self._prepare(other.width)
+        if self.moments is not None and other.moments is not None:
+            self.moments.merge(other.moments)
+        if self.sketch is not None and other.sketch is not None:
+            self.sketch.merge(other.sketch)
+            self.squares += other.squares
+        self.n_rows += other.n_rows
+        return self
+
+    def score(self) -> TransferScores:
+        """All scores, once every row that has a label was seen."""
+        n = self.target.n_rows
+        if self.n_rows != n or self.width is None:
+            raise ValueError(
+                f"{self.n_rows:,} rows of features were given for {n:,} labels: expected one each."
+            )
+        found = dict.fromkeys(("logme", "h_score", "h_score_published"), float("nan"))
+        cka = (float("nan"),) * 4
+        if self.moments is not None:
+            gram, sums = self.moments.seen_from(self.moments.mean)
+            if not np.array_equal(np.round(sums[:, -1]), self.target.counts):
+                raise ValueError("Some rows were given more than once, and others not at all.")
+            spectrum = np.linalg.eigh(gram[:-2, :-2])
+            size = np.abs(self.moments.mean).max() ** 2 * n
+            # Rows that are all the same leave rounding errors of the mean, not exact zeros.
+            if spectrum[0][-1] > 1e-24 * size and spectrum[0][-1] > 0:
+                cka = self._exact(gram, sums, spectrum[0])
+                if "h_score" in self.names:
+                    found["h_score"] = h_score_of(gram, sums, spectrum)
+                if "h_score_published" in self.names:
+                    found["h_score_published"] = h_score_of(gram, sums, spectrum, shrink=False)
+            if "logme" in self.names:
+                found["logme"] = logme_of_moments(self.moments)
+        if self.sketch is not None:
+            cka = self._sketched(self.sketch)
+        return TransferScores(
+            *cka, **found, method="exact" if self.sketch is None else "sketch", n_rows=n, width=self.width
+        )
+
+    def _exact(
+        self, gram: np.ndarray, sums: np.ndarray, spectrum: np.ndarray
+    ) -> tuple[float, float, float, float]:
+        """Unbiased CKA and its null distribution, from sums about the mean."""
+        n, target = self.n_rows, self.target
+        trace = gram[-2, -1]
+        # The columns of X are centred, so that those of Y need not be.
+        cross = unbiased_value(
+            n, np.square(sums[:, :-2]).sum(), sums[:, -2] @ target.diagonal, trace * target.trace
+        )
+        own = unbiased_value(n, np.square(spectrum).sum(), gram[-2, -2], trace**2)
+        if not own > 1e-13 * np.square(spectrum).sum() / n**2 or not target.self_hsic > 0:
+            return (float("nan"),) * 4
+        cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
+        return cka, *target.exact_null(cka, spectrum)
+
+    def _sketched(self, sketch: SketchedCKA) -> tuple[float, float, float, float]:
+        """CKA from sketches, corrected for chance, and that of permuted labels."""
+        n, M, target = self.n_rows, self.target.n_buckets, self.target
+        table, count = sketch.tables["x"], sketch.counts["x"]
+        mean = table.sum(axis=0) / count.sum()
+        trace = max(self.squares - n * mean @ mean, 0.0)
+        G = sketch.gram("x")[np.triu_indices(M, 1)]
+        own = 2 * G @ G - trace**2 / (n - 1)
+        if not trace > 1e-12 * self.squares or not own > 0:
+            return (float("nan"),) * 4
+        products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
+        selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)
+        with np.errstate(invalid="ignore"):
+            values = products / np.sqrt(own * selves)
+        value, null = min(float(values[0]), 1.0), values[1:]
+        p = (1 + np.sum(null >= values[0])) / (1 + len(null))
+        return value, float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else float("nan"), float(p)
