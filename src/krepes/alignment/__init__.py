@@ -8,6 +8,8 @@ from krepes.alignment.inputs import one_hot
 from krepes.alignment.layers import iter_layers, layer_names, sketch_layers
 from krepes.alignment.leep import leep
 from krepes.alignment.logme import logme
+from krepes.alignment.pruned_ensemble import PrunedEnsemble
+from krepes.alignment.pruning import MemberRow, Savings, prune_ensemble
 from krepes.alignment.sketch import SketchedCKA
 from krepes.alignment.stable_rank import stable_rank
 from krepes.alignment.streamed import StreamedCKA
@@ -19,6 +21,9 @@ __all__ = [
     "AlignmentSelector",
     "AlignmentTest",
     "Combination",
+    "MemberRow",
+    "PrunedEnsemble",
+    "Savings",
     "SketchedCKA",
     "StreamedCKA",
     "TransferScores",
@@ -37,6 +42,7 @@ __all__ = [
     "one_hot",
     "plot_alignment",
     "plot_transferability",
+    "prune_ensemble",
     "sketch_layers",
     "stable_rank",
     "transferability",

@@ -1,0 +1,149 @@
+"""The predictor that pruning leaves: a weighted sum of the kept members, and nothing of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from krepes.alignment.inputs import check_same_rows
+from krepes.alignment.member_selection import select_members
+from krepes.alignment.prediction_matrices import ColumnMember, as_predictions
+from krepes.alignment.pruning_targets import labels_or_numbers, target_columns, target_numbers
+
+
+def _for_classes(model: Any) -> bool:
+    return model.classes is not None
+
+
+class PrunedEnsemble(BaseEstimator):
+    """A weighted sum of a few members of an ensemble, regressor or classifier.
+
+        f(x) = intercept_ + sum_k weights_[k] f_k(x)
+
+    For classes f is the least-squares estimate of their probabilities, and the largest is predicted. `prune_ensemble`
+    makes one; `fit` weighs the same members again on other rows.
+
+    Parameters
+    ----------
+    members : list
+        What is kept of the ensemble, each with `outputs(X)`.
+    classes : array, optional
+        Of a classifier, None for regression.
+    whole : bool, default=False
+        Give members X as it is, not as an array.
+
+    Attributes
+    ----------
+    weights_ : array of shape (size_,)
+        Not negative. A member whose weight becomes zero in `fit` is not called.
+    intercept_ : array of shape (1,) or (n_classes,)
+    size_ : int
+        Members kept.
+    n_members_ : int
+        Members of the ensemble.
+    table_ : list of MemberRow
+        Of all members: index, name, kept, weight, score and alignment alone, and the reason.
+    method_, predictions_ : str
+        How members were chosen, and from which predictions ("out_of_bag" or "given").
+    optimality_ : float
+        Largest violation of the optimality conditions.
+    savings_ : Savings or None
+        Memory and time, before and after; None for arrays of predictions.
+    classes_ : array
+        Of a classifier.
+    n_features_in_, feature_names_in_ : as of the ensemble; of an array of predictions the number of its members.
+    """
+
+    def __init__(self, members: Any = (), classes: Any = None, whole: bool = False):
+        self.members = members
+        self.classes = classes
+        self.whole = whole
+
+    def fit(self, X: Any, y: Any) -> PrunedEnsemble:
+        """Weigh the members by non-negative least squares on these rows; none is added."""
+        if not len(self.members):
+            raise ValueError("There are no members: prune_ensemble(ensemble, X, y) finds them.")
+        classes = None if self.classes is None else np.asarray(self.classes)
+        X = self.checked(X, reset=True)
+        outputs = np.stack([member.outputs(X) for member in self.members], axis=1)
+        y = target_numbers(y) if classes is None else labels_or_numbers(y)
+        check_same_rows(len(y), len(outputs), "y")
+        found = select_members(outputs, target_columns(y, classes), method="stacking")
+        return self.with_weights(found.weights, found.intercept)
+
+    def with_weights(self, weights: np.ndarray, intercept: np.ndarray) -> PrunedEnsemble:
+        """Set what `fit` would find; returns self."""
+        self.weights_, self.intercept_, self.size_ = weights, intercept, int((weights > 0).sum())
+        if self.classes is not None:
+            self.classes_ = np.asarray(self.classes)
+        return self
+
+    def checked(self, X: Any, reset: bool = False) -> Any:
+        """X as the members take it, with the features of the ensemble; `reset` takes those of X instead."""
+        if isinstance(self.members[0], ColumnMember):
+            X = as_predictions(X)
+            if reset:
+                self.n_features_in_ = X.shape[1]
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"Predictions are of {X.shape[1]} members; expected all {self.n_features_in_}, in the order of "
+                    "the choice (columns of dropped members are not read)."
+                )
+            return X
+        if self.whole:
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        return validate_data(
+            self, X, reset=reset, dtype=None, ensure_all_finite=False, accept_sparse=("csr", "csc")
+        )
+
+    def _sum(self, X: Any) -> np.ndarray:
+        """The weighted sum (n, c); members are called one after the other."""
+        check_is_fitted(self, "weights_")
+        X = self.checked(X)
+        total: Any = self.intercept_
+        for member, weight in zip(self.members, self.weights_):
+            if weight > 0:
+                total = total + weight * member.outputs(X)
+        if not np.isfinite(total).all():
+            raise ValueError("Some predictions of kept members are missing or infinite.")
+        return total
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers (n,), or labels (n,)."""
+        total = self._sum(X)
+        if self.classes is None:
+            return total[:, 0]
+        return np.asarray(self.classes)[np.argmax(total, axis=1)]
+
+    @available_if(_for_classes)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes (n, n_classes): the sum, clipped at zero and scaled to one."""
+        positive = np.maximum(self._sum(X), 0.0)
+        sums = positive.sum(axis=1, keepdims=True)
+        return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1 / positive.shape[1])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, or accuracy."""
+        predicted = self.predict(X)
+        measure = r2_score if self.classes is None else accuracy_score
+        return float(measure(y, predicted, sample_weight=sample_weight))
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
+        size = getattr(self, "size_", len(self.members))
+        return f"<PrunedEnsemble: {size} of {getattr(self, 'n_members_', len(self.members))} members, {kind}>"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self.classes is None:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        else:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags

@@ -1,0 +1,47 @@
+"""Targets of pruning: labels or numbers, none missing, as columns that predictions are compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from krepes.alignment.prediction_matrices import is_missing
+
+
+def labels_or_numbers(y: Any) -> np.ndarray:
+    """Targets as an array (n,), labels or numbers, none missing."""
+    y = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or not len(y):
+        raise ValueError(f"y has shape {y.shape}; expected one target per row, (n,).")
+    missing = is_missing(y) | (np.isinf(y) if y.dtype.kind == "f" else False)
+    if missing.any():
+        raise ValueError(
+            f"y is missing or infinite in {missing.sum():,} of {len(y):,} rows. Leave these rows out."
+        )
+    return y.astype(str) if y.dtype == object else y
+
+
+def target_numbers(y: Any) -> np.ndarray:
+    """Targets of regression."""
+    y = labels_or_numbers(y)
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"y holds {y.dtype}; a regressor predicts numbers.")
+    return y.astype(np.float64)
+
+
+def target_columns(y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """The target as columns (n, c): numbers, or zeros and a one for the class."""
+    if classes is None:
+        return y[:, None]
+    target = (y[:, None] == classes).astype(np.float64)
+    unknown = y[~target.any(axis=1)]
+    if len(unknown):
+        raise ValueError(
+            f"y has the label {unknown[0]!r}, which is none of the ensemble's: {classes[:20].tolist()}."
+        )
+    if (y == y[0]).all():
+        raise ValueError(f"All {len(y):,} labels are {y[0]!r}; at least two classes are needed.")
+    return target
