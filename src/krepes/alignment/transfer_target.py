@@ -48,10 +48,6 @@ class TransferTarget:
         self.classes, self.codes = class_codes(y)
         if len(self.codes) < 4:
             raise ValueError(f"Alignment needs at least 4 rows; got {len(self.codes)} labels.")
-        if len(self.classes) == len(self.codes):
-            raise ValueError(
-                f"Each of the {len(self.codes):,} labels is different; expected classes. Cut numbers into intervals."
-            )
         self.n_buckets, self.n_permutations, self.seed = n_buckets, n_permutations, seed
 
     @property

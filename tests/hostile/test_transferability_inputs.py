@@ -1,0 +1,108 @@
+"""Transferability on bad input: the right answer, or an error that names the model and says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from krepes.alignment import TransferStatistics, h_score, leep, logme, transferability
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(24, 3)), np.arange(24) % 3
+BAD = np.where(X > 1.5, np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: transferability({}, y), "at least one"),
+        (lambda: transferability(X, y), "{name: features}"),
+        (lambda: transferability({"a": X}, np.zeros(24)), "at least two classes"),
+        (lambda: transferability({"a": X}, []), "no label"),
+        (lambda: transferability({"a": X}, np.arange(24)), "24 different values"),
+        (lambda: transferability({"a": X[:3]}, [0, 1, 1]), "at least 4 rows"),
+        (lambda: transferability({"a": X, "b": BAD}, y), "Model 'b': .*NaN or infinite"),
+        (lambda: transferability({"a": X, "b": X[:20]}, y), "Model 'b': .*20 rows and y has 24"),
+        (lambda: transferability({"b": iter([X, X])}, y), "Model 'b': .*labels for 24 rows only"),
+        (
+            lambda: transferability({"b": iter([X[:20]])}, y),
+            "Model 'b': 20 rows of features were given for 24",
+        ),
+        (lambda: transferability({"b": iter([])}, y), "Model 'b': 0 rows"),
+        (lambda: transferability({"b": iter([X[:20], X[20:, :2]])}, y), "2 features, and 3 before"),
+        (lambda: transferability({"b": np.empty((24, 0))}, y), r"shape \(24, 0\)"),
+        (lambda: transferability({"m": nn.Linear(3, 2)}, y), "Model 'm': .*give what it takes as X"),
+        (lambda: transferability({"m": nn.Linear(3, 2)}, y, X[:5]), "X has 5 rows"),
+        (lambda: transferability({"a": X}, y, rank_by="leep"), "rank_by='leep'"),
+        (lambda: transferability({"a": X}, y, scores=("cka",), rank_by="cka"), "expected some of 'log_cka'"),
+        (lambda: transferability({"a": X}, y, method="fast"), "method='fast'"),
+        (lambda: transferability({"a": X}, y, n_permutations=0), "n_permutations=0"),
+        (lambda: transferability({"a": X}, y, n_buckets=100, method="sketch"), "power of two"),
+        (lambda: transferability({"a": X}, y, probabilities={"b": X}), "'b', which is no model"),
+        (lambda: leep(X, y), "not probabilities"),
+        (lambda: leep(np.full((5, 2), 0.5), y), "24 rows and probabilities has 5"),
+        (lambda: logme(X, y[:5]), "y has 5 rows"),
+        (lambda: h_score(BAD, y), "NaN or infinite"),
+        (lambda: TransferStatistics(y).score(), "0 rows of features"),
+        (lambda: TransferStatistics(y).update(X[:12]).update(X[:12], first_row=0).score(), "more than once"),
+        (
+            lambda: (
+                TransferStatistics(y, method="sketch", n_buckets=16)
+                .update(X[:12])
+                .update(X[:12], first_row=0)
+                .score()
+            ),
+            "more than once",
+        ),
+        (lambda: TransferStatistics(y).update(X[:2], rows=[0, 99]), "row 99, and labels for 24"),
+        (lambda: TransferStatistics(y).merge(TransferStatistics(y, method="sketch")), "different settings"),
+        (lambda: TransferStatistics(y).merge(TransferStatistics(y[::-1])), "different labels"),
+    ],
+)
+def test_what_is_wrong_is_said(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("method", ["exact", "sketch"])
+def test_features_that_are_constant_are_last_and_do_not_stop_the_others(method):
+    found = transferability({"constant": np.full((24, 5), 0.1), "x": X}, y, method=method, n_buckets=16)
+    assert found.ranking == ["x", "constant"]
+    assert np.isnan(found.scores["log_cka"][0])
+    assert np.isfinite(found.scores["logme"]).all()
+
+
+def test_more_features_than_rows():
+    wide = rng.normal(size=(24, 200))
+    found = transferability({"wide": wide, "float32": wide.astype(np.float32)}, y)
+    assert found.p_values[0] > 0.001
+    assert all(np.isfinite(values).all() or name == "log_cka" for name, values in found.scores.items())
+
+
+def test_alignment_below_zero_is_minus_infinity_and_still_ranked():
+    """Centred one-hot labels of another partition: less alike than chance."""
+    other = np.eye(3)[(y + np.arange(24) // 3) % 3]
+    found = transferability({"other": other, "good": np.eye(3)[y] + 0.1 * X}, y)
+    assert found.cka[0] < 0
+    assert found.scores["log_cka"][0] == -np.inf
+    assert found.ranking == ["good", "other"]
+
+
+def test_a_large_mean_and_a_huge_scale_lose_nothing():
+    first, moved, huge = (TransferStatistics(y).update(Z).score() for Z in (X, X + 1e6, 1e12 * X))
+    assert moved.cka == pytest.approx(first.cka, rel=1e-6)
+    assert moved.h_score == pytest.approx(first.h_score, rel=1e-6)
+    assert huge.cka == pytest.approx(first.cka, rel=1e-9)
+
+
+def test_labels_that_the_features_hold_exactly_have_a_finite_evidence():
+    assert np.isfinite(logme(np.eye(3)[y], y))
+
+
+def test_tensors_of_any_float_type():
+    found = transferability(
+        {"half": torch.from_numpy(X).half(), "double": torch.from_numpy(X)}, torch.from_numpy(y)
+    )
+    assert found.cka[0] == pytest.approx(found.cka[1], abs=1e-2)
