@@ -16,7 +16,7 @@ from krepes.feature_cache import FeatureCache
 from krepes.kernels import EmpiricalNTK
 from krepes.kernels.tangent.capture import ScalarNetwork
 from krepes.kernels.tangent.exact import Side, is_factored
-from krepes.kernels.tangent.sketch import Sketch
+from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import MLP
 
 
@@ -129,20 +129,23 @@ def test_layers_go_the_cheaper_way():
 
 
 @pytest.mark.parametrize("by_factors", [True, False], ids=["TensorSketch", "CountSketch"])
+@pytest.mark.parametrize("shared", [True, False], ids=["blocks", "one block"])
 @pytest.mark.parametrize("name", ["linear", "attention", "convolutional"])
-def test_sketches_are_unbiased_with_the_stated_spread(name, by_factors, monkeypatch):
+def test_sketches_are_unbiased_with_the_stated_spread(name, shared, by_factors, monkeypatch):
     """Mean over seeds within 4 standard errors, deviation of one sketch below 2 sqrt(2 / D) |x| |y|."""
     module, shape = NETWORKS[name]
-    D, n_seeds = 64, 400
-    ungrouped = lambda self, factors: by_factors and factors.A.shape[1] == 1  # noqa: E731
+    D, n_seeds = 160, 400
+    ungrouped = lambda self, name, factors: by_factors and factors.A.shape[1] == 1  # noqa: E731
     monkeypatch.setattr(Sketch, "by_factors", ungrouped)
     X = rows(shape, 2, 1)
     scalar = ScalarNetwork(module, torch.ones(module(X[:1]).shape[1], dtype=torch.float64))
     parts = scalar.gradients(X)
     x, y = explicit_gradients(copy.deepcopy(module), scalar.head, X)
     draws = []
+    widths = shared_out(parts, D) if shared else {}
+    assert bool(widths) == shared
     for seed in range(n_seeds):
-        s = Sketch(D, seed)(parts)
+        s = Sketch(D, seed, widths)(parts)
         draws.append([(s[0] @ s[1]).item(), (s[0] @ s[0]).item()])
     draws = np.array(draws)
     expected = np.array([(x @ y).item(), (x @ x).item()])

@@ -37,7 +37,7 @@ from krepes.kernels.tangent.exact import (
     is_factored,
     kept_numbers,
 )
-from krepes.kernels.tangent.sketch import Sketch
+from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.linalg import row_blocks, rows_within
 from krepes.networks import Network, as_network
 
@@ -45,6 +45,7 @@ METHODS = ("auto", "full", "factored", "sketch")
 MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
 Last = tuple[weakref.ReferenceType[Tensor], int, Tensor]  # rows, their version, their features
 BATCH_BYTES = 256 * 2**20
+SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
 class EmpiricalNTK(Kernel):
@@ -147,7 +148,9 @@ class EmpiricalNTK(Kernel):
         self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters)
         self._ready: dict[tuple[torch.dtype, torch.device], ScalarNetwork] = {}
         self.chosen_method = self._chosen_method(rows)
-        self._sketch = Sketch(self.sketch_size, seed)
+        if self.chosen_method == "sketch" and getattr(self, "sketch_widths", None) is None:
+            self.sketch_widths = shared_out(self._at(rows).gradients(rows[:SHARE_ROWS]), self.sketch_size)
+        self._sketch = Sketch(self.sketch_size, seed, getattr(self, "sketch_widths", None))
         self._cache = None if self.cache is None else FeatureCache(self.cache, self._fingerprint())
 
     def _check(self) -> None:
@@ -197,7 +200,9 @@ class EmpiricalNTK(Kernel):
             digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
         head = self._scalar.head
         digest.update(b"" if head is None else head.numpy().tobytes())
-        settings = (sorted(self._scalar.names), self.sketch_size, self.normalize, self.seed, self.input_shape)
+        widths = sorted((getattr(self, "sketch_widths", None) or {}).items())
+        names = sorted(self._scalar.names)
+        settings = (names, self.sketch_size, widths, self.normalize, self.seed, self.input_shape)
         digest.update(repr(settings).encode())
         return digest.hexdigest()
 
@@ -271,9 +276,10 @@ class EmpiricalNTK(Kernel):
             elif self.chosen_method == "factored":
                 numbers += sum(f.size for f in parts.factors.values() if not is_factored(f))
             else:  # one layer at a time: its gradient, or the transforms of its factors
+                sketch = self._sketch
                 numbers += max(
-                    4 * f.positions * self.sketch_size if self._sketch.by_factors(f) else 2 * f.size
-                    for f in parts.factors.values()
+                    4 * f.positions * sketch.width(name) if sketch.by_factors(name, f) else 3 * f.size
+                    for name, f in parts.factors.items()
                 )
             self._rows = rows_within(BATCH_BYTES, X.element_size() * 2 * max(numbers, 1), 1, 512)
         return self._rows

@@ -4,12 +4,18 @@
     TensorSketch   sum_t FFT(CountSketch(a_t)) FFT(CountSketch(g_t))       of sum_t a_t (x) g_t, never formed  [pham]
 
 Both are unbiased; the standard deviation of <s(x), s(y)> is at most sqrt(2 / D) |x| |y| for a single layer and position
-(a little more for sums of positions). All layers add into the same D numbers. A layer goes the cheaper way: by its
-factors, O(T D log D), or by its gradient, O(inputs x outputs). Hashes are drawn from a seed.
+(a little more for sums of positions). A layer goes the cheaper way: by its factors, O(T d log d), or by its gradient,
+O(inputs x outputs), d the numbers that it is given. Hashes are drawn from a seed.
 
-CountSketch works on chunks of at most D entries, which are spread over D places (by a random shift for gradients, at
-random for factors): two entries of one chunk never meet, two of different chunks with probability 1/D, as with
-independent buckets. Memory is read in order.
+The D numbers are shared out: layer l has d_l of its own, proportional to its part of the squared gradient,
+
+    variance  sum_l 2 n_l^2 / d_l = 2 (sum_l n_l)^2 / D   for  d_l = D n_l / sum_k n_k,   n_l = |x_l| |y_l|
+
+which is what D numbers for all layers together would have, while L transforms of length D become L that are as long
+as D in sum. Layers whose part is too small for a block of their own add into a common one.
+
+CountSketch works on chunks of at most d entries, which are spread over d places at random: two entries of one chunk
+never meet, two of different chunks with probability 1/d, as with independent buckets.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from torch import Tensor
 from krepes.kernels.tangent.capture import Gradients
 from krepes.kernels.tangent.layers import Factors
 
+SMALLEST = 32  # numbers of a block
+
 
 class Sketch:
     """Random hashes for the parameters of one network.
@@ -32,90 +40,109 @@ class Sketch:
     size : int
         D.
     seed : int
+    widths : dict of int
+        Numbers of the layers that have a block of their own, by name, as `shared_out` gives them; the others share
+        what is left.
     """
 
-    def __init__(self, size: int, seed: int):
+    def __init__(self, size: int, seed: int, widths: dict[str, int] | None = None):
         self.size, self.seed = size, seed
-        self._hashes: dict[str, tuple[Tensor, ...]] = {}
+        self.widths = widths or {}
+        self.common = size - sum(self.widths.values())
+        self._hashes: dict[str, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, parts: Gradients) -> Tensor:
         """The sketches of a batch, (b, D)."""
         some = next(iter(parts.vectors.values()), None)
-        if some is None:
-            some = next(iter(parts.factors.values())).A
+        some = next(iter(parts.factors.values())).A if some is None else some
         total = some.new_zeros(len(some), self.size)
-        spectrum = torch.zeros(
-            len(some),
-            self.size // 2 + 1,
-            dtype=torch.complex64 if some.dtype == torch.float32 else torch.complex128,
-        ).to(some.device)
-        for name, factors in parts.factors.items():
-            if self.by_factors(factors):
-                spectrum += self._tensor_sketch(name, factors)
-            else:
-                self._count_sketch(name, factors.explicit(), total)
-        for name, values in parts.vectors.items():
-            self._count_sketch(name, values, total)
-        return total + torch.fft.irfft(spectrum, n=self.size)
+        start = 0
+        starts = {}
+        for name, width in self.widths.items():
+            starts[name], start = start, start + width
+        for name, part in [*parts.factors.items(), *parts.vectors.items()]:
+            begin, width = starts.get(name, start), self.width(name)
+            total[:, begin : begin + width] += self._sketched(name, part, width)
+        return total
 
-    def by_factors(self, factors: Factors) -> bool:
+    def width(self, name: str) -> int:
+        """How many numbers a layer is sketched to."""
+        return self.widths.get(name, self.common)
+
+    def by_factors(self, name: str, factors: Factors) -> bool:
         """Whether two transforms per position cost less than forming the gradient."""
         if factors.A.shape[1] > 1:  # groups have parameters of their own, and small gradients
             return False
-        return 2 * factors.positions * 5 * self.size * math.log2(self.size) < 2 * factors.size
+        d = self.width(name)
+        return 2 * factors.positions * 5 * d * math.log2(d) < 2 * factors.size
 
-    def _count_sketch(self, name: str, values: Tensor, total: Tensor) -> None:
-        """Add the sketch of values (b, P) to total (b, D)."""
-        D, P = self.size, values.shape[1]
-        signs, shifts = self._drawn(name, P, -(-P // D))
-        values = values * signs.to(values)
-        for chunk, shift in enumerate(shifts.tolist()):
-            piece = values[:, chunk * D : (chunk + 1) * D]
-            head = min(D - shift, piece.shape[1])
-            total[:, shift : shift + head] += piece[:, :head]
-            if head < piece.shape[1]:
-                total[:, : piece.shape[1] - head] += piece[:, head:]
-
-    def _tensor_sketch(self, name: str, factors: Factors) -> Tensor:
-        """The spectrum of the sketch of sum_t a_t (x) g_t, (b, D / 2 + 1)."""
+    def _sketched(self, name: str, part: Factors | Tensor, width: int) -> Tensor:
+        if isinstance(part, Tensor):
+            return self._spread(name, part, width)
+        if not self.by_factors(name, part):
+            return self._spread(name, part.explicit(), width)
         spectra = []
-        for part, M in (("inputs", factors.inputs()), ("outputs", factors.G)):
-            sketched = self._spread(f"{name}.{part}", M.reshape(-1, M.shape[-1]))
-            spectra.append(torch.fft.rfft(sketched).reshape(len(M), -1, self.size // 2 + 1))
-        return (spectra[0] * spectra[1]).sum(1)
+        for side, M in (("inputs", part.inputs()), ("outputs", part.G)):
+            rows = self._spread(f"{name}.{side}", M.reshape(-1, M.shape[-1]), width)
+            spectra.append(torch.fft.rfft(rows).reshape(len(M), -1, width // 2 + 1))
+        return torch.fft.irfft((spectra[0] * spectra[1]).sum(1), n=width)
 
-    def _spread(self, name: str, M: Tensor) -> Tensor:
-        """CountSketch of the rows of M (N, n) to (N, D), n mostly below D: gathers, which are faster than scatters."""
-        total = None
-        for start in range(0, M.shape[1], self.size):
-            piece = M[:, start : start + self.size]
-            sources, signs = self._places(f"{name}.{start}", piece.shape[1])
-            padded = torch.cat([piece * signs.to(piece), piece.new_zeros(len(piece), 1)], dim=1)
-            sketched = padded.index_select(1, sources.to(piece.device))
-            total = sketched if total is None else total.add_(sketched)
-        assert total is not None
-        return total
+    def _spread(self, name: str, M: Tensor, width: int) -> Tensor:
+        """CountSketch of the rows of M (N, n) to (N, width), by a gather, which is faster than a scatter."""
+        sources, signs = self._places(name, M.shape[1], width)
+        padded = torch.cat([M * signs.to(M), M.new_zeros(len(M), 1)], dim=1)
+        spread = padded.index_select(1, sources.to(M.device))
+        return spread if len(sources) == width else spread.reshape(len(M), -1, width).sum(1)
 
-    def _generator(self, name: str) -> torch.Generator:
-        digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
-        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-
-    def _drawn(self, name: str, n: int, n_chunks: int) -> tuple[Tensor, ...]:
-        """Signs (n,) and shifts of the chunks."""
-        key = f"{name}:{n}"
+    def _places(self, name: str, n: int, width: int) -> tuple[Tensor, Tensor]:
+        """For every place of every chunk the entry that goes there, n where none does, and the entries' signs (n,)."""
+        key = f"{name}:{n}:{width}"
         if key not in self._hashes:
-            generator = self._generator(key)
+            digest = hashlib.sha256(f"{self.seed}:{key}".encode()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
             signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
-            self._hashes[key] = signs, torch.randint(0, self.size, (n_chunks,), generator=generator)
+            n_chunks = -(-n // width)
+            order = torch.rand(n_chunks, width, generator=generator).argsort(
+                1
+            )  # a permutation of every chunk
+            sources = order + width * torch.arange(n_chunks)[:, None]
+            self._hashes[key] = sources.clamp_max(n).flatten(), signs
         return self._hashes[key]
 
-    def _places(self, name: str, n: int) -> tuple[Tensor, ...]:
-        """For each of the D places the entry that goes there, n where none does, and the signs of the entries (n,)."""
-        key = f"{name}:{n}"
-        if key not in self._hashes:
-            generator = self._generator(key)
-            signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
-            sources = torch.full((self.size,), n)
-            sources[torch.randperm(self.size, generator=generator)[:n]] = torch.arange(n)
-            self._hashes[key] = sources, signs
-        return self._hashes[key]
+
+def shared_out(parts: Gradients, size: int) -> dict[str, int]:
+    """Numbers for every layer whose part of the squared gradients deserves a block, by name.
+
+    >>> parts = Gradients({}, {"a": torch.ones(1, 300), "b": torch.ones(1, 100), "c": torch.ones(1, 1)})
+    >>> shared_out(parts, 256)                                      # 3/4 and 1/4 of what is left beside a block for c
+    {'a': 162, 'b': 54}
+    """
+    squares = {name: _squares(factors) for name, factors in parts.factors.items()}
+    squares |= {name: values.square().sum(1) for name, values in parts.vectors.items()}
+    total = torch.stack(list(squares.values())).sum(0)
+    known = total > 0
+    if not known.any():
+        return {}
+    shares = {name: (square[known] / total[known]).mean().item() for name, square in squares.items()}
+    widths = {name: _smooth(int((size - SMALLEST) * share)) for name, share in shares.items()}
+    return {name: width for name, width in widths.items() if width >= SMALLEST}
+
+
+def _squares(factors: Factors) -> Tensor:
+    """|gradient of the layer|^2 of every sample, by the cheaper way."""
+    inputs, outputs = factors.A.shape[3], factors.G.shape[3]
+    if factors.positions**2 * (inputs + outputs) <= inputs * outputs:
+        return factors.gram(factors).sum((1, 2, 3))
+    return factors.explicit().square().sum(1)
+
+
+def _smooth(n: int) -> int:
+    """The largest number up to n without a prime factor above 5, for which transforms are fast; 0 for n < 1."""
+    for candidate in range(n, 0, -1):
+        rest = candidate
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return candidate
+    return 0
