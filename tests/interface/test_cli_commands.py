@@ -90,7 +90,20 @@ def test_the_defaults_are_the_estimators():
 
 @pytest.mark.parametrize(
     "command",
-    ["", "demo", "fit", "tune", "transform", "evaluate", "explain", "info", "align", "cluster", "reproduce"],
+    [
+        "",
+        "demo",
+        "fit",
+        "tune",
+        "transform",
+        "evaluate",
+        "explain",
+        "info",
+        "align",
+        "rank-models",
+        "cluster",
+        "reproduce",
+    ],
 )
 def test_every_command_explains_itself(command):
     text = run(*command.split(), "--help")

@@ -1,0 +1,206 @@
+"""`krepes rank-models`: which model's features suit the labels, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.session import command
+
+FEATURES_HELP = (
+    "One file per model, a row of features per sample, all in the same order: .npy, .npz (FILE.npz:ARRAY), "
+    ".parquet, .csv."
+)
+SORTS = {"log-cka": "log_cka", "logme": "logme", "h-score": "h_score", "leep": "leep"}
+
+
+@command
+def rank_models(
+    features: Annotated[
+        list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
+    ],
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The class of every row: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
+            show_default=False,
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column of labels, in --labels or else in the first table of features; never a feature.",
+            show_default=False,
+        ),
+    ] = None,
+    probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Class probabilities that a model's own classifier gives, for LEEP: one per model, in their order.",
+            show_default=False,
+        ),
+    ] = None,
+    sort_by: Annotated[str, typer.Option(metavar="SCORE", help=f"{', '.join(SORTS)}.")] = "log-cka",
+    sketch: Annotated[
+        int,
+        typer.Option(
+            metavar="M",
+            min=0,
+            help="Find CKA from a sketch of M buckets (a power of two) for all models, with O(M d) memory. By default "
+            "it is exact, and sketched above --max-width.",
+        ),
+    ] = 0,
+    permutations: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Of the labels, for the p-values of sketches.")
+    ] = 99,
+    max_width: Annotated[
+        int,
+        typer.Option(
+            metavar="D", min=1, help="More features than this get no LogME and H-score (d x d memory)."
+        ),
+    ] = 2048,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the scores (.png, .pdf, .svg).", show_default=False),
+    ] = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Rank pretrained models, or layers, by how well their features suit labels. Each file is read once.
+
+    [cyan]krepes rank-models resnet.npy vit.npy clip.parquet --labels y.npy[/]
+
+    [cyan]krepes rank-models layers.npz:l3 layers.npz:l4 --labels layers.npz:y -o ranking.csv --figure ranking.png[/]
+
+    log CKA: the alignment of features and classes, 0 at best; z is its distance
+    from chance in deviations, p how often chance reaches it. LogME: the evidence
+    of a linear model. H-score: how far apart class means lie. Larger is better.
+    """
+    from krepes.cli.data import check_exists
+    from krepes.cli.describe import console
+    from krepes.cli.features import open_aligned
+    from krepes.files import check_writable
+
+    if sort_by not in SORTS:
+        raise ValueError(f"--sort-by {sort_by}: expected {', '.join(SORTS)}.")
+    if len(set(features)) < len(features):
+        raise ValueError("The same file is given twice: name every model once.")
+    probabilities = probabilities or []
+    if probabilities and len(probabilities) != len(features):
+        raise ValueError(
+            f"--probabilities is given {len(probabilities)} times for {len(features)} models: expected one for each."
+        )
+    if sort_by == "leep" and not probabilities:
+        raise ValueError("--sort-by leep needs --probabilities.")
+    for file in (*features, *probabilities):
+        check_exists(Path(file.rpartition(":")[0] if ".npz:" in file.lower() else file))
+    for path in filter(None, (output, figure)):
+        check_writable(path, force)
+    opened = open_aligned(features, (label,) if label else ())
+    y = _labels(features, labels, label, opened[0].n_rows)
+    out = console()
+    found = _ranked(opened, y, probabilities, SORTS[sort_by], sketch, permutations, max_width, seed)
+    out.print(f"{found.n_rows:,} rows, {found.n_classes} classes", highlight=False)
+    out.print(_table(found))
+    if output is not None:
+        _write(output, found, force)
+    if figure is not None:
+        from krepes.alignment import plot_transferability
+        from krepes.files import atomic_path
+
+        with atomic_path(figure, overwrite=force) as temporary:
+            plot_transferability(found).savefig(temporary, format=figure.suffix.lstrip(".") or "png", dpi=120)
+
+
+def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> Any:
+    """The labels: an array, a column of a table of their own, or a column beside the features."""
+    from krepes.cli.data import check_exists, open_data, read_labels
+
+    if labels is None and label is None:
+        raise ValueError(
+            "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
+        )
+    if labels is not None and label is None:
+        check_exists(Path(labels.rpartition(":")[0] if ".npz:" in labels.lower() else labels))
+        y = read_labels(labels)
+    else:
+        tables = (
+            [labels] if labels else [f for f in features if Path(f).suffix.lower() not in (".npy", ".npz")]
+        )
+        if not tables or ".npz:" in tables[0].lower():
+            raise ValueError(
+                f"--label {label}: there is no table that could have this column. Give --labels FILE."
+            )
+        y = open_data(Path(tables[0])).label_column(label or "")
+    if len(y) != n_rows:
+        raise ValueError(f"There are {len(y):,} labels for {n_rows:,} rows of features.")
+    return y
+
+
+def _ranked(
+    opened: list[Any],
+    y: Any,
+    probabilities: list[str],
+    rank_by: str,
+    n_buckets: int,
+    n_permutations: int,
+    max_width: int,
+    seed: int,
+) -> Any:
+    """One pass over every file."""
+    from krepes.alignment import transferability
+    from krepes.cli.features import open_aligned
+
+    class_files = open_aligned(probabilities)
+    return transferability(
+        {file.name: (batch for _, batch in file.batches()) for file in opened},
+        y,
+        probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
+        rank_by=rank_by,
+        method="sketch" if n_buckets else "auto",
+        n_buckets=n_buckets or 256,
+        n_permutations=n_permutations,
+        max_width=max_width,
+        seed=seed,
+    )
+
+
+def _table(found: Any) -> Any:
+    from rich.text import Text
+
+    from krepes.alignment.transferability import HEADINGS, p_text
+    from krepes.cli.describe import simple_table
+
+    headings = [HEADINGS[name] for name in found.scores]
+    numbers = ("features", *headings, "z", "p")
+    table = simple_table("model", *numbers, right=numbers)
+    for row in found.rows():
+        scores = ("" if row[name] != row[name] else f"{row[name]:.3f}" for name in found.scores)
+        table.add_row(
+            Text(row["model"]), f"{row['width']:,}", *scores, f"{row['z']:.1f}", p_text(row["p_value"])
+        )
+    return table
+
+
+def _write(output: Path, found: Any, force: bool) -> None:
+    import csv
+
+    from krepes.files import atomic_path
+
+    rows = found.rows()
+    with atomic_path(output, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

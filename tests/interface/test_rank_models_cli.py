@@ -1,0 +1,95 @@
+"""`krepes rank-models`: files of features in, a table of models out."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from krepes.alignment import leep, transferability
+from krepes.cli.app import app
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["rank-models", *map(str, arguments)])
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result.output
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    good = np.eye(3)[y] + 0.5 * rng.normal(size=(300, 3))
+    np.save(tmp_path / "noise.npy", rng.normal(size=(300, 8)).astype(np.float32))
+    np.savez(tmp_path / "all.npz", good=good, y=y)
+    weak = pd.DataFrame(good + 2 * rng.normal(size=good.shape), columns=list("abc"))
+    weak.to_parquet(tmp_path / "weak.parquet")
+    weak.assign(kind=np.array(["u", "v", "w"])[y]).to_parquet(tmp_path / "labelled.parquet")
+    pd.DataFrame({"kind": np.array(["u", "v", "w"])[y]}).to_csv(tmp_path / "y.csv", index=False)
+    return tmp_path, good, y
+
+
+def models(folder) -> list[str]:
+    return [str(folder / "noise.npy"), str(folder / "weak.parquet"), f"{folder / 'all.npz'}:good"]
+
+
+def test_models_are_ranked_written_and_drawn(files):
+    folder, good, y = files
+    table, figure = folder / "ranking.csv", folder / "ranking.png"
+    text = run(*models(folder), "--labels", f"{folder / 'all.npz'}:y", "-o", table, "--figure", figure)
+    rows = list(csv.DictReader(table.open()))
+    assert [row["model"] for row in rows] == models(folder)[::-1]
+    expected = transferability({"good": good}, y)
+    assert float(rows[0]["logme"]) == pytest.approx(expected.scores["logme"][0], rel=1e-9)
+    assert f"{expected.scores['log_cka'][0]:.3f}" in text
+    assert float(rows[2]["p_value"]) > 0.01 > float(rows[1]["p_value"])
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert "exists" in run(*models(folder), "--labels", f"{folder / 'all.npz'}:y", "-o", table, code=1)
+
+
+def test_labels_may_be_a_column(files):
+    folder, *_ = files
+    beside = run(folder / "labelled.parquet", "--label", "kind")
+    apart = run(folder / "weak.parquet", "--label", "kind", "--labels", folder / "y.csv")
+    numbers = [text.split("parquet")[1].split() for text in (beside, apart)]
+    assert numbers[0] == numbers[1]
+
+
+def test_sketches_and_other_orders(files):
+    folder, _, y = files
+    labels = ("--labels", f"{folder / 'all.npz'}:y")
+    table = folder / "sketched.csv"
+    run(*models(folder), *labels, "--sketch", 128, "--permutations", 19, "--sort-by", "h-score", "-o", table)
+    rows = list(csv.DictReader(table.open()))
+    assert {row["method"] for row in rows} == {"sketch"}
+    assert float(rows[0]["p_value"]) == 0.05
+    theta = np.random.default_rng(0).dirichlet(np.ones(4), 300)
+    np.save(folder / "theta.npy", theta)
+    text = run(folder / "noise.npy", *labels, "--probabilities", folder / "theta.npy", "--sort-by", "leep")
+    assert f"{leep(theta, y):.3f}" in text
+
+
+def test_what_cannot_be_ranked_is_refused(files):
+    folder, *_ = files
+    np.save(folder / "short.npy", np.ones((5, 2)))
+    np.save(folder / "y5.npy", np.arange(5) % 2)
+    noise, labels = folder / "noise.npy", ("--labels", f"{folder / 'all.npz'}:y")
+    assert "Which classes" in run(noise, code=1)
+    assert "has 5 rows" in run(noise, folder / "short.npy", *labels, code=1)
+    assert "5 labels for 300" in run(noise, "--labels", folder / "y5.npy", code=1)
+    assert "no file" in run(noise, "--labels", folder / "none.npy", code=1)
+    assert "no file" in run(folder / "none.npy", *labels, code=1)
+    assert "--sort-by" in run(noise, *labels, "--sort-by", "luck", code=1)
+    assert "needs --probabilities" in run(noise, *labels, "--sort-by", "leep", code=1)
+    assert "given twice" in run(noise, noise, *labels, code=1)
+    assert "no table" in run(noise, "--label", "kind", code=1)
+    assert "power of two" in run(noise, *labels, "--sketch", 100, code=1)
+    assert "'kind' is not" in run(folder / "labelled.parquet", *labels, code=1)
+    bad = np.ones((300, 2))
+    bad[7] = np.nan
+    np.save(folder / "bad.npy", bad)
+    assert "bad.npy" in run(noise, folder / "bad.npy", *labels, code=1)
