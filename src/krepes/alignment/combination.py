@@ -25,6 +25,7 @@ from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from krepes.alignment.active_set import active_set_minimum
 from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
 from krepes.alignment.hsic import hsic
 from krepes.alignment.inputs import as_matrix, check_same_rows, target_matrix
@@ -75,13 +76,20 @@ def nonnegative_minimum(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     kept = values > CUT * values[-1]
     roots = np.sqrt(values[kept])
-    v = nnls((vectors[:, kept] * roots).T, (vectors[:, kept].T @ a) / roots)[0]
+    try:
+        v = nnls((vectors[:, kept] * roots).T, (vectors[:, kept].T @ a) / roots)[0]
+    except RuntimeError:  # it may not end where kernels are dependent
+        v = np.zeros(len(a))
     support = v > 0
     # One solve on the support takes the rounding of the iteration away.
     refined = np.zeros_like(v)
     refined[support] = np.linalg.lstsq(M[np.ix_(support, support)], a[support], rcond=CUT)[0]
     candidates = [w for w in (refined, v) if (w >= 0).all()]
     best = min(candidates, key=lambda w: _violation(M, a, w))
+    if _violation(M, a, best) > CUT:
+        # Dependent kernels lead the iteration astray; repeated ones are the common case.
+        candidates = [best, active_set_minimum(M, a, best)]
+        best = min(candidates, key=lambda w: _violation(M, a, w))
     return best, _violation(M, a, best)
 
 

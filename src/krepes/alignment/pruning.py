@@ -255,8 +255,9 @@ class _Counter:
         self.count = 0
 
     def write(self, data: Any) -> int:
-        self.count += len(data)
-        return len(data)
+        size = memoryview(data).nbytes
+        self.count += size
+        return size
 
 
 def _savings(parts: Ensemble, kept: np.ndarray, seconds: np.ndarray) -> Savings | None:
