@@ -5,6 +5,8 @@ from krepes.alignment.combination import AlignmentSelector, Combination, combine
 from krepes.alignment.figures import plot_alignment, plot_transferability
 from krepes.alignment.h_score import h_score
 from krepes.alignment.inputs import one_hot
+from krepes.alignment.layer_choice import LayerScore
+from krepes.alignment.layer_transfer import LayerTransferClassifier
 from krepes.alignment.layers import iter_layers, layer_names, sketch_layers
 from krepes.alignment.leep import leep
 from krepes.alignment.logme import logme
@@ -24,6 +26,8 @@ __all__ = [
     "MemberRow",
     "PrunedEnsemble",
     "Savings",
+    "LayerScore",
+    "LayerTransferClassifier",
     "SketchedCKA",
     "StreamedCKA",
     "TransferScores",

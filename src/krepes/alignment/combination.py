@@ -175,7 +175,10 @@ def _problem(
     """M and a of kernels with a mean diagonal of 1, what that was before, and the norm of the target."""
     centres = [centred(Z, kernel, repr(name)) for name, Z in matrices.items()]
     goal = centred(target, "linear", "y")
-    M = np.array([[hsic(K, L, estimator) for L in centres] for K in centres])
+    M = np.zeros((len(centres), len(centres)))
+    for k, K in enumerate(centres):
+        for j, L in enumerate(centres[: k + 1]):
+            M[k, j] = M[j, k] = hsic(K, L, estimator)
     a = np.array([hsic(K, goal, estimator) for K in centres])
     sizes = np.array([_size(Z, kernel) for Z in matrices.values()])
     return M, a, sizes, self_hsic(goal, estimator, "y") ** 0.5

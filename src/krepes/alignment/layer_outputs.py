@@ -1,0 +1,152 @@
+"""Where the layers of rows come from: a torch network, matrices that are given, or one matrix.
+
+Layers are asked for by blocks of rows, so that outputs of a network are never all there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.alignment.layers import iter_layers, layer_names
+from krepes.linalg import row_blocks
+
+MATRIX = "X"  # the layer's name where the columns of one matrix are all there is
+GIVEN_BLOCK = 4096  # rows at once of layers that are in memory anyway
+
+
+def block_names(module: nn.Module) -> list[str]:
+    """The parts that a network is a sequence of: residual blocks, and layers outside of them.
+
+    Lists and sequences are taken apart, everything else is one part.
+
+    >>> block_names(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Bilinear(2, 2, 1))))
+    ['0', '1.0', '1.1']
+    """
+
+    def parts(part: nn.Module, name: str) -> Iterator[str]:
+        for key, child in part.named_children():
+            path = f"{name}.{key}" if name else key
+            if isinstance(child, nn.Sequential | nn.ModuleList | nn.ModuleDict):
+                yield from parts(child, path)
+            else:
+                yield path
+
+    # A module that stands in several places is recorded under its first name.
+    known = {name for name, _ in module.named_modules()}
+    return [name for name in parts(module, "") if name in known] or layer_names(module)
+
+
+def are_layers(X: Any) -> bool:
+    """Whether X is {layer: features}; a sparse matrix may be a mapping too."""
+    return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
+
+
+class LayerOutputs:
+    """Layers of n rows, by blocks.
+
+    Parameters
+    ----------
+    X : array or tensor of shape (n, ...), or {layer: array of shape (n, d)}
+        Matrices are given if there is no module.
+    module : torch.nn.Module or None, default=None
+    batch_rows, pool : see `iter_layers`
+    divisor : float, default=1
+        Of integers, before they go into the module.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the layers that are given; none of a module.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        module: nn.Module | None = None,
+        batch_rows: int = 64,
+        pool: bool = True,
+        divisor: float = 1.0,
+    ):
+        self.module, self.batch_rows, self.pool, self.divisor = module, batch_rows, pool, divisor
+        self.names: list[str] = []
+        if module is not None:
+            self.X = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+            if self.X.ndim < 2 or len(self.X) == 0:
+                raise ValueError(
+                    f"X has shape {tuple(self.X.shape)}; expected rows for the network, (n, ...)."
+                )
+            self.n_rows = len(self.X)
+            return
+        given = X if are_layers(X) else {MATRIX: X}
+        if not given:
+            raise ValueError("X has no layers: expected {layer: features (n, d)}.")
+        self.given = {str(name): as_matrix(Z, f"layer {name!r}") for name, Z in given.items()}
+        self.names = list(self.given)
+        self.n_rows = len(self.given[self.names[0]])
+        for name, Z in self.given.items():
+            check_same_rows(len(Z), self.n_rows, f"Layer {name!r}", f"layer {self.names[0]!r}")
+
+    def recordable(self) -> list[str]:
+        """The layers that can be recorded: of a module, blocks that give one tensor of numbers per row.
+
+        Blocks that repeat the output of another, as dropout does outside of training, are left out.
+        """
+        if self.module is None:
+            return list(self.given)
+        rows, found = np.arange(min(2, self.n_rows)), []
+        seen: list[np.ndarray] = []
+        for name in block_names(self.module):
+            try:
+                Z = next(self.blocks(rows, [name]))[1][name]
+            except ValueError:
+                continue  # because some parts are not called, or give pairs of numbers and states
+            if not any(np.array_equal(Z, other) for other in seen):
+                found.append(name)
+                seen.append(Z)
+        if not found:
+            raise ValueError(
+                "No part of the network gives a tensor with one row per sample; name some as layers=."
+            )
+        return found
+
+    def require(self, known: list[str], needed: list[str]) -> None:
+        """Refuse layers that are not known, and the lack of those that are needed."""
+        unknown = [name for name in self.names if name not in known]
+        missing = [name for name in needed if name not in self.names]
+        if unknown or missing:
+            problem = (
+                f"lacks the layers {', '.join(missing)}"
+                if missing
+                else f"has new layers, {', '.join(unknown)}"
+            )
+            raise ValueError(f"X {problem}. Those in fit were {', '.join(known)}.")
+
+    def blocks(
+        self, rows: np.ndarray, layers: Iterable[str]
+    ) -> Iterator[tuple[slice, dict[str, np.ndarray]]]:
+        """Yield (positions in `rows`, {layer: outputs (b, d)}) for block after block."""
+        layers = list(layers)
+        if self.module is None:
+            for block in row_blocks(len(rows), GIVEN_BLOCK):
+                yield block, {name: self.given[name][rows[block]] for name in layers}
+            return
+        for block in row_blocks(len(rows), self.batch_rows):
+            X = self.X[torch.as_tensor(rows[block])]
+            X = X if X.is_floating_point() else X.float() / self.divisor
+            size = block.stop - block.start
+            for _, outputs in iter_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
+                for name, Z in outputs.items():
+                    bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+                    if len(bad):
+                        raise ValueError(
+                            f"Layer {name!r} has NaN or infinite values, first in row {rows[block][bad[0]]:,}. Check "
+                            "that row, and that X is scaled as the network was trained."
+                        )
+                yield block, outputs
