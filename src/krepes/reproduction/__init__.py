@@ -7,11 +7,13 @@ from krepes.reproduction.landmark_rules import LANDMARK_RULES
 from krepes.reproduction.preconditioning import PRECONDITIONING
 from krepes.reproduction.running import run_table
 from krepes.reproduction.scalability import SCALABILITY
+from krepes.reproduction.sketch_accuracy import SKETCH_ACCURACY
+from krepes.reproduction.transfer_ranking import TRANSFER_RANKING
 
 TABLES: dict[str, Table] = {
     table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
 }
-_EXPERIMENTS: tuple[Experiment, ...] = ()
+_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _EXPERIMENTS}
 
 __all__ = [
