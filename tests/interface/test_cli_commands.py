@@ -100,6 +100,7 @@ def test_the_defaults_are_the_estimators():
         "explain",
         "info",
         "align",
+        "prune",
         "rank-models",
         "cluster",
         "reproduce",

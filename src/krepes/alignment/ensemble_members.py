@@ -133,7 +133,9 @@ def members_of(ensemble: Any) -> Ensemble:
             f"{type(ensemble).__name__} predicts several targets: prune one ensemble per target."
         )
     if classes is not None and len(classes) < 2:
-        raise ValueError(f"The ensemble knows one class only, {classes[0]!r}; at least two are needed.")
+        raise ValueError(
+            f"The ensemble knows one class only, {classes.tolist()[0]!r}; at least two are needed."
+        )
     samples = _samples(ensemble)
     return Ensemble(
         _gradient_stages(ensemble, classes)

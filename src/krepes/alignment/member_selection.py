@@ -14,7 +14,8 @@ eigenvalues of these matrices are then clipped at zero, because pairwise means n
 This differs from [tang, Ch. 4] in: centred columns, for which an intercept is fitted (10-NN on Friedman: error 5.1, 6.6
 without); in (4.7) and (4.8) the square of the norm, with which the objective grows without bound as b -> 0, is the
 norm, and that is non-negative least squares; (4.9) is a ratio of linear functions of mu and has its optimum at one
-member, not at all of them; the argument for extra sparsity, (4.10), is reversed: tr A >= |A|_F.
+member, not at all of them; members that fall as the target rises are left out first. The argument for extra sparsity,
+(4.10), is reversed: tr A >= |A|_F.
 
 Cost O(n p^2 c^2) for p members, then O(p^3); memory O(n p c + p^2).
 """
@@ -101,7 +102,9 @@ def select_members(
         squares, alignments = _clipped(squares, alignments)
     chosen, first = found.sizes > 0, 0.0
     if method == "alignment":
-        v, first = nonnegative_minimum(squares, alignments)
+        rising = chosen & (found.target > 0)  # because f f^T is also the kernel of -f
+        v = np.zeros(len(chosen))
+        v[rising], first = nonnegative_minimum(squares[np.ix_(rising, rising)], alignments[rising])
         chosen = v > 0
     elif method == "r2":
         chosen = np.arange(len(chosen)) == np.argmax(found.target)

@@ -39,6 +39,9 @@ class ColumnMember:
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """The column as (n, 1) numbers or (n, classes); rows that are missing are NaN."""
         own = X[:, self.column]
+        width = 1 if self.classes is None else len(self.classes)
+        if own.ndim == 2 and own.shape[1] != width:
+            raise ValueError(f"Predictions have shape {X.shape}; expected the shape of those of the choice.")
         if self.classes is None:
             return own.astype(np.float64).reshape(-1, 1)
         if own.ndim == 2:
@@ -51,7 +54,7 @@ class ColumnMember:
         unknown = own[~missing & ~found.any(axis=1)]
         if len(unknown):
             raise ValueError(
-                f"Member {self.name} predicts {unknown[0]!r}, which is none of {list(self.classes)}."
+                f"Member {self.name} predicts {unknown.tolist()[0]!r}, which is none of {self.classes.tolist()}."
             )
         found[missing] = np.nan
         return found

@@ -14,6 +14,7 @@ from krepes.cli.evaluate import evaluate
 from krepes.cli.explain import explain
 from krepes.cli.fit import fit
 from krepes.cli.info import info
+from krepes.cli.prune import prune
 from krepes.cli.rank_models import rank_models
 from krepes.cli.reproduce import reproduce
 from krepes.cli.transform import transform
@@ -27,7 +28,20 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (demo, fit, tune, transform, evaluate, explain, info, cluster, align, rank_models, reproduce):
+for function in (
+    demo,
+    fit,
+    tune,
+    transform,
+    evaluate,
+    explain,
+    info,
+    cluster,
+    align,
+    rank_models,
+    prune,
+    reproduce,
+):
     app.command()(function)
 
 

@@ -1,0 +1,178 @@
+"""Ensemble pruning on bad or degenerate input: the right answer, or an error that says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
+
+from krepes.alignment import PrunedEnsemble, prune_ensemble
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=80)
+LABELS = np.where(Y > 0, "up", "down")
+P = Y[:, None] + RNG.normal(size=(80, 4))
+FOREST = RandomForestRegressor(6, random_state=0).fit(X, Y)
+CLASSES = RandomForestClassifier(6, random_state=0).fit(X, LABELS)
+GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: prune_ensemble(FOREST, X), "y is missing"),
+        (lambda: prune_ensemble(FOREST, None, Y), "X is missing"),
+        (lambda: prune_ensemble(FOREST, X, Y[:5]), "y has 5 rows and X has 80"),
+        (lambda: prune_ensemble(FOREST, X[:, :2], Y), "2 features"),
+        (lambda: prune_ensemble(FOREST, X, Y, method="lasso"), "method='lasso': expected 'alignment'"),
+        (lambda: prune_ensemble(FOREST, X, Y, predictions="train"), "predictions='train'"),
+        (lambda: prune_ensemble(FOREST, X, np.where(Y > 1, np.nan, Y)), "y is missing or infinite in"),
+        (lambda: prune_ensemble(FOREST, X, np.ones(80)), "target is the same in every row"),
+        (
+            lambda: prune_ensemble(FOREST, X[:9], Y[:9], predictions="out_of_bag"),
+            "9 rows and .* trained on 80",
+        ),
+        (lambda: prune_ensemble(CLASSES, X, np.full(80, "up")), "All 80 labels are"),
+        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is none"),
+        (
+            lambda: prune_ensemble(
+                GradientBoostingRegressor(n_estimators=2).fit(X, Y), X, Y, predictions="out_of_bag"
+            ),
+            "does not know which rows",
+        ),
+        (
+            lambda: prune_ensemble(GradientBoostingRegressor(loss="quantile").fit(X, Y), X, Y),
+            "quantiles cannot be pruned",
+        ),
+        (lambda: prune_ensemble(RandomForestRegressor(2).fit(X, X), X, Y), "several targets"),
+        (
+            lambda: prune_ensemble(RandomForestClassifier(2).fit(X, np.ones(80)), X, np.ones(80)),
+            "one class only",
+        ),
+        (lambda: prune_ensemble(P, X, Y), "X has no part"),
+        (lambda: prune_ensemble(P[:, 0], y=Y), r"shape \(80,\)"),
+        (lambda: prune_ensemble(P[:, :0], y=Y), r"shape \(80, 0\)"),
+        (lambda: prune_ensemble(P, y=Y[:7]), "y has 7 rows"),
+        (lambda: prune_ensemble(P, y=P), "one target per row"),
+        (lambda: prune_ensemble(GAPS, y=Y), 'say predictions="out_of_bag"'),
+        (lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y), "missing or infinite"),
+        (lambda: prune_ensemble(np.ones((80, 3)), y=Y), "Every member predicts a constant"),
+        (lambda: prune_ensemble(-Y[:, None] * [1, 2], y=Y), "none is worth keeping"),
+        (lambda: prune_ensemble(P, y=Y, names=["a"]), "1 names for 4 members"),
+        (lambda: prune_ensemble(P, y=LABELS), "neither labels nor"),
+        (lambda: prune_ensemble(P, y=LABELS, task="regression"), "Regression takes numbers"),
+        (lambda: prune_ensemble(np.ones((80, 2, 1)), y=LABELS), "one class"),
+        (lambda: prune_ensemble(np.ones((80, 2, 3)), y=LABELS), "classes="),
+        (lambda: prune_ensemble(P, y=Y).predict(P[:, :2]), "of 2 members; expected all 4"),
+        (lambda: prune_ensemble(P, y=Y).predict(P[:, :, None] * [1, 1]), "shape of those of the choice"),
+        (lambda: PrunedEnsemble().fit(X, Y), "There are no members"),
+    ],
+)
+def test_what_is_wrong_is_said(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "message"),
+    [
+        (HistGradientBoostingRegressor(max_iter=2), "Use GradientBoosting"),
+        (make_pipeline(LinearRegression()), "give the ensemble inside"),
+        (LinearRegression(), "not an ensemble"),
+    ],
+)
+def test_what_is_no_ensemble_of_single_members_is_refused(ensemble, message):
+    with pytest.raises(TypeError, match=message):
+        prune_ensemble(ensemble.fit(X, Y), X, Y)
+
+
+def test_an_ensemble_must_be_fitted():
+    with pytest.raises(NotFittedError):
+        prune_ensemble(RandomForestRegressor(), X, Y)
+    with pytest.raises(NotFittedError):
+        PrunedEnsemble(prune_ensemble(FOREST, X, Y).members).predict(X)
+
+
+def test_text_is_no_target_of_regression():
+    with pytest.raises(TypeError, match="regressor predicts numbers"):
+        prune_ensemble(FOREST, X, LABELS)
+
+
+def test_rows_that_all_members_have_seen_leave_nothing_to_judge_them_by():
+    every = BaggingRegressor(n_estimators=3, bootstrap=False, random_state=0).fit(X, Y)
+    assert prune_ensemble(every, X, Y).predictions_ == "given"
+    few = BaggingRegressor(n_estimators=40, random_state=0).fit(X[:6], Y[:6])
+    with pytest.raises(ValueError, match="no row in common"):
+        prune_ensemble(few, X[:6], Y[:6])
+
+
+def test_members_added_later_have_unknown_samples():
+    """With warm_start scikit-learn knows the rows of the last members only: given predictions are used."""
+    model = BaggingRegressor(n_estimators=3, warm_start=True, random_state=0).fit(X, Y)
+    model.set_params(n_estimators=5).fit(X, Y)
+    assert prune_ensemble(model, X, Y).predictions_ == "given"
+
+
+def test_a_member_that_lacks_a_class_predicts_the_others():
+    rare = np.where(np.arange(80) < 3, "rare", LABELS)
+    model = BaggingClassifier(KNeighborsClassifier(1), 12, max_samples=10, random_state=0).fit(X, rare)
+    assert min(len(member.classes_) for member in model.estimators_) < 3
+    pruned = prune_ensemble(model, X, rare)
+    assert pruned.predict_proba(X).shape == (80, 3)
+    assert set(pruned.predict(X)) <= {"rare", "up", "down"}
+
+
+def test_one_member_is_kept_and_rescaled():
+    pruned = prune_ensemble(5 * Y[:, None] - 2, y=Y)
+    assert pruned.size_ == 1
+    assert np.allclose(pruned.predict(5 * Y[:, None] - 2), Y)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_the_scale_of_the_data_does_not_matter(scale):
+    expected = prune_ensemble(P, y=Y)
+    found = prune_ensemble(P * scale, y=Y * scale)
+    assert np.allclose([r.weight for r in found.table_], [r.weight for r in expected.table_], atol=1e-10)
+
+
+def test_gaps_are_allowed_only_where_they_are_said_to_be():
+    pruned = prune_ensemble(GAPS, y=Y, predictions="out_of_bag")
+    assert np.isfinite(pruned.predict(P)).all()
+    with pytest.raises(ValueError, match="missing or infinite"):
+        pruned.predict(np.full((1, 4), np.nan))
+
+
+def test_labels_unknown_to_the_choice_are_refused():
+    votes = np.column_stack([LABELS, np.where(X[:, 1] > 0, "up", "down")])
+    pruned = prune_ensemble(votes, y=LABELS)
+    with pytest.raises(ValueError, match="predicts 'left'"):
+        pruned.predict(np.array([["left", "up"]]))
+
+
+def test_frames_keep_their_names_and_inputs_are_not_changed():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = BaggingRegressor(DecisionTreeRegressor(max_depth=2), 6, max_features=2, random_state=0).fit(
+        frame, Y
+    )
+    before = frame.copy(), Y.copy()
+    pruned = prune_ensemble(model, frame, Y)
+    assert pruned.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert np.isfinite(pruned.predict(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        pruned.predict(frame[["b", "a", "c"]])
+    pd.testing.assert_frame_equal(frame, before[0])
+    assert np.array_equal(Y, before[1])

@@ -1,0 +1,89 @@
+"""`krepes prune`: predictions in, weights and reasons out."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from krepes.alignment import prune_ensemble
+from krepes.cli.app import app
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result.output
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=200)
+    P = y[:, None] + rng.normal(size=(200, 6))
+    frame = pd.DataFrame(P, columns=list("abcdef")).assign(price=y, constant=1.0)
+    frame.to_parquet(tmp_path / "p.parquet")
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    np.save(tmp_path / "p.npy", P)
+    np.savez(tmp_path / "p.npz", F=P, y=y)
+    np.save(tmp_path / "y.npy", y)
+    return tmp_path, P, y
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_gives_the_weights_of_the_library(files, ending):
+    folder, P, y = files
+    kept = folder / "kept.csv"
+    text = run("prune", folder / f"p.{ending}", "--label", "price", "-o", kept)
+    assert "200 rows, regression: " in text
+    rows = {row["member"]: row for row in csv.DictReader(kept.open())}
+    expected = prune_ensemble(P, y=y)
+    for name, row in zip("abcdef", expected.table_):
+        assert float(rows[name]["weight"]) == pytest.approx(row.weight, rel=1e-9)
+        assert row.reason == rows[name]["reason"]
+    assert rows["constant"]["reason"] == "constant"
+    assert float(rows["intercept"]["weight"]) == pytest.approx(expected.intercept_[0], rel=1e-6)
+    assert "exists" in run("prune", folder / f"p.{ending}", "--label", "price", "-o", kept, code=1)
+
+
+def test_arrays_have_their_target_in_another_file_or_array(files):
+    folder, P, y = files
+    size = prune_ensemble(P, y=y, method="stacking").size_
+    for arguments in (
+        [folder / "p.npy", "--labels", folder / "y.npy"],
+        [f"{folder / 'p.npz'}:F", "--label", "y"],
+    ):
+        text = run("prune", *arguments, "--method", "stacking")
+        assert f"{size} of 6 members kept" in text
+
+
+def test_votes_with_gaps_are_out_of_bag(tmp_path):
+    rng = np.random.default_rng(1)
+    y = rng.choice(["cat", "dog", "eel"], 120)
+    votes = {
+        f"m{k}": np.where(rng.random(120) < 0.7, y, rng.choice(["cat", "dog", "eel"], 120)) for k in range(4)
+    }
+    frame = pd.DataFrame(votes).mask(rng.random((120, 4)) < 0.3)
+    frame.assign(y=y).to_parquet(tmp_path / "votes.parquet")
+    text = run("prune", tmp_path / "votes.parquet", "--label", "y", "--out-of-bag")
+    assert "3 classes: " in text
+    assert "cat, dog, eel" in text
+    assert "out_of_bag" in run("prune", tmp_path / "votes.parquet", "--label", "y", code=1)
+
+
+def test_what_is_wrong_is_said(files):
+    folder, _, y = files
+    table = folder / "p.parquet"
+    assert "--label COL" in run("prune", table, code=1)
+    assert "Did you mean 'price'" in run("prune", table, "--label", "prise", code=1)
+    assert "method='best'" in run("prune", table, "--label", "price", "--method", "best", code=1)
+    assert "no file" in run("prune", folder / "none.npy", "--label", "y", code=1)
+    assert "without columns" in run("prune", folder / "p.npy", "--label", "y", code=1)
+    np.save(folder / "short.npy", y[:5])
+    assert "y has 5 rows" in run("prune", folder / "p.npy", "--labels", folder / "short.npy", code=1)
+    pd.read_parquet(table).assign(id="x").to_parquet(folder / "id.parquet")
+    assert "--exclude id" in run("prune", folder / "id.parquet", "--label", "price", code=1)
+    assert "members kept" in run("prune", folder / "id.parquet", "--label", "price", "--exclude", "id")
