@@ -20,6 +20,8 @@ COMMANDS = {
     "mnist": ["mnist.py"],
     "covertype": ["tables.py", "covertype"],
     "adult": ["tables.py", "adult"],
+    "alignment_sketch": ["alignment_sketch.py"],
+    "rank_models": ["rank_models.py"],
 }
 
 

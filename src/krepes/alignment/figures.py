@@ -68,7 +68,9 @@ def plot_transferability(found: Any) -> Any:
     places = np.arange(len(names))[::-1]
     for panel, (score, values) in zip(panels, scores.items()):
         values = np.where(np.isfinite(values), values, np.nan)[order]
-        panel.hlines(places, np.nanmin(values, initial=np.inf), values, color="0.8", lw=1)
+        known = np.isfinite(values)
+        if known.any():
+            panel.hlines(places[known], values[known].min(), values[known], color="0.8", lw=1)
         related = found.p_values[order] < 0.05
         for mask, face in ((related, "#1f5fa8"), (~related, "w")):
             panel.scatter(values[mask], places[mask], s=28, color=face, edgecolors="#1f5fa8", zorder=3)
@@ -77,6 +79,7 @@ def plot_transferability(found: Any) -> Any:
         panel.tick_params(axis="y", length=0)
         panel.tick_params(axis="x", labelsize=8)
         panel.margins(x=0.12)
+        panel.set_ylim(-0.6, len(names) - 0.4)
     panels[0].set_yticks(places, names, fontsize=9)
     if (found.p_values >= 0.05).any():
         figure.supxlabel("hollow: not distinguishable from chance (p ≥ 0.05)", fontsize=8)
