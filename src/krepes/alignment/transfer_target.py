@@ -40,6 +40,14 @@ class TransferTarget:
     classes : array of shape (C,)
     codes : array of shape (n,)
         The class of every row, 0 to C - 1.
+
+    Examples
+    --------
+    One-hot rows of two equal classes lie at distance sqrt(1/2) from their mean.
+
+    >>> target = TransferTarget(["a", "b", "a", "b"])
+    >>> target.counts.tolist(), target.diagonal.tolist(), target.trace
+    ([2.0, 2.0], [0.5, 0.5], 2.0)
     """
 
     def __init__(self, y: Any, n_buckets: int = 256, n_permutations: int = 99, seed: int = 0):
