@@ -4,7 +4,9 @@ from krepes.reproduction.cells import Cell, Run, Size, Table
 from krepes.reproduction.experiments import Conditions, Experiment, Findings, write_findings
 from krepes.reproduction.initialization import INITIALIZATION
 from krepes.reproduction.landmark_rules import LANDMARK_RULES
+from krepes.reproduction.layer_transfer import LAYER_TRANSFER
 from krepes.reproduction.preconditioning import PRECONDITIONING
+from krepes.reproduction.pruning import PRUNING
 from krepes.reproduction.running import run_table
 from krepes.reproduction.scalability import SCALABILITY
 from krepes.reproduction.sketch_accuracy import SKETCH_ACCURACY
@@ -13,7 +15,7 @@ from krepes.reproduction.transfer_ranking import TRANSFER_RANKING
 TABLES: dict[str, Table] = {
     table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
 }
-_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING)
+_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING, LAYER_TRANSFER, PRUNING)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _EXPERIMENTS}
 
 __all__ = [

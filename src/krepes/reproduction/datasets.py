@@ -5,6 +5,7 @@ covertype    covtype.npz                X (n, 54), y; a tenth of the rows, drawn
 higgs        higgs*.npz                 X (n, 28), y; likewise
 cifar10      cifar10_train*.npz, cifar10_test*.npz      X (n, 32, 32, 3) uint8, y
 mnist        mnist.npz                  X (n, 28, 28) uint8, y, n_train
+scenes       intel_scenes*.npz          X (n, 32, 32, 3) uint8, y, is_test; its test part, half of it for training
 """
 
 from __future__ import annotations
@@ -94,12 +95,21 @@ def _mnist(folder: Path) -> Parts:
     return (X[: int(n)], y[: int(n)]), (X[int(n) :], y[int(n) :])
 
 
+def _scenes(folder: Path) -> Parts:
+    """The part in which all classes are, cut in two halves, drawn once."""
+    X, y, whole = _arrays(_found(folder, "intel_scenes*.npz"), "X", "y", "is_test")
+    X, y = X[whole], y[whole]
+    test = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
+    return (X[~test], y[~test]), (X[test], y[test])
+
+
 LOADERS: dict[str, Callable[[Path], Parts]] = {
     "adult": _adult,
     "covertype": _covertype,
     "higgs": _higgs,
     "cifar10": _cifar10,
     "mnist": _mnist,
+    "scenes": _scenes,
 }
 
 
