@@ -143,6 +143,25 @@ def test_wrong_options_are_named(rows, options, message):
         fitted(*rows, **options)
 
 
+def test_parts_that_give_no_rows_are_left_out_where_others_do():
+    class Unused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.never = nn.Linear(3, 4), nn.Linear(3, 4)
+
+        def forward(self, X):
+            return self.body(X)
+
+    X = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+    model = fitted(X, (X[:, 0] > 0).long(), network=Unused())
+    assert [score.layer for score in model.alignments_] == ["body"]
+
+
+def test_unlabelled_rows_of_another_width_are_refused(rows):
+    with pytest.raises(ValueError, match="'b' has 3 features, and 2 in other rows"):
+        LayerTransferClassifier().fit(*rows, {"a": rows[0]["a"], "b": rows[0]["a"]})
+
+
 def test_unlabelled_rows_must_have_the_same_layers(rows):
     with pytest.raises(ValueError, match="lacks the layers b"):
         LayerTransferClassifier().fit(*rows, {"a": rows[0]["a"]})

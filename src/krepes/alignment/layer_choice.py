@@ -65,3 +65,12 @@ def choose_layers(
     alignment = cka(together, Y) if len(codes) >= FEWEST_ROWS else float("nan")
     scores = zip(features, alone.tolist(), weights.tolist(), share.tolist())
     return [LayerScore(*score) for score in scores], float(alignment)
+
+
+def listed(scores: list[LayerScore]) -> str:
+    """The layers that are used, the largest share first, as lines of text."""
+    used = sorted((score for score in scores if score.weight > 0), key=lambda score: -score.share)
+    width = max(5, *(len(score.layer) for score in used))
+    lines = [f"  {'layer':<{width}}  alone  weight  share"]
+    lines += [f"  {s.layer:<{width}}  {s.alignment:5.3f}  {s.weight:6.4f}  {s.share:5.1%}" for s in used]
+    return "\n".join(lines)

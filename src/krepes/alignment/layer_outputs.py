@@ -6,7 +6,7 @@ Layers are asked for by blocks of rows, so that outputs of a network are never a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -100,21 +100,29 @@ class LayerOutputs:
         """
         if self.module is None:
             return list(self.given)
-        rows, found = np.arange(min(2, self.n_rows)), []
-        seen: list[np.ndarray] = []
-        for name in block_names(self.module):
-            try:
-                Z = next(self.blocks(rows, [name]))[1][name]
-            except ValueError:
-                continue  # because some parts are not called, or give pairs of numbers and states
-            if not any(np.array_equal(Z, other) for other in seen):
+        names = block_names(self.module)
+        try:
+            outputs = self._probe(names)
+        except ValueError:  # because some parts are not called, or give pairs of numbers and states
+            outputs = {name: Z for one in names for name, Z in self._probe_one(one).items()}
+        found: list[str] = []
+        for name, Z in outputs.items():
+            if not any(np.array_equal(Z, outputs[other]) for other in found):
                 found.append(name)
-                seen.append(Z)
         if not found:
             raise ValueError(
                 "No part of the network gives a tensor with one row per sample; name some as layers=."
             )
         return found
+
+    def _probe(self, names: list[str]) -> dict[str, np.ndarray]:
+        return next(self.blocks(np.arange(min(2, self.n_rows)), names))[1]
+
+    def _probe_one(self, name: str) -> dict[str, np.ndarray]:
+        try:
+            return self._probe([name])
+        except ValueError:
+            return {}
 
     def require(self, known: list[str], needed: list[str]) -> None:
         """Refuse layers that are not known, and the lack of those that are needed."""
@@ -150,3 +158,24 @@ class LayerOutputs:
                             "that row, and that X is scaled as the network was trained."
                         )
                 yield block, outputs
+
+
+class Pool(NamedTuple):
+    """Some rows of a source of layers."""
+
+    outputs: LayerOutputs
+    rows: np.ndarray
+
+
+def recorded(pools: list[Pool], names: list[str]) -> dict[str, np.ndarray]:
+    """{layer: outputs of the rows of all pools, one after the other}."""
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for pool in pools:
+        for _, layers in pool.outputs.blocks(pool.rows, names):
+            for name, Z in layers.items():
+                if parts[name] and parts[name][0].shape[1] != Z.shape[1]:
+                    raise ValueError(
+                        f"Layer {name!r} has {Z.shape[1]} features, and {parts[name][0].shape[1]} in other rows."
+                    )
+                parts[name].append(Z)
+    return {name: np.concatenate(found) for name, found in parts.items()}

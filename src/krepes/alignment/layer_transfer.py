@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,10 +32,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from krepes.alignment.layer_choice import choose_layers
+from krepes.alignment.layer_choice import choose_layers, listed
 from krepes.alignment.layer_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layer_machine import candidate_kernels, kernel_ridge
-from krepes.alignment.layer_outputs import MATRIX, LayerOutputs, are_layers
+from krepes.alignment.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
 from krepes.components import Component, NamedParts
 from krepes.kernels import Kernel
 from krepes.labels import MISSING, encode_labels
@@ -45,13 +45,6 @@ from krepes.machines.ridge import ALPHAS
 from krepes.machines.transductive import BETAS
 from krepes.networks import as_network
 from krepes.nystrom import NystromMap
-
-
-class Pool(NamedTuple):
-    """Some rows of a source of layers."""
-
-    outputs: LayerOutputs
-    rows: np.ndarray
 
 
 class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
@@ -186,12 +179,12 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         rule = as_landmark_rule(self.landmarks)
         parts = [torch.randperm(len(pool.rows), generator=generator)[: self.selection_rows] for pool in pools]
         kept = [np.sort(part.numpy()) for part in parts]
-        recorded = _recorded([Pool(p.outputs, p.rows[rows]) for p, rows in zip(pools, kept)], names)
+        outputs_of = recorded([Pool(p.outputs, p.rows[rows]) for p, rows in zip(pools, kept)], names)
         maps: dict[str, NystromMap] = {}
         low: dict[str, np.ndarray] = {}
         for name in names:
-            maps[name] = low_rank_map(recorded[name], self.n_features_per_layer, rule, generator)
-            low[name] = maps[name](recorded.pop(name)).numpy()
+            maps[name] = low_rank_map(outputs_of[name], self.n_features_per_layer, rule, generator)
+            low[name] = maps[name](outputs_of.pop(name)).numpy()
         n_labelled = len(kept[0])
         self.alignments_, self.alignment_ = choose_layers(
             {name: Z[:n_labelled] for name, Z in low.items()}, codes[kept[0]], self.weighting
@@ -222,9 +215,8 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
             self.kernel, np.concatenate([Z, free]), self.lengthscale_factors, generator
         )
         rule = as_landmark_rule(self.landmarks)
-        rule = (
-            PivotedCholesky() if isinstance(rule, str) else rule
-        )  # because sums of rows are for layers only
+        # Sums of rows are for layers only, where the kernel is linear.
+        rule = PivotedCholesky() if isinstance(rule, str) else rule
         Y = np.eye(len(self.classes_))[codes]
         self._nystrom, self.machine_ = kernel_ridge(
             Z, Y, free, kernels, rule, self.n_landmarks, self.alphas, self.betas, generator
@@ -252,18 +244,11 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
     def summary(self) -> str:
         """What was chosen, in words."""
         check_is_fitted(self, "machine_")
-        width = max(len(score.layer) for score in self.alignments_)
-        lines = [
-            f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; {self.kernel_}",
-            f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}",
-            f"  {'layer':<{max(width, 5)}}  alone  weight  share",
-        ]
-        for score in sorted(self.alignments_, key=lambda score: -score.share):
-            if score.weight > 0:
-                lines.append(
-                    f"  {score.layer:<{max(width, 5)}}  {score.alignment:5.3f}  {score.weight:6.4f}  {score.share:5.1%}"
-                )
-        return "\n".join(lines)
+        return (
+            f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; {self.kernel_}\n"
+            f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
+            f"{listed(self.alignments_)}"
+        )
 
     def __str__(self) -> str:
         return f"{self!r}\n{self.summary()}" if hasattr(self, "machine_") else repr(self)
@@ -337,13 +322,3 @@ def _module(network: Any, X: Any) -> nn.Module | None:
     if network is None or isinstance(network, nn.Module):
         return network
     return as_network(network).build(tuple(np.shape(X)[1:]))
-
-
-def _recorded(pools: list[Pool], names: list[str]) -> dict[str, np.ndarray]:
-    """{layer: outputs of the rows of all pools, one after the other}."""
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for pool in pools:
-        for _, layers in pool.outputs.blocks(pool.rows, names):
-            for name, Z in layers.items():
-                parts[name].append(Z)
-    return {name: np.concatenate(found) for name, found in parts.items()}
