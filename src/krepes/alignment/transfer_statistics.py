@@ -9,7 +9,7 @@ from all three products, so that narrow and wide models, exact and sketched, are
 
     CKA ~ (P_xy - t_x t_y / (n - 1)) / sqrt((P_xx - t_x^2 / (n - 1)) (P_yy - t_y^2 / (n - 1))),    t = trace.
 
-Differs from [tang, Eq. 2.5], which sketches without correction. The ratio itself is biased by O(1 / M); beside its
+Differs from [tang, Alg. 1], which sketches without correction. The ratio itself is biased by O(1 / M); beside its
 deviation, also about 1 / M for unrelated features and more for related ones, this does not change a ranking.
 """
 
