@@ -85,7 +85,7 @@ class EstimatorMember:
 
 @dataclass(frozen=True)
 class StageMember:
-    """A stage of gradient boosting: one tree, or one per class."""
+    """A stage of gradient boosting: one tree, or one per class; X is in single precision, as trees take it."""
 
     name: str
     trees: tuple[Any, ...]
@@ -94,7 +94,8 @@ class StageMember:
 
     def outputs(self, X: Any) -> np.ndarray:
         """What the stage adds: to the number (n, 1), or to the logits of the classes, centred (n, n_classes)."""
-        raw = np.column_stack([self.learning_rate * tree.predict(X) for tree in self.trees])
+        # The tree itself, because an estimator checks X anew, which takes longer than a small tree.
+        raw = self.learning_rate * np.hstack([tree.tree_.predict(X) for tree in self.trees])
         if self.n_classes == 2:
             return np.column_stack([-raw, raw]) / 2
         return raw - raw.mean(axis=1, keepdims=True) if self.n_classes else raw

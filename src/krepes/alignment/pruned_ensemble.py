@@ -11,6 +11,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from krepes.alignment.ensemble_members import StageMember
 from krepes.alignment.inputs import check_same_rows
 from krepes.alignment.member_selection import select_members
 from krepes.alignment.prediction_matrices import ColumnMember, as_predictions
@@ -98,6 +99,8 @@ class PrunedEnsemble(BaseEstimator):
             return X
         if self.whole:
             return validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(self.members[-1], StageMember):
+            return validate_data(self, X, reset=reset, dtype=np.float32, order="C", accept_sparse="csr")
         return validate_data(
             self, X, reset=reset, dtype=None, ensure_all_finite=False, accept_sparse=("csr", "csc")
         )

@@ -125,17 +125,17 @@ def prune_ensemble(
         raise ValueError("y is missing: members are chosen by how well they predict it.")
     if _is_array(ensemble):
         parts, X, y = _columns(ensemble, X, y, task, classes, names)
-        outputs, seconds = _outputs(parts, X)
+        outputs, seconds = member_outputs(parts, X)
         usable = np.isfinite(outputs).all(axis=2) if predictions == "out_of_bag" else None
     else:
         parts, X, y = _members(ensemble, X, y)
-        usable = _out_of_bag(parts, len(y), predictions)
-        outputs, seconds = _outputs(parts, X)
+        usable = out_of_bag_rows(parts, len(y), predictions)
+        outputs, seconds = member_outputs(parts, X)
     _check_finite(outputs, usable, parts)
     target = target_columns(y, parts.classes)
     selection = select_members(outputs, target, usable, method)
     kept = selection.weights > 0
-    pruned = _predictor(parts, kept).with_weights(selection.weights[kept], selection.intercept)
+    pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
     scores = selection.alone if parts.classes is None else _accuracies(outputs, target, usable)
     pruned.table_ = _table(parts, selection, scores)
     pruned.n_members_, pruned.method_, pruned.optimality_ = len(kept), method, selection.optimality
@@ -165,13 +165,15 @@ def _members(ensemble: Any, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
     parts = members_of(ensemble)
     if X is None:
         raise ValueError("X is missing: the members predict its rows.")
-    X = _predictor(parts, np.ones(len(parts.members), dtype=bool)).checked(X, reset=parts.n_features is None)
+    X = predictor_of(parts, np.ones(len(parts.members), dtype=bool)).checked(
+        X, reset=parts.n_features is None
+    )
     y = labels_or_numbers(y) if parts.classes is not None else target_numbers(y)
     check_same_rows(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "y")
     return parts, X, y
 
 
-def _predictor(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
+def predictor_of(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
     """Some of the members, that take what the ensemble took."""
     found = PrunedEnsemble([m for m, keep in zip(parts.members, kept) if keep], parts.classes, parts.whole)
     if parts.n_features is not None:
@@ -181,7 +183,7 @@ def _predictor(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
     return found
 
 
-def _out_of_bag(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
+def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
     """(n, p), True where a member was not trained on a row; None where given predictions are to be used."""
     same = parts.samples is not None and n == parts.n_rows
     if predictions == "given" or (predictions == "auto" and not same):
@@ -204,7 +206,7 @@ def _out_of_bag(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
     return usable
 
 
-def _outputs(parts: Ensemble, X: Any) -> tuple[np.ndarray, np.ndarray]:
+def member_outputs(parts: Ensemble, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n, p, c) predictions of all members, and the seconds that each took."""
     found, seconds = [], []
     for member in parts.members:
