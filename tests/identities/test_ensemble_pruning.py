@@ -192,7 +192,9 @@ def test_a_pruned_ensemble_is_the_weighted_sum_of_kept_members(fitted, name):
     kept = [row for row in pruned.table_ if row.kept]
     assert len(pruned.table_) == len(members) == pruned.n_members_
     assert len(kept) == pruned.size_ == len(pruned.members) > 0
-    total = pruned.intercept_ + sum(row.weight * members[row.index].outputs(A) for row in kept)
+    total = pruned.intercept_ + sum(
+        row.weight * members[row.index].outputs(pruned.checked(A)) for row in kept
+    )
     if is_classifier(model):
         assert is_classifier(pruned)
         assert np.array_equal(pruned.classes_, model.classes_)

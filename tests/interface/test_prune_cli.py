@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from krepes.alignment import prune_ensemble
 from krepes.cli.app import app
+from krepes.reproduction import pruning
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -87,3 +89,26 @@ def test_what_is_wrong_is_said(files):
     pd.read_parquet(table).assign(id="x").to_parquet(folder / "id.parquet")
     assert "--exclude id" in run("prune", folder / "id.parquet", "--label", "price", code=1)
     assert "members kept" in run("prune", folder / "id.parquet", "--label", "price", "--exclude", "id")
+
+
+def test_the_experiment_compares_methods_and_draws(tmp_path, monkeypatch):
+    few = {name: pruning.ENSEMBLES[name] for name in ("stumps", "AdaBoost")}
+    monkeypatch.setattr(pruning, "ENSEMBLES", few)
+    monkeypatch.setattr(pruning, "MEMBERS", 12)
+    output, figure = tmp_path / "pruning.json", tmp_path / "pruning.png"
+    text = run("reproduce", "pruning", "--rows", 120, "--repeats", 2, "-o", output, "--figure", figure)
+    assert "Chosen on unseen rows: alignment keeps" in text
+    table = json.loads(output.read_text())["table"]
+    assert [row[:3] for row in table[:2]] == [
+        ["Friedman", "stumps", "unseen"],
+        ["Friedman", "stumps", "training"],
+    ]
+    assert len(table) == 8
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_classes_of_the_chi_squared_task_are_thirds():
+    y = pruning.chi_squared(3000, np.random.default_rng(0))[1]
+    counts = np.bincount(y, minlength=3)
+    assert len(counts) == 3
+    assert np.abs(counts - 1000).max() < 4 * np.sqrt(3000 * 2 / 9)

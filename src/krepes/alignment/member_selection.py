@@ -22,6 +22,7 @@ Cost O(n p^2 c^2) for p members, then O(p^3); memory O(n p c + p^2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,7 @@ def select_members(
     target: np.ndarray,  # (n, c)
     usable: np.ndarray | None = None,  # (n, p), True where a member's prediction may be used
     method: str = "alignment",
+    names: Sequence[str] | None = None,  # of the members, for the reasons
 ) -> Selection:
     """Choose members and fit their weights.
 
@@ -118,7 +120,7 @@ def select_members(
         found.target_mean - weights @ found.means,
         np.square(np.maximum(found.target, 0.0)),
         np.where(found.sizes > 0, found.target_squares, np.nan),
-        _reasons(found, chosen, scaled > 0, method),
+        _reasons(found, chosen, scaled > 0, method, names),
         max(first, second),
     )
 
@@ -212,12 +214,15 @@ def _clipped(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (Q * values[values > CUT * values[-1]]) @ Q.T, Q @ (Q.T @ a)
 
 
-def _reasons(found: Products, chosen: np.ndarray, kept: np.ndarray, method: str) -> list[str]:
+def _reasons(
+    found: Products, chosen: np.ndarray, kept: np.ndarray, method: str, names: Sequence[str] | None
+) -> list[str]:
     """Why each member was kept or dropped, in words."""
     places = np.flatnonzero(kept)
     nearest = places[np.argmax(found.cross[:, kept], axis=1)]
     reasons = []
-    for k, other in enumerate(nearest):
+    for k, place in enumerate(nearest):
+        other = place if names is None else names[place]
         if kept[k]:
             reasons.append("kept" if method != "r2" else "kept: explains most alone")
         elif not found.sizes[k] > 0:
@@ -228,5 +233,5 @@ def _reasons(found: Products, chosen: np.ndarray, kept: np.ndarray, method: str)
             reasons.append(f"explains less alone than {other}")
         else:
             step = "redundant" if method == "stacking" or not chosen[k] else "redundant in the second step"
-            reasons.append(f"{step}: correlates {found.cross[k, other]:.2f} with {other}")
+            reasons.append(f"{step}: correlates {found.cross[k, place]:.2f} with {other}")
     return reasons

@@ -39,7 +39,7 @@ class MemberRow:
     kept : bool
     weight : of its predictions in the pruned ensemble.
     score : R^2, or accuracy, of the pruned ensemble that would keep it alone, on the rows of the choice.
-    alignment : centred alignment with the target, alone; NaN if it is constant.
+    alignment : centred alignment with the target, alone; NaN if it is constant. For regression this is `score`.
     reason : why it was kept or dropped.
     """
 
@@ -133,7 +133,7 @@ def prune_ensemble(
         outputs, seconds = member_outputs(parts, X)
     _check_finite(outputs, usable, parts)
     target = target_columns(y, parts.classes)
-    selection = select_members(outputs, target, usable, method)
+    selection = select_members(outputs, target, usable, method, [member.name for member in parts.members])
     kept = selection.weights > 0
     pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
     scores = selection.alone if parts.classes is None else _accuracies(outputs, target, usable)

@@ -179,14 +179,17 @@ def _table(pruned: Any, everything: bool) -> Any:
     """The members, the heaviest first; of the dropped only a few, or all."""
     from krepes.cli.describe import simple_table
 
-    score = "R² alone" if pruned.classes is None else "accuracy alone"
-    shown = simple_table("member", "weight", score, "alignment", "", right=("weight", score, "alignment"))
+    classes = pruned.classes is not None
+    score = "accuracy alone" if classes else "R² alone"  # alignment with one column of numbers is R²
+    numbers = ("weight", score, "alignment") if classes else ("weight", score)
+    shown = simple_table("member", *numbers, "", right=numbers)
     rows = sorted(pruned.table_, key=lambda row: (-row.weight, -row.score, row.index))
     for row in rows if everything else rows[:SHOWN]:
-        weight = f"{row.weight:.4g}" if row.kept else ""
-        shown.add_row(row.name, weight, f"{row.score:.3f}", f"{row.alignment:.3f}", row.reason)
+        alone = (f"{row.score:.3f}", f"{row.alignment:.3f}")[: len(numbers) - 1]
+        shown.add_row(row.name, f"{row.weight:.4g}" if row.kept else "", *alone, row.reason)
     if not everything and len(rows) > SHOWN:
-        shown.add_row(f"... and {len(rows) - SHOWN:,} more", "", "", "", "(--verbose shows all)")
+        more = f"... and {len(rows) - SHOWN:,} more (--verbose shows all)"
+        shown.add_row(more, *[""] * (len(numbers) + 1))
     return shown
 
 
