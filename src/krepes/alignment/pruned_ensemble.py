@@ -59,6 +59,15 @@ class PrunedEnsemble(BaseEstimator):
     classes_ : array
         Of a classifier.
     n_features_in_, feature_names_in_ : as of the ensemble; of an array of predictions the number of its members.
+
+    Examples
+    --------
+    The first member is half the target and the second a constant, which is not read again:
+
+    >>> from krepes.alignment import prune_ensemble
+    >>> pruned = prune_ensemble([[1.0, 9.0], [2.0, 9.0], [4.0, 9.0]], y=[2.0, 4.0, 8.0])
+    >>> pruned, pruned.predict([[3.0, np.nan]]).round(12).tolist()
+    (<PrunedEnsemble: 1 of 2 members, regression>, [6.0])
     """
 
     def __init__(self, members: Any = (), classes: Any = None, whole: bool = False):
