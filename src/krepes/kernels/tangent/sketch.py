@@ -53,16 +53,15 @@ class Sketch:
 
     def __call__(self, parts: Gradients) -> Tensor:
         """The sketches of a batch, (b, D)."""
-        some = next(iter(parts.vectors.values()), None)
-        some = next(iter(parts.factors.values())).A if some is None else some
+        layers: dict[str, Factors | Tensor] = {**parts.factors, **parts.vectors}
+        first = next(iter(layers.values()))
+        some = first if isinstance(first, Tensor) else first.A
         total = some.new_zeros(len(some), self.size)
-        start = 0
-        starts = {}
-        for name, width in self.widths.items():
-            starts[name], start = start, start + width
-        for name, part in [*parts.factors.items(), *parts.vectors.items()]:
-            begin, width = starts.get(name, start), self.width(name)
-            total[:, begin : begin + width] += self._sketched(name, part, width)
+        own = dict(zip(self.widths, total.split([*self.widths.values(), self.common], dim=1)))
+        common = total[:, self.size - self.common :]
+        for name, part in layers.items():
+            block = own.get(name, common)
+            block += self._sketched(name, part, block.shape[1])
         return total
 
     def width(self, name: str) -> int:
