@@ -51,9 +51,7 @@ class Iterate:
     def expression(self) -> SelfExpression:
         settings, kernel = self.settings, self.kernel
         mean = kernel.diag(self.X).mean().item()
-        lam = settings.regularization * (
-            mean if mean > 0 else 1.0
-        )  # the ridge does not see the kernel's scale
+        lam = settings.regularization * (mean if mean > 0 else 1.0)  # free of the kernel's scale
         if settings.n_landmarks is None:
             return DualExpression(kernel, self.X, lam)
         generator = torch.Generator().manual_seed(self.seed)
@@ -112,7 +110,7 @@ def _collapsed(X: Tensor) -> bool:
     if not torch.isfinite(X).all():
         return True
     some = X[:: max(1, len(X) // 200)]
-    D = (some[:, None] - some).abs().amax(dim=2)
+    D = torch.cdist(some, some, p=float("inf"))
     return bool(D.median() <= 1e-9 * D.max()) or not bool(D.max() > 1e-9 * X.abs().max())
 
 
