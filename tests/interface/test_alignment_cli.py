@@ -7,16 +7,9 @@ import csv
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+from command_line import run
 from krepes.alignment import cka
-from krepes.cli.app import app
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [*map(str, arguments)])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
 
 
 @pytest.fixture
@@ -55,6 +48,13 @@ def test_a_sketch_of_several_files_with_table_and_figure(files):
     assert abs(float(rows[1][3]) - cka(X, X[:, :2], estimator="biased")) < 0.2
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert "exists" in run("align", *names, "-o", output, code=1)
+
+
+def test_formats_of_figures_are_checked_before_the_work(files):
+    folder, _, _ = files
+    text = run("align", folder / "x.npy", folder / "z.parquet", "--figure", folder / "table.doc", code=1)
+    assert ".png, .pdf, .svg" in text
+    assert "CKA" not in text
 
 
 def test_what_cannot_be_compared_is_refused(files):

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image as Picture
-from typer.testing import CliRunner
 
+from command_line import run
 from krepes import KernelEmbedding, components, load
-from krepes.cli.app import app
 from krepes.cli.evaluate import CLASSIFIERS
 from krepes.cli.names import declared_names, estimator_defaults
 from krepes.evaluation import plan_protocol
@@ -27,13 +26,6 @@ from krepes.solvers import Solver
 from krepes.views import Views
 
 SMALL = ["--n-landmarks", "40", "--n-components", "4"]
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    """Run a command and return what it printed."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
 
 
 @pytest.fixture

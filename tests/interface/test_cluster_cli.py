@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
-from typer.testing import CliRunner
 
-from krepes.cli.app import app
+from command_line import run as command
 from krepes.cli.names import declared_names
 from krepes.clustering import Coding, SubspaceClustering
 from krepes.components import named
 
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["cluster", *map(str, arguments)])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
+run = partial(command, "cluster")
 
 
 @pytest.fixture

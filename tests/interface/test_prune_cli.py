@@ -8,17 +8,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+from command_line import run
 from krepes.alignment import prune_ensemble
-from krepes.cli.app import app
 from krepes.reproduction import pruning
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [*map(str, arguments)])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
 
 
 @pytest.fixture

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+from command_line import run as command
 from krepes.alignment import leep, transferability
-from krepes.cli.app import app
 
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["rank-models", *map(str, arguments)])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
+run = partial(command, "rank-models")
 
 
 @pytest.fixture

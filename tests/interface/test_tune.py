@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_iris
-from typer.testing import CliRunner
 
+from command_line import run
 from krepes import KernelEmbedding, load
-from krepes.cli.app import app
 from krepes.components import named
 from krepes.evaluation import Range, Search, linear_probe, search
 from krepes.evaluation.search_space import SPACES, loss_space, settle
@@ -50,12 +49,6 @@ def small(loss: str = "spectral_contrastive", **params) -> KernelEmbedding:
 
 def quick_sgd(loss: str = "simclr") -> KernelEmbedding:
     return small(loss, solver=SGD(max_epochs=2, batch_size=32))
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
-    return result.output
 
 
 def tried(result) -> list:

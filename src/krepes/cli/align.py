@@ -54,17 +54,16 @@ def align(
 
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
-    from krepes.cli.data import check_exists
+    from krepes.cli.data import check_exists, split_array
     from krepes.cli.describe import console
     from krepes.cli.features import open_aligned
-    from krepes.files import check_writable
+    from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
     if len(features) < 2:
         raise ValueError("Give at least two files: alignment compares representations.")
     for file in features:
-        check_exists(Path(file.rpartition(":")[0] if ".npz:" in file.lower() else file))
-    for path in filter(None, (output, figure)):
-        check_writable(path, force)
+        check_exists(Path(split_array(file, "X")[0]))
+    check_outputs(output, figure, force)
     if permutations and (len(features) > 2 or sketch):
         raise ValueError("--permutations is for two files without --sketch.")
     opened = open_aligned(features)
@@ -82,14 +81,11 @@ def align(
         values = _sketched(opened, sketch, seed) if sketch else _exact(opened, estimator)
         out.print(_table(features, values))
     if output is not None:
-        _write(output, features, values, force)
+        write_csv(output, [["", *features], *([name, *row] for name, row in zip(features, values))], force)
     if figure is not None:
         from krepes.alignment import plot_alignment
-        from krepes.files import atomic_path
 
-        with atomic_path(figure, overwrite=force) as temporary:
-            drawn = plot_alignment(values, [Path(file).name for file in features])
-            drawn.savefig(temporary, format=figure.suffix.lstrip(".") or "png", dpi=120)
+        save_figure(plot_alignment(values, [Path(file).name for file in features]), figure, force)
 
 
 def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
@@ -125,14 +121,3 @@ def _table(names: list[str], values: list[list[float]]) -> Any:
     for number, name, row in zip(numbers, names, values):
         table.add_row(number, name, *(f"{value:.4f}" for value in row))
     return table
-
-
-def _write(output: Path, names: list[str], values: list[list[float]], force: bool) -> None:
-    import csv
-
-    from krepes.files import atomic_path
-
-    with atomic_path(output, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["", *names])
-        writer.writerows([name, *row] for name, row in zip(names, values))

@@ -99,13 +99,12 @@ def cluster(
     """
     from krepes.cli.data import check_exists, open_data, parse_size
     from krepes.cli.describe import console
-    from krepes.files import check_writable
+    from krepes.cli.outputs import check_outputs, save_figure
 
     if output.suffix.lower() not in _SUFFIXES:
         raise ValueError(f"--output {output}: expected a name that ends in {', '.join(_SUFFIXES)}.")
     check_exists(data)
-    for path in filter(None, (output, figure)):
-        check_writable(path, force)
+    check_outputs(output, figure, force)
     source = open_data(data, array, parse_size(size))
     out = console()
     out.print(f"{data}: {source.describe()}", markup=False, highlight=False)
@@ -128,7 +127,9 @@ def cluster(
     seconds = time.perf_counter() - start
     _write(output, model.labels_, force)
     if figure is not None:
-        _draw(model, X, figure, force)
+        from krepes.clustering import plot_iterations
+
+        save_figure(plot_iterations(model, X, model.labels_), figure, force)
     _summary(model, y, seconds, output, out)
 
 
@@ -170,15 +171,6 @@ def _write(output: Path, labels: Any, force: bool) -> None:
         else:
             table = pa.table({"cluster": labels})
             (pyarrow.csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table)(table, stream)
-
-
-def _draw(model: Any, X: Any, figure: Path, force: bool) -> None:
-    from krepes.clustering import plot_iterations
-    from krepes.files import atomic_path
-
-    with atomic_path(figure, overwrite=force) as temporary:
-        drawn = plot_iterations(model, X, model.labels_)
-        drawn.savefig(temporary, format=figure.suffix.lstrip(".") or "png", dpi=120)
 
 
 def _summary(model: Any, y: Any, seconds: float, output: Path, out: Any) -> None:

@@ -16,6 +16,16 @@ def check_exists(path: Path) -> None:
         raise FileNotFoundError(f"There is no file or folder {path}.")
 
 
+def split_array(file: str, array: str) -> tuple[str, str]:
+    """`FILE.npz:NAME` as path and name; other files with the array that is meant by default.
+
+    >>> split_array("layers.npz:l3", "X"), split_array("y.npy", "y")
+    (('layers.npz', 'l3'), ('y.npy', 'y'))
+    """
+    path, _, name = file.rpartition(":") if ".npz:" in file.lower() else (file, "", array)
+    return path, name
+
+
 def parse_size(size: str | None) -> tuple[int, int] | None:
     """`32` or `48x42` (height × width) as a pair.
 
@@ -97,7 +107,7 @@ def read_labels(file: str) -> Any:
     """Labels from `FILE.npy`, `FILE.npz` (array y) or `FILE.npz:NAME`."""
     from krepes.sources import read_array
 
-    path, _, name = file.rpartition(":") if ".npz:" in file.lower() else (file, "", "y")
+    path, name = split_array(file, "y")
     if Path(path).suffix.lower() not in (".npy", ".npz"):
         raise ValueError(f"--labels {file}: expected an .npy file, or an .npz file with NAME.npz:ARRAY.")
     return read_array(path, name)

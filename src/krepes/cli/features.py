@@ -13,9 +13,9 @@ class FeatureFile:
     """Rows of numbers in an .npy, .npz (NAME.npz:ARRAY), Parquet or CSV file; never a pickle."""
 
     def __init__(self, file: str, left_out: tuple[str, ...] = ()):
-        from krepes.cli.data import open_data
+        from krepes.cli.data import open_data, split_array
 
-        path, _, array = file.rpartition(":") if ".npz:" in file.lower() else (file, "", "X")
+        path, array = split_array(file, "X")
         self.name = file
         self.source = open_data(Path(path), array)
         self.n_rows: int = self.source.n_rows

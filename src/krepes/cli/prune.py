@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,10 +89,9 @@ def prune(
     """
     from krepes.alignment import prune_ensemble
     from krepes.cli.describe import console
-    from krepes.files import check_writable
+    from krepes.cli.outputs import check_outputs, write_csv
 
-    if output is not None:
-        check_writable(output, force)
+    check_outputs(output, None, force)
     P, y, names = _read(predictions, label, labels, tuple(exclude or ()))
     pruned = prune_ensemble(
         P,
@@ -117,19 +117,19 @@ def prune(
         highlight=False,
     )
     if output is not None:
-        _write(output, pruned, force)
+        write_csv(output, _rows(pruned), force)
 
 
 def _read(file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]) -> tuple[Any, Any, Any]:
     """Predictions, target, and the members' names."""
-    from krepes.cli.data import check_exists, read_labels
+    from krepes.cli.data import check_exists, read_labels, split_array
     from krepes.sources import read_array
 
     if (label is None) == (labels is None):
         raise ValueError(
             "Where is the target? Name its column with --label COL, or its file with --labels FILE."
         )
-    path, _, array = file.rpartition(":") if ".npz:" in file.lower() else (file, "", "X")
+    path, array = split_array(file, "X")
     check_exists(Path(path))
     if Path(path).suffix.lower() not in (".npy", ".npz"):
         return _read_table(Path(path), label, labels, exclude)
@@ -193,18 +193,11 @@ def _table(pruned: Any, everything: bool) -> Any:
     return shown
 
 
-def _write(output: Path, pruned: Any, force: bool) -> None:
-    import csv
-
-    from krepes.files import atomic_path
-
-    with atomic_path(output, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["index", "member", "kept", "weight", "score", "alignment", "reason"])
-        for row in pruned.table_:
-            writer.writerow(
-                [row.index, row.name, int(row.kept), row.weight, row.score, row.alignment, row.reason]
-            )
-        for k, value in enumerate(pruned.intercept_):
-            name = "intercept" if pruned.classes is None else f"intercept {pruned.classes[k]}"
-            writer.writerow(["", name, "", float(value), "", "", ""])
+def _rows(pruned: Any) -> Iterator[list[Any]]:
+    """Every member, then the intercepts."""
+    yield ["index", "member", "kept", "weight", "score", "alignment", "reason"]
+    for row in pruned.table_:
+        yield [row.index, row.name, int(row.kept), row.weight, row.score, row.alignment, row.reason]
+    for k, value in enumerate(pruned.intercept_):
+        name = "intercept" if pruned.classes is None else f"intercept {pruned.classes[k]}"
+        yield ["", name, "", float(value), "", "", ""]

@@ -88,10 +88,10 @@ def rank_models(
     from chance in deviations, p how often chance reaches it. LogME: the evidence
     of a linear model. H-score: how far apart class means lie. Larger is better.
     """
-    from krepes.cli.data import check_exists
+    from krepes.cli.data import check_exists, split_array
     from krepes.cli.describe import console
     from krepes.cli.features import open_aligned
-    from krepes.files import check_writable
+    from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
     if sort_by not in SORTS:
         raise ValueError(f"--sort-by {sort_by}: expected {', '.join(SORTS)}.")
@@ -105,9 +105,8 @@ def rank_models(
     if sort_by == "leep" and not probabilities:
         raise ValueError("--sort-by leep needs --probabilities.")
     for file in (*features, *probabilities):
-        check_exists(Path(file.rpartition(":")[0] if ".npz:" in file.lower() else file))
-    for path in filter(None, (output, figure)):
-        check_writable(path, force)
+        check_exists(Path(split_array(file, "X")[0]))
+    check_outputs(output, figure, force)
     opened = open_aligned(features, (label,) if label else ())
     y = _labels(features, labels, label, opened[0].n_rows)
     out = console()
@@ -115,25 +114,24 @@ def rank_models(
     out.print(f"{found.n_rows:,} rows, {found.n_classes} classes", highlight=False)
     out.print(_table(found))
     if output is not None:
-        _write(output, found, force)
+        rows = found.rows()
+        write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], force)
     if figure is not None:
         from krepes.alignment import plot_transferability
-        from krepes.files import atomic_path
 
-        with atomic_path(figure, overwrite=force) as temporary:
-            plot_transferability(found).savefig(temporary, format=figure.suffix.lstrip(".") or "png", dpi=120)
+        save_figure(plot_transferability(found), figure, force)
 
 
 def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> Any:
     """The labels: an array, a column of a table of their own, or a column beside the features."""
-    from krepes.cli.data import check_exists, open_data, read_labels
+    from krepes.cli.data import check_exists, open_data, read_labels, split_array
 
     if labels is None and label is None:
         raise ValueError(
             "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
         )
     if labels is not None and label is None:
-        check_exists(Path(labels.rpartition(":")[0] if ".npz:" in labels.lower() else labels))
+        check_exists(Path(split_array(labels, "y")[0]))
         y = read_labels(labels)
     else:
         tables = (
@@ -192,15 +190,3 @@ def _table(found: Any) -> Any:
             Text(row["model"]), f"{row['width']:,}", *scores, f"{row['z']:.1f}", p_text(row["p_value"])
         )
     return table
-
-
-def _write(output: Path, found: Any, force: bool) -> None:
-    import csv
-
-    from krepes.files import atomic_path
-
-    rows = found.rows()
-    with atomic_path(output, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

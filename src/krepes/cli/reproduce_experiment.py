@@ -12,12 +12,11 @@ def run_experiment(
 ) -> None:
     """Run, and print or write everything that was found."""
     from krepes.cli.describe import console
-    from krepes.files import atomic_path, check_writable
+    from krepes.cli.outputs import check_outputs, save_figure
     from krepes.reproduction import write_findings
 
     experiment.check(conditions)
-    for path in filter(None, (output, figure)):
-        check_writable(path, force)
+    check_outputs(output, figure, force)
     out = console()
 
     def say(text: str) -> None:
@@ -35,10 +34,7 @@ def run_experiment(
     if figure is not None:
         if findings.draw is None:
             raise ValueError(f"{experiment.name} has no figure.")
-        with atomic_path(figure, overwrite=force) as temporary:
-            findings.draw().savefig(
-                temporary, format=figure.suffix.lstrip(".") or "png", dpi=120, bbox_inches="tight"
-            )
+        save_figure(findings.draw(), figure, force)
 
 
 def _shown(findings: Any) -> Any:
