@@ -197,8 +197,17 @@ def test_parameters_outside_layers_are_named():
     full = EmpiricalNTK(module, method="full", normalize=False, seed=0).fitted(X)
     some = EmpiricalNTK(module, parameters=["layer.*"], method="factored", normalize=False, seed=0).fitted(X)
     assert (full.diag(X) > some.diag(X)).all()
-    with pytest.raises(ValueError, match="match none"):
-        EmpiricalNTK(module, parameters=["nothing.*"]).fitted(X)
+    with pytest.raises(ValueError, match=r"'nothing\.\*' match none"):
+        EmpiricalNTK(module, parameters=["layer.*", "nothing.*"]).fitted(X)
+
+
+@pytest.mark.parametrize("method", ["full", "factored", "sketch"])
+def test_the_head_alone_is_the_kernel_of_the_features(method):
+    module, shape = NETWORKS["linear"]
+    X = rows(shape, 6, 0)
+    kernel = EmpiricalNTK(module, "random", ["head.weight"], method, normalize=False, seed=0).fitted(X)
+    Z = module(X).detach()
+    assert torch.allclose(kernel(X), Z @ Z.mT, rtol=1e-10)
 
 
 def test_a_head_is_needed_for_several_outputs():

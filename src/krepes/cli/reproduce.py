@@ -28,7 +28,7 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where adult.parquet, covtype.npz, higgs*.npz, cifar10_*.npz and mnist.npz are.",
+            help="The data sets; the page on reproduction in the docs names the files.",
             show_default=False,
         ),
     ] = None,

@@ -277,10 +277,11 @@ class EmpiricalNTK(Kernel):
                 numbers += sum(f.size for f in parts.factors.values() if not is_factored(f))
             else:  # one layer at a time: its gradient, or the transforms of its factors
                 sketch = self._sketch
-                numbers += max(
+                widest = [
                     4 * f.positions * sketch.width(name) if sketch.by_factors(name, f) else 3 * f.size
                     for name, f in parts.factors.items()
-                )
+                ]
+                numbers += max(widest, default=0)
             self._rows = rows_within(BATCH_BYTES, X.element_size() * 2 * max(numbers, 1), 1, 512)
         return self._rows
 

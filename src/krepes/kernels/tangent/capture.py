@@ -89,12 +89,14 @@ class ScalarNetwork:
         every += ["head.weight"] if self.head is not None else []
         if patterns is None:
             return set(every)
-        chosen = {name for name in every if any(fnmatch.fnmatchcase(name, p) for p in patterns)}
-        if not chosen:
+        found = {pattern: fnmatch.filter(every, pattern) for pattern in patterns}
+        idle = [pattern for pattern, names in found.items() if not names]
+        if idle or not found:
             raise ValueError(
-                f"parameters={list(patterns)} match none of the network's parameters: {', '.join(every[:20])}, ..."
+                f"parameters={list(patterns)}: {', '.join(map(repr, idle)) or 'they'} match none of the network's "
+                f"parameters, which are {', '.join(every[:20])}{', ...' if len(every) > 20 else ''}."
             )
-        return chosen
+        return {name for names in found.values() for name in names}
 
     @property
     def n_parameters(self) -> int:
@@ -185,6 +187,8 @@ class ScalarNetwork:
         """Compare the parts with the gradient that autograd forms for one sample; name what is missing."""
         parts = self.gradients(X[:1]).of_first()
         kept = {name: parameter for name, parameter in self.module.named_parameters() if name in self.names}
+        if not kept:
+            return  # the head alone
         with torch.enable_grad():
             expected = torch.autograd.grad(self.outputs(X[:1])[0], list(kept.values()), allow_unused=True)
         for (name, parameter), value in zip(kept.items(), expected):
