@@ -17,8 +17,6 @@ kernel the slope is 2 p_j.y, not the root of its square. Cost O(m^2 n + m n d + 
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from krepes.kernels import Kernel
@@ -49,20 +47,23 @@ class GradientSums:
         self.R = kernel.slope(points, samples)
         self.radial = kernel.geometry == "radial"
         self.points, self.samples = points, samples
-        self._R_R: Any = None
 
     def quadratic(self, Q: Tensor) -> Tensor:  # Q: (m, m), symmetric
         """sum_i G_i^T Q G_i, shape (d, d)."""
-        if self._R_R is None:
-            self._R_R = self.R @ self.R.mT
         P, X = self.points, self.samples
-        total = P.mT @ ((Q * self._R_R) @ P)
-        if self.radial:
-            E = (Q @ self.R).mul_(self.R)
-            cross = P.mT @ (E @ X)
-            total -= cross + cross.mT
-            total += X.mT @ (E.sum(0)[:, None] * X)
-        return total
+        H = (self.R @ self.R.mT).mul_(Q)
+        if not self.radial:
+            return P.mT @ (H @ P)
+        E = (Q @ self.R).mul_(self.R)
+        if P is X:  # then all terms are X^T (...) X
+            H -= E
+            H -= E.mT
+            H.diagonal().add_(E.sum(0))
+            return P.mT @ (H @ P)
+        total = P.mT @ (H @ P)
+        cross = P.mT @ (E @ X)
+        total -= cross + cross.mT
+        return total + X.mT @ (E.sum(0)[:, None] * X)
 
     def rows(self, W: Tensor) -> Tensor:  # W: (m, n)
         """G_i^T w_i for every sample, shape (n, d)."""

@@ -118,8 +118,7 @@ class DualExpression(SelfExpression):
             S = XT @ XT.mT
             A2 = sums.rows(S)
             own, mixed = S.diagonal() / beta**2, -1 / beta
-        cross = A2.mT @ (mixed[:, None] * A)
-        return (sums.quadratic(S) + A.mT @ (own[:, None] * A) + cross + cross.mT) / len(self.X)
+        return (sums.quadratic(S) + _symmetric_sum(A, own, A2, mixed)) / len(self.X)
 
 
 class PrimalExpression(SelfExpression):
@@ -170,9 +169,14 @@ class PrimalExpression(SelfExpression):
         FN = F @ N
         A, A2 = sums.rows(F @ V), sums.rows(FN @ EV)
         own = kappa**2 * (V * EV).sum(0)
-        cross = A2.mT @ (kappa[:, None] * A)
         half = FN @ alpha
-        return (sums.quadratic(half @ half.mT) + A.mT @ (own[:, None] * A) - cross - cross.mT) / len(self.X)
+        return (sums.quadratic(half @ half.mT) + _symmetric_sum(A, own, A2, -kappa)) / len(self.X)
+
+
+def _symmetric_sum(A: Tensor, own: Tensor, A2: Tensor, mixed: Tensor) -> Tensor:
+    """A^T diag(own) A + A^T diag(mixed) A2 + A2^T diag(mixed) A, by one product."""
+    half = A.mT @ (own[:, None] / 2 * A + mixed[:, None] * A2)
+    return half + half.mT
 
 
 def without_own(C: Tensor, rows: Index) -> Tensor:
