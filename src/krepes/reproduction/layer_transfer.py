@@ -80,14 +80,14 @@ def transfer(unlabelled: bool = False, top: bool = False, **options: Any) -> Met
 
 
 METHODS: dict[str, Method] = {
-    "logistic regression, top layer": logistic_on_top,
+    "logistic, top layer": logistic_on_top,
     "ridge, top layer": ridge_on_top,
-    "Gaussian ridge, top layer": transfer(top=True),
+    "Gaussian, top layer": transfer(top=True),
     "layer transfer": transfer(),
-    "layer transfer, uniform weights": transfer(weighting="uniform"),
-    "layer transfer, transductive": transfer(unlabelled=True),
+    "transfer, uniform": transfer(weighting="uniform"),
+    "transfer, transductive": transfer(unlabelled=True),
 }
-BASELINE, OURS = "logistic regression, top layer", "layer transfer"
+BASELINE, OURS = "logistic, top layer", "layer transfer"
 
 
 def features_of(
@@ -157,7 +157,7 @@ def run(conditions: Conditions) -> Findings:
         "method",
         "accuracy %",
         "sd",
-        "calibration error %",
+        "ECE %",
         "sd ",
         "layers",
     )
