@@ -135,7 +135,7 @@ def run(conditions: Conditions) -> Findings:
                     results.setdefault((task, name, source), []).append(outcome)
             conditions.say(f"{task}, {name}: {_kept(results[task, name, UNSEEN], 'alignment')} kept")
     return Findings(
-        ("task", "ensemble", "rows", "all", *METHODS, "kept", "choice", "faster"),
+        ("task", "ensemble", "rows", "all", *METHODS, "kept", "chosen in", "faster"),
         [_row(key, outcomes) for key, outcomes in results.items()],
         _summary(results),
         lambda: _drawn(results),
@@ -219,7 +219,7 @@ def _row(key: tuple[str, str, str], outcomes: list[Outcome]) -> tuple[Any, ...]:
 
 def _spread(values: list[float]) -> str:
     mean, spread = np.mean(values), np.std(values, ddof=1) if len(values) > 1 else 0.0
-    return f"{mean:.2f}±{spread:.2f}" if mean < 20 else f"{mean:.1f}±{spread:.1f}"
+    return f"{mean:.2f}±{spread:.2f}" if mean < 10 else f"{mean:.1f}±{spread:.1f}"
 
 
 def _kept(outcomes: list[Outcome], method: str) -> str:
