@@ -81,6 +81,8 @@ class NamedParts:
             part, _, nested = key.partition("__")
             if nested and part in self.component_kinds:
                 value = params.get(part, getattr(self, part))
+                if value is None:
+                    raise ValueError(f"{key}: {part} is None and has no parameters; set {part} first.")
                 if isinstance(value, str):
                     setattr(self, part, resolve(self.component_kinds[part], value))
                     params = {k: v for k, v in params.items() if k != part}

@@ -73,6 +73,19 @@ def test_one_cluster(kernel):
     assert set(model(1, kernel=kernel).fit_predict(X)) == {0}
 
 
+def test_labels_that_mean_little_are_announced():
+    with pytest.warns(UserWarning, match="All rows are the same"):
+        model(2).fit(np.ones((20, 3)))
+    noise = np.random.default_rng(0).normal(size=(60, 30))
+    with pytest.warns(UserWarning, match="show one cluster only"):
+        assert model(None, n_iterations=0).fit(noise).n_clusters_ == 1
+
+
+def test_parameters_of_no_projection():
+    with pytest.raises(ValueError, match="projection is None"):
+        model(2, projection=None).set_params(projection__filter=0.3)
+
+
 def test_as_many_clusters_as_rows():
     X, _ = lines(3)
     assert sorted(model(9).fit_predict(X)) == list(range(9))

@@ -89,13 +89,16 @@ def test_any_stream_gives_the_same_sketch(n_hashes):
     batched = SketchedCKA(64, n_hashes)
     for first in range(0, 500, 77):
         batched.update({name: Z[first : first + 77] for name, Z in features.items()}, first_row=first)
+    going_on = SketchedCKA(64, n_hashes).update({"x": features["x"][:50]})
+    going_on.update({"x": features["x"][50:300], "y": features["y"][:250]})
+    going_on.update({"x": features["x"][300:]}).update({"y": features["y"][250:]})
     order = np.random.default_rng(0).permutation(500)
     parts = [
         SketchedCKA(64, n_hashes).update({name: Z[rows] for name, Z in features.items()}, rows=rows)
         for rows in np.array_split(order, 3)
     ]
     merged = parts[1].merge(parts[0]).merge(parts[2])
-    for other in (batched, merged):
+    for other in (batched, going_on, merged):
         assert other.n_rows == {"x": 500, "y": 500}
         for name in features:
             assert np.abs(other.tables[name] - whole.tables[name]).max() < 1e-10
@@ -155,7 +158,7 @@ def test_layers_are_recorded_and_the_network_is_left_as_it_was():
     assert np.abs(found["4"] - expected.numpy()).max() < 1e-5
     pooled = next(iter_layers(net, X, ["0"]))[1]["0"]
     assert np.abs(pooled - convolved.mean((2, 3)).numpy()).max() < 1e-5
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match=r"does not take rows of shape \(2, 6, 6\)"):
         next(iter_layers(net, torch.randn(5, 2, 6, 6), ["0"]))
     assert [part.training for part in net.modules()] == modes
     assert not any(part._forward_hooks for part in net.modules())
@@ -164,3 +167,9 @@ def test_layers_are_recorded_and_the_network_is_left_as_it_was():
     again = SketchedCKA().update({"0": convolved.mean((2, 3)), "4": expected, "target": np.eye(2)[y]})
     assert sketch.names == ["0", "4", "target"]
     assert np.allclose(sketch.table()[1], again.table()[1], atol=1e-4)
+    parts = sketch_layers(net, X[:30], y[:30], ["0", "4"])
+    sketch_layers(net, X[30:], y[30:], ["0", "4"], sketch=parts, first_row=30)
+    sketch_layers(net, X, y, ["4"], sketch=parts, prefix="again.")  # the target is there already
+    assert np.allclose(parts.table(["0", "4", "target"])[1], sketch.table()[1], atol=1e-6)
+    with pytest.raises(ValueError, match="y has 20 rows"):
+        sketch_layers(net, X, y[:20])

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from krepes.alignment.inputs import as_matrix, check_same_rows
-from krepes.alignment.layers import iter_layers, layer_names
+from krepes.alignment.layers import as_tensor, iter_layers, layer_names
 from krepes.linalg import row_blocks
 
 MATRIX = "X"  # the layer's name where the columns of one matrix are all there is
@@ -64,6 +64,8 @@ class LayerOutputs:
     ----------
     names : list of str
         Of the layers that are given; none of a module.
+    columns : {layer: names of its columns}
+        Of layers that are frames.
     """
 
     def __init__(
@@ -76,8 +78,13 @@ class LayerOutputs:
     ):
         self.module, self.batch_rows, self.pool, self.divisor = module, batch_rows, pool, divisor
         self.names: list[str] = []
+        self.columns: dict[str, list[str]] = {}
         if module is not None:
-            self.X = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+            if are_layers(X):
+                raise TypeError(
+                    "X is {layer: features}, and there is a network, which takes rows: give network=None."
+                )
+            self.X = as_tensor(X)
             if self.X.ndim < 2 or len(self.X) == 0:
                 raise ValueError(
                     f"X has shape {tuple(self.X.shape)}; expected rows for the network, (n, ...)."
@@ -89,6 +96,7 @@ class LayerOutputs:
             raise ValueError("X has no layers: expected {layer: features (n, d)}.")
         self.given = {str(name): as_matrix(Z, f"layer {name!r}") for name, Z in given.items()}
         self.names = list(self.given)
+        self.columns = {str(name): list(Z.columns) for name, Z in given.items() if hasattr(Z, "columns")}
         self.n_rows = len(self.given[self.names[0]])
         for name, Z in self.given.items():
             check_same_rows(len(Z), self.n_rows, f"Layer {name!r}", f"layer {self.names[0]!r}")
@@ -124,8 +132,8 @@ class LayerOutputs:
         except ValueError:
             return {}
 
-    def require(self, known: list[str], needed: list[str]) -> None:
-        """Refuse layers that are not known, and the lack of those that are needed."""
+    def require(self, known: list[str], needed: list[str], columns: dict[str, list[str]]) -> None:
+        """Refuse layers that are not known, the lack of those that are needed, and other columns than there were."""
         unknown = [name for name in self.names if name not in known]
         missing = [name for name in needed if name not in self.names]
         if unknown or missing:
@@ -135,6 +143,12 @@ class LayerOutputs:
                 else f"has new layers, {', '.join(unknown)}"
             )
             raise ValueError(f"X {problem}. Those in fit were {', '.join(known)}.")
+        for name, given in self.columns.items():
+            if given != columns.get(name, given):
+                raise ValueError(
+                    f"The columns of layer {name!r} are {', '.join(map(str, given[:10]))}, and in fit they were "
+                    f"{', '.join(map(str, columns[name][:10]))}: give the same, in the same order."
+                )
 
     def blocks(
         self, rows: np.ndarray, layers: Iterable[str]

@@ -245,7 +245,8 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         """What was chosen, in words."""
         check_is_fitted(self, "machine_")
         return (
-            f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; {self.kernel_}\n"
+            f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; "
+            f"{_described(self.kernel_)}\n"
             f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
             f"{listed(self.alignments_)}"
         )
@@ -281,13 +282,18 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
             given = isinstance(self.network, nn.Module)
             return LayerOutputs(X, self.network_, self.batch_rows, self.pool, 1.0 if given else 255.0)
         if not are_layers(X):
-            matrix = reset or self._given == [MATRIX]
-            X = {MATRIX: validate_data(self, X, dtype=(np.float64, np.float32), reset=reset) if matrix else X}
+            if not reset and self._given != [MATRIX]:
+                raise TypeError(
+                    f"X is a {type(X).__name__}; fit had layers, so expected {{layer: features}} with "
+                    f"{', '.join(self._given)}."
+                )
+            X = {MATRIX: validate_data(self, X, dtype=(np.float64, np.float32), reset=reset)}
         outputs = LayerOutputs(X)
         if reset:
             self._given: list[str] = outputs.names
+            self._columns = outputs.columns
         wanted = self._given if self.layers is None else list(self.layers)
-        outputs.require(self._given, wanted if needed is None else needed)
+        outputs.require(self._given, wanted if needed is None else needed, self._columns)
         return outputs
 
     def _encode(self, y: Any, n_rows: int) -> np.ndarray:
@@ -316,6 +322,12 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         factors = np.atleast_1d(np.asarray(self.lengthscale_factors, dtype=float))
         if not (factors.size and np.isfinite(factors).all() and (factors > 0).all()):
             raise ValueError(f"lengthscale_factors={self.lengthscale_factors!r}: expected positive numbers.")
+
+
+def _described(kernel: Kernel) -> str:
+    """A kernel for people: without the last digits of its lengthscale."""
+    length = getattr(kernel, "lengthscale", None)
+    return f"{kernel.name} kernel of lengthscale {length:.4g}" if isinstance(length, float) else f"{kernel}"
 
 
 def _module(network: Any, X: Any) -> nn.Module | None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import target_matrix
+from krepes.alignment.inputs import check_same_rows, target_matrix
 from krepes.alignment.sketch import SketchedCKA
 from krepes.linalg import row_blocks
 
@@ -57,7 +57,7 @@ def iter_layers(
             f"layers: {', '.join(map(repr, unknown)) or 'none'} is no part of the module. There are "
             f"{', '.join(layer_names(module)[:30])}."
         )
-    X = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+    X = as_tensor(X)
     place = next(module.parameters(), torch.empty(0))
     X = X if X.is_floating_point() else X.to(place.dtype)
     for block in row_blocks(len(X), batch_rows):
@@ -66,7 +66,7 @@ def iter_layers(
             _evaluating(module),
             torch.no_grad(),
         ):
-            module(X[block].to(device=place.device, dtype=place.dtype))
+            _pass(module, X[block].to(device=place.device, dtype=place.dtype))
         missing = [name for name in names if name not in outputs]
         if missing:
             raise ValueError(
@@ -101,11 +101,32 @@ def sketch_layers(
     ['0', '1', 'target']
     """
     sketch = SketchedCKA() if sketch is None else sketch
+    target = None if y is None else target_matrix(y)
+    if target is not None:
+        check_same_rows(len(target), len(X), "y")
     for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
         sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
-    if y is not None and "target" not in sketch.tables:
-        sketch.update({"target": target_matrix(y)}, first_row=first_row)
+    # The next network sees the same rows, whose target is there already.
+    if target is not None and sketch.next_row.get("target", 0) <= first_row:
+        sketch.update({"target": target}, first_row=first_row)
     return sketch
+
+
+def as_tensor(X: Any) -> Tensor:
+    """Rows for a network."""
+    if isinstance(X, Tensor):
+        return X
+    X = np.asarray(X)
+    if X.dtype.kind not in "fiub":
+        raise TypeError(f"X holds {X.dtype}; expected rows of numbers for the network, (n, ...).")
+    return torch.as_tensor(X if X.flags.writeable else X.copy())
+
+
+def _pass(module: nn.Module, X: Tensor) -> None:
+    try:
+        module(X)
+    except RuntimeError as error:
+        raise ValueError(f"The network does not take rows of shape {tuple(X.shape[1:])}: {error}") from error
 
 
 @contextmanager

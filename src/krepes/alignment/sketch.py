@@ -52,6 +52,8 @@ class SketchedCKA:
     ----------
     names : list of str
         Representations seen.
+    next_row : dict of int
+        For each, the global index after the last that it has seen.
 
     Examples
     --------
@@ -59,7 +61,7 @@ class SketchedCKA:
     >>> sketch = SketchedCKA()
     >>> for first in range(0, 1000, 250):
     ...     rows = X[first : first + 250]
-    ...     sketch = sketch.update({"a": rows, "b": 3 * rows + 1, "c": rows[:, :2]}, first_row=first)
+    ...     sketch = sketch.update({"a": rows, "b": 3 * rows + 1, "c": rows[:, :2]})
     >>> round(sketch.score("a", "b"), 9), 0.6 < sketch.score("a", "c") < 0.8       # exactly about sqrt(1/2)
     (1.0, True)
     """
@@ -75,6 +77,7 @@ class SketchedCKA:
         self.n_buckets, self.n_hashes, self.debias, self.seed = n_buckets, n_hashes, debias, seed
         self.tables: dict[str, np.ndarray] = {}  # sums of rows with sign +, then with sign -; (2 M, d)
         self.counts: dict[str, np.ndarray] = {}  # the same sums of ones; (2 M,)
+        self.next_row: dict[str, int] = {}
 
     @property
     def names(self) -> list[str]:
@@ -85,15 +88,18 @@ class SketchedCKA:
         """Rows seen of each representation."""
         return {name: round(count.sum() / self.n_hashes) for name, count in self.counts.items()}
 
-    def update(self, features: Mapping[str, Any], first_row: int = 0, rows: Any = None) -> SketchedCKA:
+    def update(
+        self, features: Mapping[str, Any], first_row: int | None = None, rows: Any = None
+    ) -> SketchedCKA:
         """Add a batch of one or several representations.
 
         Parameters
         ----------
         features : {name: (b, ...)}
             Of the same b samples.
-        first_row : int, default=0
-            The global index of the first sample: consecutive batches continue it.
+        first_row : int, default=None
+            The global index of the first sample; by default each representation goes on where it ended. Give it
+            where several workers see different parts.
         rows : integers of shape (b,), optional
             The global indices of the samples, where they are not consecutive.
         """
@@ -107,7 +113,14 @@ class SketchedCKA:
                 raise ValueError(
                     f"{name!r} has {X.shape[1]} features, and {self.tables[name].shape[1]} before."
                 )
-        indices = np.arange(first_row, first_row + n) if rows is None else np.asarray(rows)
+        if rows is None and first_row is None:
+            starts = {self.next_row.get(name, 0) for name in matrices}
+            if len(starts) > 1:
+                for name, X in matrices.items():
+                    self.update({name: X}, self.next_row.get(name, 0))
+                return self
+            first_row = starts.pop()
+        indices = np.arange(first_row or 0, (first_row or 0) + n) if rows is None else np.asarray(rows)
         check_same_rows(len(indices), n, "rows", "the representations")
         sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
         counts = np.zeros(2 * self.n_buckets)
@@ -122,6 +135,7 @@ class SketchedCKA:
         for name, total in sums.items():
             self.tables[name] = self.tables[name] + total if name in self.tables else total
             self.counts[name] = self.counts[name] + counts if name in self.counts else counts.copy()
+            self.next_row[name] = max(self.next_row.get(name, 0), int(indices.max()) + 1)
         return self
 
     def cells(self, rows: np.ndarray) -> list[np.ndarray]:
@@ -143,6 +157,7 @@ class SketchedCKA:
                     f"Sketches with {name}={mine} and {name}={theirs} cannot be merged or compared."
                 )
         for name, table in other.tables.items():
+            self.next_row[name] = max(self.next_row.get(name, 0), other.next_row[name])
             if name not in self.tables:
                 self.tables[name], self.counts[name] = table.copy(), other.counts[name].copy()
             elif self.tables[name].shape != table.shape:

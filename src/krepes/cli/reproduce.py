@@ -140,6 +140,8 @@ def reproduce(
     if table in EXPERIMENTS:
         from krepes.cli.reproduce_experiment import run_experiment
 
+        if only is not None:
+            raise ValueError("--only is for tables, not for experiments.")
         conditions = Conditions(data, weights, cache, rows, repeats, seed)
         return run_experiment(EXPERIMENTS[table], conditions, output, figure, force)
     if table not in TABLES:

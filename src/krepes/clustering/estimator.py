@@ -179,6 +179,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     def _cluster(self, kept: Iterate, generator: np.random.Generator) -> None:
         n, k = len(kept.X), kept.n_clusters
         self.n_clusters_ = k
+        self._warn_of_arbitrary(kept)
         if k == 1 or k == n:
             self.affinity_matrix_ = kept.affinity
             self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
@@ -200,6 +201,16 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             )
         _, vectors = leading_eigenpairs(W, max(k, count), generator)
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
+
+    def _warn_of_arbitrary(self, kept: Iterate) -> None:
+        """Say where labels mean little."""
+        problem = None
+        if self.n_clusters is None and kept.n_clusters == 1:
+            problem = "The affinity's eigenvalues show one cluster only; name a number with n_clusters."
+        elif len(kept.X) > 1 and bool((kept.X[0] == kept.X).all()):
+            problem = "All rows are the same: their clusters are arbitrary."
+        if problem is not None:
+            warnings.warn(problem, UserWarning, stacklevel=4)
 
     def _add_dark(self, lit: np.ndarray) -> None:
         """Rows of zeros enter the labels, by c(0), and the affinity, without any."""

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-ALPHAS = tuple(10.0 ** np.arange(-8, 2.5, 0.5))
+ALPHAS = tuple(float(f"{10 ** (k / 2):.2g}") for k in range(-16, 5))  # 1e-08, 3.2e-08, 1e-07 ... 1e+02
 
 
 class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
