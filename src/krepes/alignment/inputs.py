@@ -48,6 +48,14 @@ def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
         )
 
 
+def check_label_rows(n: int, expected: int, other: str = "features") -> None:
+    """Refuse labels that are not one for every row of features."""
+    if n != expected:
+        raise ValueError(
+            f"y has {n:,} rows and {other} has {expected:,}: every row of features needs its label, in the same order."
+        )
+
+
 def one_hot(y: Any) -> np.ndarray:
     """Labels as a (n, K) matrix of zeros and ones, classes in sorted order.
 
