@@ -22,6 +22,13 @@ COMMANDS = {
     "adult": ["tables.py", "adult"],
     "alignment_sketch": ["alignment_sketch.py"],
     "rank_models": ["rank_models.py"],
+    "tangent_kernel": ["tangent_kernel.py"],
+    "tangent_covertype_factored": ["tangent_covertype.py", "factored"],
+    "tangent_covertype_sketch": ["tangent_covertype.py", "sketch"],
+    "clustering_toy": ["subspace_clustering.py", "toy"],
+    "clustering_faces": ["subspace_clustering.py", "faces"],
+    "clustering_large": ["subspace_clustering.py", "large"],
+    "clustering_table": ["subspace_clustering.py", "table", "--seconds", "7200"],
 }
 
 

@@ -65,3 +65,24 @@ def naive_leep(theta: np.ndarray, y: np.ndarray) -> float:
             sum(theta[i, k] * joint[y[i]][k] / sum(other[k] for other in joint.values()) for k in range(z))
         )
     return float(total / n)
+
+
+def naive_shrunk_h_score(F: np.ndarray, y: np.ndarray) -> float:
+    """Within-class covariance shrunk by OAS, eigenvalues of W_a^-1 B less their mean by chance, with full matrices."""
+    n, d = F.shape
+    classes = np.unique(y)
+    v, B, W = n - len(classes), np.zeros((d, d)), np.zeros((d, d))
+    for label in classes:
+        rows = F[y == label]
+        step = rows.mean(axis=0) - F.mean(axis=0)
+        B += len(rows) / n * np.outer(step, step)
+        for row in rows:
+            W += np.outer(row - rows.mean(axis=0), row - rows.mean(axis=0)) / v
+    t, t2 = np.trace(W), np.trace(W @ W)
+    a = min(((1 - 2 / d) * t2 + t**2) / ((v + 1 - 2 / d) * (t2 - t**2 / d)), 1.0) if d > 1 else 0.0
+    W_a = (1 - a) * W + a * t / d * np.eye(d)
+    rank = min(d, len(classes) - 1)
+    found = np.sort(np.linalg.eigvals(np.linalg.solve(W_a, B)).real)[-rank:]
+    f = np.trace((1 - a) * W @ np.linalg.inv(W_a))
+    chance = (len(classes) - 1) / n * f / (1 - a) / (1 - f / v) / rank
+    return max(sum((x - chance) / (1 + max(x - chance, 0)) for x in found), 0.0)

@@ -113,8 +113,8 @@ def _check_whole(values: np.ndarray, name: str) -> None:
     fractional = values[values != np.round(values)]
     if len(fractional):
         raise ValueError(
-            f"{name} holds numbers with fractions such as {fractional[0]:g}: a quantity, not classes. Probes classify; "
-            "cut the quantity into classes first."
+            f"{name} holds numbers with fractions such as {fractional[0]:g}: a quantity, not classes. Cut it "
+            "into classes first."
         )
 
 

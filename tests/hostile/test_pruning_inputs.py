@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
+    ExtraTreesRegressor,
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
@@ -36,7 +40,7 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
     [
         (lambda: prune_ensemble(FOREST, X), "y is missing"),
         (lambda: prune_ensemble(FOREST, None, Y), "X is missing"),
-        (lambda: prune_ensemble(FOREST, X, Y[:5]), "y has 5 rows and X has 80"),
+        (lambda: prune_ensemble(FOREST, X, Y[:5]), "y has 5 targets and X 80 rows"),
         (lambda: prune_ensemble(FOREST, X[:, :2], Y), "2 features"),
         (lambda: prune_ensemble(FOREST, X, Y, method="lasso"), "method='lasso': expected 'alignment'"),
         (lambda: prune_ensemble(FOREST, X, Y, predictions="train"), "predictions='train'"),
@@ -66,14 +70,29 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
         (lambda: prune_ensemble(P, X, Y), "X has no part"),
         (lambda: prune_ensemble(P[:, 0], y=Y), r"shape \(80,\)"),
         (lambda: prune_ensemble(P[:, :0], y=Y), r"shape \(80, 0\)"),
-        (lambda: prune_ensemble(P, y=Y[:7]), "y has 7 rows"),
+        (lambda: prune_ensemble(P, y=Y[:7]), "y has 7 targets and the predictions 80 rows"),
         (lambda: prune_ensemble(P, y=P), "one target per row"),
         (lambda: prune_ensemble(GAPS, y=Y), 'say predictions="out_of_bag"'),
         (lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y), "missing or infinite"),
         (lambda: prune_ensemble(np.ones((80, 3)), y=Y), "Every member predicts a constant"),
         (lambda: prune_ensemble(-Y[:, None] * [1, 2], y=Y), "none is worth keeping"),
         (lambda: prune_ensemble(P, y=Y, names=["a"]), "1 names for 4 members"),
-        (lambda: prune_ensemble(P, y=LABELS), "neither labels nor"),
+        (lambda: prune_ensemble(P, y=LABELS), r"lie between .* expected: labels of y; probabilities"),
+        (
+            lambda: prune_ensemble(P, y=(Y > 0).astype(int), task="classification"),
+            r'1 / \(1 \+ exp\(-s\)\).*task="regression"',
+        ),
+        (lambda: prune_ensemble(FOREST, X, Y, task="regression"), "task='regression' is for an array"),
+        (lambda: prune_ensemble(CLASSES, X, LABELS, classes=["up", "down"]), "classes=.* is for an array"),
+        (lambda: prune_ensemble(FOREST, X, Y, names=list("abcdef")), "names=.* is for an array"),
+        (
+            lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y, predictions="out_of_bag"),
+            "Leave these rows or members out",
+        ),
+        (
+            lambda: prune_ensemble(np.full((80, 2), np.nan), y=Y, predictions="out_of_bag"),
+            "No member has a row",
+        ),
         (lambda: prune_ensemble(P, y=LABELS, task="regression"), "Regression takes numbers"),
         (lambda: prune_ensemble(np.ones((80, 2, 1)), y=LABELS), "one class"),
         (lambda: prune_ensemble(np.ones((80, 2, 3)), y=LABELS), "classes="),
@@ -176,3 +195,80 @@ def test_frames_keep_their_names_and_inputs_are_not_changed():
         pruned.predict(frame[["b", "a", "c"]])
     pd.testing.assert_frame_equal(frame, before[0])
     assert np.array_equal(Y, before[1])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_the_columns_of_a_frame_are_the_names_of_members(frame):
+    table = frame({f"m{k}": P[:, k] for k in range(4)})
+    pruned = prune_ensemble(table, y=Y)
+    assert [row.name for row in pruned.table_] == ["m0", "m1", "m2", "m3"]
+    assert [row.name for row in prune_ensemble(table, y=Y, names=list("abcd")).table_] == list("abcd")
+    assert np.array_equal(pruned.predict(table), pruned.predict(P))
+    with pytest.raises(ValueError, match="expected the members of the choice in their order: m0, m1"):
+        pruned.predict(table[["m1", "m0", "m2", "m3"]])
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_member_without_rows_is_dropped_with_a_reason(labels):
+    """It changes nothing else."""
+    some, y = (1 / (1 + np.exp(-GAPS)), LABELS) if labels else (GAPS, Y)
+    with_empty = np.insert(some, 1, np.nan, axis=1)
+    found = prune_ensemble(with_empty, y=y, predictions="out_of_bag")
+    expected = prune_ensemble(some, y=y, predictions="out_of_bag")
+    assert found.table_[1].reason == "no row to judge it by"
+    assert not found.table_[1].kept
+    assert np.isnan(found.table_[1].score)
+    weights = [row.weight for row in found.table_]
+    assert np.allclose([*weights[:1], *weights[2:]], [row.weight for row in expected.table_], atol=1e-12)
+    assert found.score_ == pytest.approx(expected.score_)
+    assert found.score_of_all_ == pytest.approx(expected.score_of_all_)
+
+
+def test_rows_that_members_were_trained_on_are_noticed():
+    full = ExtraTreesRegressor(6, random_state=0).fit(X, Y)
+    with pytest.warns(UserWarning, match="fit the given rows perfectly: probably they were trained on them"):
+        prune_ensemble(full, X, Y)
+    other = X + 0.3 * RNG.normal(size=X.shape)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prune_ensemble(full, other, Y)
+    assert not any("perfectly" in str(found.message) for found in caught)
+
+
+def test_members_that_are_noise_are_noticed():
+    noise = np.random.default_rng(3).normal(size=(80, 10))
+    with pytest.warns(UserWarning, match="No member explains more of the target than noise would"):
+        pruned = prune_ensemble(noise, y=Y)
+    assert pruned.score_ < 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prune_ensemble(P, y=Y)
+
+
+def test_a_choice_that_is_clearly_worse_than_all_is_noticed():
+    """The mean of many members with errors of their own is better than the best of them."""
+    rng = np.random.default_rng(4)
+    many = Y[:, None] + rng.normal(size=(80, 60))
+    with pytest.warns(UserWarning, match="The kept members predict worse than all: R²"):
+        pruned = prune_ensemble(many, y=Y, method="r2")
+    assert pruned.score_ < pruned.score_of_all_ - 0.2
+
+
+@pytest.mark.parametrize("model", [RandomForestRegressor(20), BaggingRegressor(LinearRegression(), 20)])
+def test_as_many_held_out_rows_are_not_taken_for_the_training_rows(model):
+    other = np.random.default_rng(5).normal(size=X.shape)
+    y = other[:, 0] + 0.1 * np.random.default_rng(6).normal(size=80)
+    model.set_params(random_state=0).fit(X, Y)
+    with pytest.warns(UserWarning, match="taken for held-out rows"):
+        assert prune_ensemble(model, other, y).predictions_ == "given"
+    with pytest.warns(UserWarning, match="in the order of fit"):
+        assert prune_ensemble(model, X[::-1], Y[::-1], predictions="out_of_bag").predictions_ == "out_of_bag"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert prune_ensemble(model, X, Y).predictions_ == "out_of_bag"
+    assert not any("training data" in str(found.message) for found in caught)
+
+
+def test_what_is_saved_is_told_without_time():
+    savings = prune_ensemble(FOREST, X, Y).savings_
+    assert str(savings) == f"{1 - savings.bytes_after / savings.bytes_before:.0%} of the memory saved"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
@@ -31,6 +33,7 @@ from krepes.alignment import prune_ensemble
 from krepes.alignment.active_set import active_set_minimum
 from krepes.alignment.ensemble_members import members_of
 from krepes.alignment.member_selection import METHODS, products, select_members
+from krepes.alignment.pruning_scores import sums_of_all, sums_of_kept
 
 X, y = make_friedman1(160, noise=1.0, random_state=0)
 FLOWERS, codes = load_iris(return_X_y=True)
@@ -265,3 +268,46 @@ def test_the_same_input_gives_the_same_bits(fitted):
     first, second = prune_ensemble(model, A, b), prune_ensemble(model, A, b)
     assert first.table_ == second.table_
     assert np.array_equal(first.predict(A), second.predict(A))
+
+
+def test_the_score_is_of_rows_left_out_of_the_choice():
+    """Each fifth is predicted by the choice that the other four give, and all members by their mean."""
+    rng = np.random.default_rng(7)
+    F, Y = noisy(rng, n=50, p=6)
+    P, target = F[:, :, 0], Y[:, 0]
+    pruned = prune_ensemble(P, y=target)
+    fold = np.random.default_rng(0).permutation(50) % 5
+    predicted = np.empty(50)
+    for part in range(5):
+        rest = fold != part
+        predicted[~rest] = prune_ensemble(P[rest], y=target[rest]).predict(P[fold == part])
+    assert pruned.score_ == pytest.approx(r2_score(target, predicted), abs=1e-12)
+    assert pruned.score_of_all_ == pytest.approx(r2_score(target, P.mean(axis=1)), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gradient", "adaboost", "stacking", "gradient of classes", "hard votes"])
+def test_the_score_of_all_is_that_of_the_ensemble(fitted, name):
+    model, A, b = fitted[name]
+    assert prune_ensemble(model, A, b).score_of_all_ == pytest.approx(model.score(A, b), abs=1e-12)
+
+
+def test_out_of_bag_scores_are_of_members_that_have_not_seen_the_row(fitted):
+    """For classes the vote of these; for numbers the error of the whole mean, from pairs: with all rows it is exact."""
+    model, A, b = fitted["forest of classes"]
+    model = clone(model).set_params(oob_score=True, n_estimators=30).fit(A, b)
+    assert prune_ensemble(model, A, b).score_of_all_ == pytest.approx(model.oob_score_)
+    rng = np.random.default_rng(8)
+    F, Y = noisy(rng, n=40, p=5)
+    everywhere = np.ones((40, 5), dtype=bool)
+    for sums in (sums_of_all, partial(sums_of_kept, method="alignment")):
+        assert sums(F, Y, usable=everywhere).explained() == pytest.approx(sums(F, Y, usable=None).explained())
+    usable = rng.random((40, 5)) < 0.5
+    expected = sum(
+        np.mean(
+            [(Y[i, 0] - F[i, k, 0]) * (Y[i, 0] - F[i, m, 0]) for i in range(40) if usable[i, [k, m]].all()]
+        )
+        for k in range(5)
+        for m in range(5)
+    )
+    found = sums_of_all(np.where(usable[:, :, None], F, np.nan), Y, usable).explained()
+    assert found == pytest.approx(1 - expected / 25 / Y.var())

@@ -18,9 +18,11 @@ from krepes.alignment import (
     one_hot,
     transferability,
 )
-from transfer_oracles import naive_h_score, naive_leep, naive_logme, published_logme
+from transfer_oracles import naive_h_score, naive_leep, naive_logme, naive_shrunk_h_score, published_logme
 
-SCORES = ("log_cka", "logme", "h_score", "h_score_published")
+SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
+EXACT = {"scores": SCORES, "method": "exact"}
+SKETCH = {"method": "sketch", "n_buckets": 64, "n_permutations": 9}
 
 
 def problem(n: int = 240, d: int = 7, n_classes: int = 3, signal: float = 0.7, seed: int = 0):
@@ -31,8 +33,9 @@ def problem(n: int = 240, d: int = 7, n_classes: int = 3, signal: float = 0.7, s
 
 
 def values(scores) -> np.ndarray:
-    names = ("cka", "null_mean", "null_sd", "p_value", "logme", "h_score", "h_score_published")
-    return np.array([getattr(scores, name) for name in names])
+    names = ("cka", "null_mean", "null_sd", "p_value", *SCORES[1:])
+    found = np.array([getattr(scores, name) for name in names])
+    return found[:4] if scores.method == "sketch" else found
 
 
 @pytest.mark.parametrize(("n", "d"), [(60, 5), (25, 40)], ids=["d<n", "d>n"])
@@ -55,14 +58,47 @@ def test_h_scores_are_their_definitions():
     between = (1 - shrunk.shrinkage_) * np.cov(means.T, bias=True)
     expected = np.trace(np.linalg.solve(shrunk.covariance_, between))
     assert 0.001 < shrunk.shrinkage_ < 1
-    assert h_score(X, y) == pytest.approx(expected, rel=1e-10)
+    assert h_score(X, y, shrink="total") == pytest.approx(expected, rel=1e-10)
 
 
-def test_the_published_h_score_of_noise_is_its_maximum_where_features_outnumber_rows_and_the_shrunk_is_not():
+@pytest.mark.parametrize(("n", "d"), [(240, 7), (40, 90), (50, 1), (60, 2)])
+def test_the_default_h_score_is_its_definition(n, d):
+    X, y = problem(n, d)
+    expected = naive_shrunk_h_score(X, y)
+    assert h_score(X, y) == pytest.approx(expected, rel=1e-9)
+    assert 0 < expected < 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nearly_isotropic_features_keep_their_h_score_on_many_rows(seed):
+    """n >> d: the score without shrinkage, within 1 %; the regularised one is lost, for a is near 1."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 8000)
+    X = rng.normal(size=(8000, 4))
+    X[:, 0] = 0.6 * X[:, 0] + 0.8 * (2 * y - 1)
+    assert h_score(X, y, shrink=False) == pytest.approx(0.64, abs=0.02)
+    assert h_score(X, y) == pytest.approx(h_score(X, y, shrink=False), rel=0.01)
+    assert h_score(X[:2000], y[:2000]) == pytest.approx(h_score(X[:2000], y[:2000], shrink=False), rel=0.02)
+    assert h_score(X, y, shrink="total") < 0.5
+
+
+@pytest.mark.parametrize(("n", "d", "n_classes"), [(30, 100, 3), (60, 59, 2), (40, 400, 10), (200, 5, 10)])
+def test_the_h_score_is_about_zero_by_chance_and_at_most_the_classes_minus_one(n, d, n_classes):
+    """Noise of any width; the published score is K - 1 for it where d >= n."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 100)), rng.integers(0, 3, 30)
-    assert h_score(X, y, shrink=False) == pytest.approx(2.0, abs=1e-8)
-    assert h_score(X, y) < 0.5
+    y = np.arange(n) % n_classes
+    noise = [rng.normal(size=(n, d)) for _ in range(20)]
+    assert 0 <= np.mean([h_score(X, y) for X in noise]) < 0.1 * (n_classes - 1)
+    assert h_score(noise[0], y, shrink=False) > 2 * h_score(noise[0], y) + 0.1
+    apart = h_score(noise[0] + 100 * rng.normal(size=(n_classes, d))[y], y)
+    assert 0.95 * min(d, n_classes - 1) < apart <= n_classes - 1
+    assert h_score(np.eye(n_classes)[y], y) == pytest.approx(n_classes - 1)
+
+
+def test_no_class_with_two_rows_has_no_h_score():
+    assert np.isnan(h_score(np.eye(4), np.arange(4)))
+    with pytest.raises(ValueError, match="shrink='within'"):
+        h_score(np.eye(4), np.arange(4), shrink="within")
 
 
 def test_leep_is_its_definition():
@@ -78,11 +114,10 @@ def test_exact_cka_is_the_unbiased_one():
     assert scores.log_cka == np.log(scores.cka)
 
 
-@pytest.mark.parametrize("method", ["exact", "sketch"])
-def test_batches_order_and_merging_do_not_change_a_score(method):
+@pytest.mark.parametrize("settings", [EXACT, SKETCH], ids=["exact", "sketch"])
+def test_batches_order_and_merging_do_not_change_a_score(settings):
     """Sums over rows are the same in any batches; rows keep their labels by their index."""
     X, y = problem(300)
-    settings = {"scores": SCORES, "method": method, "n_buckets": 64, "n_permutations": 9}
     whole = values(TransferStatistics(y, **settings).update(X).score())
     assert np.isfinite(whole).all()
     batched = TransferStatistics(y, **settings)
@@ -97,18 +132,15 @@ def test_batches_order_and_merging_do_not_change_a_score(method):
     np.testing.assert_allclose(values(merged.score()), whole, rtol=1e-9, atol=1e-14)
 
 
-@pytest.mark.parametrize("method", ["exact", "sketch"])
-def test_rotations_change_nothing_and_scale_does_not_change_alignment(method):
+@pytest.mark.parametrize("settings", [EXACT, SKETCH], ids=["exact", "sketch"])
+def test_rotations_and_a_common_scale_change_nothing(settings):
     X, y = problem(300, 6)
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
-    settings = {"scores": SCORES, "method": method, "n_buckets": 64, "n_permutations": 9}
     first, rotated, scaled = (
         TransferStatistics(y, **settings).update(Z).score() for Z in (X, X @ Q, 1000 * X)
     )
     np.testing.assert_allclose(values(rotated), values(first), rtol=1e-8, atol=1e-12)
-    assert scaled.cka == pytest.approx(first.cka, rel=1e-9)
-    assert scaled.logme == pytest.approx(first.logme, rel=1e-9)  # alpha takes the scale up
-    assert scaled.h_score == pytest.approx(first.h_score, rel=1e-9)
+    np.testing.assert_allclose(values(scaled), values(first), rtol=1e-8, atol=1e-12)
 
 
 def test_labels_have_names_not_values():
@@ -172,7 +204,7 @@ def test_the_same_seed_gives_the_same_bits_and_a_shared_target_the_same_scores()
     settings = {"method": "sketch", "n_buckets": 64, "n_permutations": 9, "seed": 3}
     alone = [TransferStatistics(y, **settings).update(X).score() for _ in range(2)]
     shared = TransferStatistics(target, method="sketch").update(X).score()
-    assert values(alone[0])[:6].tolist() == values(alone[1])[:6].tolist() == values(shared)[:6].tolist()
+    assert values(alone[0]).tolist() == values(alone[1]).tolist() == values(shared).tolist()
 
 
 def test_arrays_tensors_batches_and_modules_are_the_same_models():
@@ -231,3 +263,27 @@ def test_wide_features_keep_no_square_matrix():
     assert narrow.sketch is None
     assert wide.score().method == "sketch"
     assert np.isnan(wide.score().logme)
+    for names in (None, ("log_cka",)):
+        sketched = TransferStatistics(y, scores=names, method="sketch", n_permutations=9).update(X)
+        assert sketched.moments is None
+    assert list(transferability({"x": X}, y, method="sketch").scores) == ["log_cka"]
+
+
+def test_the_printed_table_says_how_each_number_was_found_and_leaves_undefined_ones_blank():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    other = np.eye(3)[(y + np.arange(24) // 3) % 3]  # less alike than chance
+    models = {
+        "wide": np.eye(3)[y] @ rng.normal(size=(3, 40)),
+        "other": other,
+        "constant": np.ones((24, 2)),
+    }
+    text = str(transferability(models, y, max_width=20, n_buckets=16))
+    assert [line.split()[-1] for line in text.splitlines()[:3]] == ["by", "sketch", "exact"]
+    assert "nan" not in text
+    assert "inf" not in text
+    assert "CKA ≤ 0: " in text
+    assert "permuted labels" in text
+    plain = str(transferability({"wide": models["wide"]}, y))
+    assert "CKA by" not in plain
+    assert len(plain.splitlines()) == 2

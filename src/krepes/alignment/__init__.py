@@ -11,7 +11,8 @@ from krepes.alignment.layers import iter_layers, layer_names, sketch_layers
 from krepes.alignment.leep import leep
 from krepes.alignment.logme import logme
 from krepes.alignment.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning import MemberRow, Savings, prune_ensemble
+from krepes.alignment.pruning import prune_ensemble
+from krepes.alignment.pruning_report import MemberRow, Savings
 from krepes.alignment.sketch import SketchedCKA
 from krepes.alignment.stable_rank import stable_rank
 from krepes.alignment.streamed import StreamedCKA

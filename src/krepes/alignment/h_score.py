@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from krepes.alignment.class_moments import ClassMoments
-from krepes.alignment.inputs import as_matrix, check_label_rows, class_codes
+from krepes.alignment.inputs import as_matrix, check_same_rows, class_codes
 
 
 def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
@@ -61,7 +61,7 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
     """
     F = as_matrix(features, "features")
     classes, codes = class_codes(y)
-    check_label_rows(len(codes), len(F))
+    check_same_rows(len(codes), len(F), "y", "features")
     moments = ClassMoments(len(classes)).update(F, codes)
     return h_score_of(*moments.seen_from(moments.mean), shrink=shrink)
 

@@ -36,7 +36,7 @@ def check_finite(X: np.ndarray, name: str) -> None:
     if len(rows):
         raise ValueError(
             f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
-            "Leave these rows out of all representations."
+            "Leave these rows out, of everything that is compared."
         )
 
 
@@ -44,15 +44,7 @@ def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
     """Refuse representations of different numbers of rows."""
     if n != expected:
         raise ValueError(
-            f"{name} has {n:,} rows and {other} has {expected:,}: alignment compares representations of the same rows."
-        )
-
-
-def check_label_rows(n: int, expected: int, other: str = "features") -> None:
-    """Refuse labels that are not one for every row of features."""
-    if n != expected:
-        raise ValueError(
-            f"y has {n:,} rows and {other} has {expected:,}: every row of features needs its label, in the same order."
+            f"{name} has {n:,} rows and {other} has {expected:,}: expected the same rows, in the same order."
         )
 
 

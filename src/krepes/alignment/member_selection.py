@@ -34,6 +34,10 @@ CONSTANT = 1e-12  # the spread of a member's predictions relative to their size:
 BLOCK_BYTES = 2**27
 
 
+class TooFewRowsError(ValueError):
+    """Two members have no row in common that both may be judged by."""
+
+
 @dataclass(frozen=True)
 class Products:
     """Means of products of centred predictions, scaled to unit mean square, with each other and with the target.
@@ -65,7 +69,8 @@ class Selection:
     ----------
     weights : (p,), non-negative, of the predictions as given; zero where a member is dropped.
     intercept : (c,)
-    alone : (p,), what each explains of the target's variance alone, rescaled (R^2; 0 if it runs against the target).
+    alone : (p,), what each explains of the target's variance alone, rescaled (R^2; 0 if it runs against the target,
+        NaN if it has no row).
     alignment : (p,), centred alignment of each with the target.
     reasons : why each was kept or dropped.
     optimality : largest violation of the optimality conditions of the steps, relative.
@@ -94,7 +99,9 @@ def select_members(
     >>> found.weights.round(12).tolist(), found.intercept.round(12).tolist()
     ([0.0, 2.0], [2.0])
     """
-    found = products(outputs, target, usable)
+    if usable is not None and not usable.any(axis=0).all():
+        return _without_empty(outputs, target, usable, method, names)
+    found = products(outputs, target, usable, names)
     if not (found.sizes > 0).any():
         raise ValueError("Every member predicts a constant: there is nothing to choose from.")
     cross, correlations = found.cross, found.target
@@ -125,11 +132,38 @@ def select_members(
     )
 
 
-def products(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None = None) -> Products:
+def _without_empty(
+    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray, method: str, names: Sequence[str] | None
+) -> Selection:
+    """The choice among members that have some row; the others are dropped."""
+    places = np.flatnonzero(usable.any(axis=0))
+    p = usable.shape[1]
+    if not len(places):
+        raise TooFewRowsError(
+            "No member has a row that it was not trained on: there is nothing to judge members by."
+        )
+    names = [str(k) for k in range(p)] if names is None else names
+    some = select_members(
+        outputs[:, places], target, usable[:, places], method, [names[int(place)] for place in places]
+    )
+    weights, alone, alignment = np.zeros(p), np.full(p, np.nan), np.full(p, np.nan)
+    weights[places], alone[places], alignment[places] = some.weights, some.alone, some.alignment
+    reasons = ["no row to judge it by"] * p
+    for place, reason in zip(places, some.reasons):
+        reasons[place] = reason
+    return Selection(weights, some.intercept, alone, alignment, reasons, some.optimality)
+
+
+def products(
+    outputs: np.ndarray,
+    target: np.ndarray,
+    usable: np.ndarray | None = None,
+    names: Sequence[str] | None = None,
+) -> Products:
     """All that the choice depends on, in O(n p^2 c^2)."""
     n, p, _ = outputs.shape
     seen = np.ones((n, p)) if usable is None else usable.astype(np.float64)
-    both = _rows_of_pairs(seen)
+    both = _rows_of_pairs(seen, names)
     counts = both.diagonal()
     Y = target[seen.any(axis=1)]
     Y_largest = np.abs(Y).max()
@@ -150,12 +184,12 @@ def products(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None 
     return Products(cross, correlations, squares, alignments, means, sizes, target_mean, target_size)
 
 
-def _rows_of_pairs(seen: np.ndarray) -> np.ndarray:
+def _rows_of_pairs(seen: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
     """How many rows each pair of members has in common; at least one."""
     both = seen.T @ seen
     if not both.all():
-        k, other = np.argwhere(both == 0)[0]
-        raise ValueError(
+        k, other = (place if names is None else names[int(place)] for place in np.argwhere(both == 0)[0])
+        raise TooFewRowsError(
             f"Members {k} and {other} have no row in common that neither was trained on: out-of-bag predictions need "
             'more rows or smaller samples. Pass held-out rows with predictions="given".'
         )

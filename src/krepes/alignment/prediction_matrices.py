@@ -76,7 +76,15 @@ def as_predictions(P: Any) -> np.ndarray:
     return P
 
 
-def columns_of(P: np.ndarray, y: np.ndarray, task: str, classes: Any, names: Any) -> Ensemble:
+def column_names(P: Any) -> list[str] | None:
+    """The names of a frame's columns (pandas, polars); None of other arrays."""
+    columns = getattr(P, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def columns_of(
+    P: np.ndarray, y: np.ndarray, task: str, classes: Any, names: Any, columns: list[str] | None = None
+) -> Ensemble:
     """Every column as a member, after deciding what the numbers are."""
     names = [str(k) for k in range(P.shape[1])] if names is None else [str(name) for name in names]
     if len(names) != P.shape[1]:
@@ -90,7 +98,8 @@ def columns_of(P: np.ndarray, y: np.ndarray, task: str, classes: Any, names: Any
     else:
         found, probabilities = _of_votes(P, y, known, task)
     members = [ColumnMember(name, k, found, probabilities) for k, name in enumerate(names)]
-    return Ensemble(members, found, n_features=P.shape[1])
+    of_frame = None if columns is None else np.array(columns, dtype=object)
+    return Ensemble(members, found, n_features=P.shape[1], feature_names=of_frame)
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
@@ -119,8 +128,11 @@ def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> t
         return classes, between
     if numbers and (classes.dtype.kind not in "fiub" or (votes != np.round(votes)).any()):
         raise ValueError(
-            f"Predictions are neither labels nor, for the {len(classes)} classes of y, probabilities. Probabilities of "
-            "more than two classes have shape (n, members, classes)."
+            f"Predictions lie between {votes.min():g} and {votes.max():g}, and y has {len(classes)} classes, "
+            f"{classes[:10].tolist()}. For classification expected: labels of y; probabilities of the second of two "
+            "classes, between 0 and 1 (turn scores s into 1 / (1 + exp(-s))); or an array (n, members, classes) of "
+            "probabilities or scores. "
+            + ('To predict y as a number use task="regression".' if classes.dtype.kind in "fiu" else "")
         )
     return np.union1d(classes, votes), False
 

@@ -12,10 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from krepes.alignment.ensemble_members import StageMember
-from krepes.alignment.inputs import check_same_rows
 from krepes.alignment.member_selection import select_members
-from krepes.alignment.prediction_matrices import ColumnMember, as_predictions
-from krepes.alignment.pruning_targets import labels_or_numbers, target_columns, target_numbers
+from krepes.alignment.prediction_matrices import ColumnMember, as_predictions, column_names
+from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
 
 
 def _for_classes(model: Any) -> bool:
@@ -54,8 +53,13 @@ class PrunedEnsemble(BaseEstimator):
         How members were chosen, and from which predictions ("out_of_bag" or "given").
     optimality_ : float
         Largest violation of the optimality conditions.
+    score_, score_of_all_ : float
+        R^2 or accuracy on the rows of the choice: of each fifth of them by members chosen and weighed on the others,
+        and of all members: the ensemble itself, or their mean (vote) out of bag and of arrays. Out of bag R^2 is
+        estimated for the whole sums; accuracy is of the members that have not seen a row, and too low if few are kept.
+        NaN if rows are too few to leave some out; of fewer than a few hundred it is rough.
     savings_ : Savings or None
-        Memory and time, before and after; None for arrays of predictions.
+        Memory, before and after; None for arrays of predictions.
     classes_ : array
         Of a classifier.
     n_features_in_, feature_names_in_ : as of the ensemble; of an array of predictions the number of its members.
@@ -83,7 +87,7 @@ class PrunedEnsemble(BaseEstimator):
         X = self.checked(X, reset=True)
         outputs = np.stack([member.outputs(X) for member in self.members], axis=1)
         y = target_numbers(y) if classes is None else labels_or_numbers(y)
-        check_same_rows(len(y), len(outputs), "y")
+        check_targets(len(y), len(outputs), "X")
         found = select_members(outputs, target_columns(y, classes), method="stacking")
         return self.with_weights(found.weights, found.intercept)
 
@@ -97,6 +101,7 @@ class PrunedEnsemble(BaseEstimator):
     def checked(self, X: Any, reset: bool = False) -> Any:
         """X as the members take it, with the features of the ensemble; `reset` takes those of X instead."""
         if isinstance(self.members[0], ColumnMember):
+            names, known = column_names(X), getattr(self, "feature_names_in_", None)
             X = as_predictions(X)
             if reset:
                 self.n_features_in_ = X.shape[1]
@@ -104,6 +109,11 @@ class PrunedEnsemble(BaseEstimator):
                 raise ValueError(
                     f"Predictions are of {X.shape[1]} members; expected all {self.n_features_in_}, in the order of "
                     "the choice (columns of dropped members are not read)."
+                )
+            if not reset and names is not None and known is not None and names != list(known):
+                raise ValueError(
+                    f"Columns are {', '.join(names[:10])}; expected the members of the choice in their order: "
+                    f"{', '.join(known[:10])}."
                 )
             return X
         if self.whole:

@@ -6,65 +6,26 @@ The members are chosen from their predictions for rows that they were not traine
 out of their bootstrap samples. Differs from [tang, Sec. 4.4], which takes predictions for training rows; those of full
 trees or nearest neighbours repeat the target. The formulas are in `member_selection`.
 
-Cost: one prediction of every member for X, then O(n p^2 c^2 + p^3) for p members and c classes.
+Cost: two predictions of every member for X, then O(n p^2 c^2 + p^3) for p members and c classes, six times: the
+scores are found by leaving rows out of the choice.
 """
 
 from __future__ import annotations
 
-import pickle
-import time
-from dataclasses import dataclass
+import warnings
 from typing import Any
 
 import numpy as np
 
 from krepes.alignment.ensemble_members import Ensemble, members_of
-from krepes.alignment.inputs import check_same_rows
-from krepes.alignment.member_selection import METHODS, Selection, select_members
-from krepes.alignment.prediction_matrices import TASKS, as_predictions, columns_of
+from krepes.alignment.member_selection import METHODS, select_members
+from krepes.alignment.prediction_matrices import TASKS, as_predictions, column_names, columns_of
 from krepes.alignment.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning_targets import labels_or_numbers, target_columns, target_numbers
+from krepes.alignment.pruning_report import judge, member_rows, savings_of
+from krepes.alignment.pruning_scores import accuracies_alone, is_trained_on
+from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
-
-
-@dataclass(frozen=True)
-class MemberRow:
-    """What became of a member.
-
-    Attributes
-    ----------
-    index : place in the ensemble.
-    name : as the ensemble has it: a number, "stage 3", or the name given in voting and stacking.
-    kept : bool
-    weight : of its predictions in the pruned ensemble.
-    score : R^2, or accuracy, of the pruned ensemble that would keep it alone, on the rows of the choice.
-    alignment : centred alignment with the target, alone; NaN if it is constant. For regression this is `score`.
-    reason : why it was kept or dropped.
-    """
-
-    index: int
-    name: str
-    kept: bool
-    weight: float
-    score: float
-    alignment: float
-    reason: str
-
-
-@dataclass(frozen=True)
-class Savings:
-    """What the ensemble cost before and after: bytes as pickled, seconds to predict the rows of the choice."""
-
-    bytes_before: int
-    bytes_after: int
-    seconds_before: float
-    seconds_after: float
-
-    def __str__(self) -> str:
-        memory = 1 - self.bytes_after / max(self.bytes_before, 1)
-        seconds = 1 - self.seconds_after / max(self.seconds_before, 1e-9)
-        return f"{memory:.0%} of the memory and {seconds:.0%} of the time of prediction saved"
 
 
 def prune_ensemble(
@@ -85,27 +46,34 @@ def prune_ensemble(
     ensemble : fitted scikit-learn ensemble, or array
         Bagging, RandomForest, ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking, for regression or classes;
         it is not changed. Or predictions: (n, members) numbers, labels, or probabilities of the second of two
-        classes; (n, members, classes) probabilities. X is None then.
+        classes; (n, members, classes) probabilities or scores. X is None then.
     X, y : rows and targets
-        The training data of bagging and forests, whose out-of-bag predictions are used. For other ensembles rows that
-        they were not trained on: stages of boosting fit their training rows ever better, and none would be dropped.
+        The training data of bagging and forests, in the order of `fit`, whose out-of-bag predictions are used. For
+        other ensembles rows that they were not trained on: stages of boosting fit their training rows ever better, and
+        none would be dropped.
     method : "alignment", "stacking" or "r2", default="alignment"
         "alignment" chooses members by kernel alignment and weighs them by non-negative least squares, "stacking" does
         the second step with all members, "r2" keeps the one member that explains most.
     predictions : "auto", "out_of_bag" or "given", default="auto"
-        "auto" is out of bag if members know their samples and X has as many rows as the training data. Of an array
-        "out_of_bag" says that missing values (NaN, None) are rows on which a member was trained.
+        "auto" is out of bag if members know their samples, X has as many rows as the training data, and members fit the
+        rows of their samples better than others; as many rows that are not fitted so are taken for held-out rows,
+        with a warning, because they could be the training rows in another order. Of an array "out_of_bag" says that
+        missing values (NaN, None) are rows on which a member was trained.
     task : "auto", "regression" or "classification", default="auto"
-        What an array of predictions is, if its numbers leave it open.
+        What an array of predictions is, if its numbers leave it open. "auto" takes numbers for labels if all are
+        labels of y, and for probabilities if y has two classes and all are between 0 and 1; otherwise numeric y is
+        regression, also 0 and 1 with scores beyond them. Not for an ensemble, which says what it is.
     classes : sequence, optional
         Of an array (n, members, classes), in the order of its columns; the sorted labels of y by default.
     names : sequence of str, optional
-        Of the columns of an array.
+        Of the columns of an array; those of a frame are known.
 
     Returns
     -------
     PrunedEnsemble
-        Predicts without the dropped members, and tells about all of them in `table_`.
+        Predicts without the dropped members, tells about all of them in `table_`, and what dropping them costs in
+        `score_` and `score_of_all_`. Warns if that is much, if no member is better than noise, and if the members
+        seem to have been trained on the rows.
 
     Examples
     --------
@@ -125,27 +93,43 @@ def prune_ensemble(
         raise ValueError("y is missing: members are chosen by how well they predict it.")
     if _is_array(ensemble):
         parts, X, y = _columns(ensemble, X, y, task, classes, names)
-        outputs, seconds = member_outputs(parts, X)
-        usable = np.isfinite(outputs).all(axis=2) if predictions == "out_of_bag" else None
+        outputs, whole = member_outputs(parts, X), None
+        usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
+        target = target_columns(y, parts.classes)
     else:
+        _check_not_given(task=None if task == "auto" else task, classes=classes, names=names)
+        given = X
         parts, X, y = _members(ensemble, X, y)
         usable = out_of_bag_rows(parts, len(y), predictions)
-        outputs, seconds = member_outputs(parts, X)
+        outputs, target = member_outputs(parts, X), target_columns(y, parts.classes)
+        usable = _confirmed(outputs, target, usable, predictions)
+        whole = np.asarray(ensemble.predict(given)) if usable is None else None
     _check_finite(outputs, usable, parts)
-    target = target_columns(y, parts.classes)
     selection = select_members(outputs, target, usable, method, [member.name for member in parts.members])
     kept = selection.weights > 0
     pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
-    scores = selection.alone if parts.classes is None else _accuracies(outputs, target, usable)
-    pruned.table_ = _table(parts, selection, scores)
+    alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
+    pruned.table_ = member_rows(parts, selection, alone)
     pruned.n_members_, pruned.method_, pruned.optimality_ = len(kept), method, selection.optimality
     pruned.predictions_ = "given" if usable is None else "out_of_bag"
-    pruned.savings_ = None if _is_array(ensemble) else _savings(parts, kept, seconds)
+    pruned.savings_ = None if _is_array(ensemble) else savings_of(parts, kept)
+    scores = judge(outputs, target, usable, parts, selection, method, whole, y)
+    pruned.score_, pruned.score_of_all_ = scores.kept, scores.of_all
+    for text in scores.warnings:
+        warnings.warn(text, UserWarning, stacklevel=2)
     return pruned
 
 
 def _is_array(ensemble: Any) -> bool:
     return not hasattr(ensemble, "predict") and not hasattr(ensemble, "fit")
+
+
+def _check_not_given(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name}={value!r} is for an array of predictions; the ensemble has its own. Leave it out."
+            )
 
 
 def _columns(
@@ -154,9 +138,10 @@ def _columns(
     """Members that are columns of predictions, these, and the targets."""
     if X is not None:
         raise ValueError("With an array of predictions X has no part: prune_ensemble(predictions, y=y).")
+    columns = column_names(P)
     P, y = as_predictions(P), labels_or_numbers(y)
-    check_same_rows(len(y), len(P), "y", "the predictions")
-    parts = columns_of(P, y, task, classes, names)
+    check_targets(len(y), len(P), "the predictions")
+    parts = columns_of(P, y, task, classes, columns if names is None else names, columns)
     return parts, P, y if parts.classes is not None else target_numbers(y)
 
 
@@ -169,7 +154,7 @@ def _members(ensemble: Any, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
         X, reset=parts.n_features is None
     )
     y = labels_or_numbers(y) if parts.classes is not None else target_numbers(y)
-    check_same_rows(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "y")
+    check_targets(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "X")
     return parts, X, y
 
 
@@ -206,14 +191,28 @@ def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | N
     return usable
 
 
-def member_outputs(parts: Ensemble, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n, p, c) predictions of all members, and the seconds that each took."""
-    found, seconds = [], []
-    for member in parts.members:
-        start = time.perf_counter()
-        found.append(member.outputs(X))
-        seconds.append(time.perf_counter() - start)
-    return np.stack(found, axis=1), np.array(seconds)
+def _confirmed(
+    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, predictions: str
+) -> np.ndarray | None:
+    """The rows that members have not seen, if the rows are those of training."""
+    if usable is None or is_trained_on(outputs, target, usable):
+        return usable
+    found = "X has as many rows as the training data, but members fit those of their samples no better than others"
+    if predictions == "out_of_bag":
+        warnings.warn(f"{found}: is X the training data, in the order of fit?", UserWarning, stacklevel=3)
+        return usable
+    warnings.warn(
+        f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them in '
+        'the order of fit, with predictions="out_of_bag".',
+        UserWarning,
+        stacklevel=3,
+    )
+    return None
+
+
+def member_outputs(parts: Ensemble, X: Any) -> np.ndarray:
+    """(n, p, c) predictions of all members."""
+    return np.stack([member.outputs(X) for member in parts.members], axis=1)
 
 
 def _check_finite(outputs: np.ndarray, usable: np.ndarray | None, parts: Ensemble) -> None:
@@ -222,55 +221,13 @@ def _check_finite(outputs: np.ndarray, usable: np.ndarray | None, parts: Ensembl
     )
     if missing.any():
         row, k = np.argwhere(missing)[0]
+        gaps = ' If these are rows on which members were trained, say predictions="out_of_bag".'
         raise ValueError(
             f"{missing.sum():,} of {missing.size:,} predictions are missing or infinite (the first is of member "
-            f"{parts.members[k].name}, row {row:,}). If an array has gaps where members were trained on a row, say "
-            'predictions="out_of_bag".'
+            f"{parts.members[k].name}, row {row:,})."
+            + (
+                gaps
+                if usable is None and np.isnan(outputs[row, k]).any()
+                else " Leave these rows or members out."
+            )
         )
-
-
-def _accuracies(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-    """Of the pruned ensemble that would keep one member alone, in the rows that this member may be judged by."""
-    found = np.empty(outputs.shape[1])
-    for k in range(len(found)):
-        rows = slice(None) if usable is None else usable[:, k]
-        F, Y = outputs[rows, k], target[rows]
-        centred, mean = F - F.mean(axis=0), Y.mean(axis=0)
-        slope = max(float((centred * (Y - mean)).sum()), 0.0) / max(float(np.square(centred).sum()), 1e-300)
-        found[k] = (np.argmax(mean + slope * centred, axis=1) == np.argmax(Y, axis=1)).mean()
-    return found
-
-
-def _table(parts: Ensemble, selection: Selection, scores: np.ndarray) -> list[MemberRow]:
-    return [
-        MemberRow(k, member.name, bool(weight > 0), float(weight), float(score), float(alignment), reason)
-        for k, (member, weight, score, alignment, reason) in enumerate(
-            zip(parts.members, selection.weights, scores, selection.alignment, selection.reasons)
-        )
-    ]
-
-
-class _Counter:
-    """Counts the bytes that are written to it."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        self.count += size
-        return size
-
-
-def _savings(parts: Ensemble, kept: np.ndarray, seconds: np.ndarray) -> Savings | None:
-    """None where the members cannot be pickled."""
-    sizes = []
-    for member in parts.members:
-        counter = _Counter()
-        try:
-            pickle.Pickler(counter, protocol=5).dump(member)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return None
-        sizes.append(counter.count)
-    total = np.array(sizes)
-    return Savings(int(total.sum()), int(total[kept].sum()), float(seconds.sum()), float(seconds[kept].sum()))

@@ -2,7 +2,8 @@
 
 - Up to `max_width` features: second moments and sums by class (O(d^2) memory). CKA is exact and unbiased, LogME and
   H-score come from the same numbers, and the null distribution is known without permutations.
-- Wider features: a sketch of M signed sums (O(M d) memory), which gives CKA only, with permuted labels beside it.
+- Wider features, and all with `method="sketch"`: a sketch of M signed sums (O(M d) memory), which gives CKA only, with
+  permuted labels beside it.
 
 A sketch estimates |X^T Y|_F^2, whose average over permutations is tr K tr L / (n - 1), not zero; this is subtracted
 from all three products, so that narrow and wide models, exact and sketched, are on one scale:
@@ -15,6 +16,7 @@ deviation, also about 1 / M for unrelated features and more for related ones, th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,9 @@ from krepes.alignment.sketch import SketchedCKA
 from krepes.alignment.transfer_target import TransferTarget
 
 METHODS = ("auto", "exact", "sketch")
-SCORES = ("log_cka", "logme", "h_score", "h_score_published")
+SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
+DEFAULT_SCORES = SCORES[:3]
+SHRINK: dict[str, bool | str] = {"h_score": True, "h_score_regularized": "total", "h_score_published": False}
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class TransferScores:
     cka : CKA with the one-hot labels; NaN for features that are constant.
     null_mean, null_sd : of CKA with permuted labels.
     p_value : of "features and labels are unrelated".
-    logme, h_score, h_score_published : NaN where they were not asked for, or the features are wider than `max_width`.
+    logme, h_score, h_score_regularized, h_score_published : NaN where they were not asked for, or CKA was sketched.
     method : "exact" or "sketch", how CKA was found.
     n_rows, width : int
     """
@@ -52,6 +56,7 @@ class TransferScores:
     p_value: float
     logme: float
     h_score: float
+    h_score_regularized: float
     h_score_published: float
     method: str
     n_rows: int
@@ -77,11 +82,12 @@ class TransferStatistics:
     ----------
     y : labels of shape (n,), or TransferTarget
         A target that several models share has its permutations sketched once.
-    scores : names, default=("log_cka", "logme", "h_score")
-        What to prepare for: "log_cka", "logme", "h_score" (shrunk), "h_score_published".
+    scores : names or None, default=None
+        What to prepare for: "log_cka", "logme", "h_score" (shrunk within classes), "h_score_regularized" [ibrahim],
+        "h_score_published" [bao]. None is the first three, or "log_cka" with `method="sketch"`.
     method : "auto", "exact" or "sketch", default="auto"
         How CKA is found. auto is exact up to `max_width` features, or up to 2 M if CKA alone is asked for, where it
-        takes no more memory than a sketch.
+        takes no more memory than a sketch. A sketch gives CKA only.
     n_buckets, n_permutations, seed : as in `TransferTarget`, unless y is one
     max_width : int, default=2048
         Features above which no d x d matrix is kept.
@@ -102,21 +108,17 @@ class TransferStatistics:
         self,
         y: Any,
         *,
-        scores: tuple[str, ...] = ("log_cka", "logme", "h_score"),
+        scores: tuple[str, ...] | None = None,
         method: str = "auto",
         n_buckets: int = 256,
         n_permutations: int = 99,
         max_width: int = 2048,
         seed: int = 0,
     ):
-        if method not in METHODS:
-            raise ValueError(f"method={method!r}: expected {', '.join(map(repr, METHODS))}.")
-        unknown = [name for name in scores if name not in SCORES]
-        if unknown or not scores:
-            raise ValueError(f"scores={scores!r}: expected some of {', '.join(map(repr, SCORES))}.")
+        scores = chosen_scores(scores, method)
         shared = isinstance(y, TransferTarget)
         self.target = y if shared else TransferTarget(y, n_buckets, n_permutations, seed)
-        self.names, self.method, self.max_width = tuple(scores), method, max_width
+        self.names, self.method, self.max_width = scores, method, max_width
         self.width: int | None = None
         self.n_rows = 0
         self.moments: ClassMoments | None = None
@@ -161,9 +163,9 @@ class TransferStatistics:
         self.width = width
         others = any(name != "log_cka" for name in self.names)
         small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
-        if self.method == "exact" or (small and (others or self.method == "auto")):
+        if self.method == "exact" or (small and self.method == "auto"):
             self.moments = ClassMoments(len(self.target.classes))
-        if self.method == "sketch" or self.moments is None:
+        else:
             self.sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed)
 
     def merge(self, other: TransferStatistics) -> TransferStatistics:
@@ -196,7 +198,7 @@ class TransferStatistics:
             )
         if self.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
-        found = dict.fromkeys(("logme", "h_score", "h_score_published"), float("nan"))
+        found = dict.fromkeys((name for name in SCORES if name != "log_cka"), float("nan"))
         cka = (float("nan"),) * 4
         if self.moments is not None:
             gram, sums = self.moments.seen_from(self.moments.mean)
@@ -205,10 +207,8 @@ class TransferStatistics:
             # Rows that are all the same leave rounding errors of the mean, not exact zeros.
             if spectrum[0][-1] > 1e-24 * size and spectrum[0][-1] > 0:
                 cka = self._exact(gram, sums, spectrum[0])
-                if "h_score" in self.names:
-                    found["h_score"] = h_score_of(gram, sums, spectrum)
-                if "h_score_published" in self.names:
-                    found["h_score_published"] = h_score_of(gram, sums, spectrum, shrink=False)
+                for name in SHRINK.keys() & set(self.names):
+                    found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
             if "logme" in self.names:
                 found["logme"] = logme_of_moments(self.moments)
         if self.sketch is not None:
@@ -250,6 +250,26 @@ class TransferStatistics:
         value, null = min(float(values[0]), 1.0), values[1:]
         p = (1 + np.sum(null >= values[0])) / (1 + len(null))
         return value, float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else float("nan"), float(p)
+
+
+def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
+    """The scores that are asked for; refuses names that are not known, and what a sketch does not give.
+
+    >>> chosen_scores(None, "sketch"), chosen_scores(["logme"], "auto")
+    (('log_cka',), ('logme',))
+    """
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: expected {', '.join(map(repr, METHODS))}.")
+    if scores is None:
+        return ("log_cka",) if method == "sketch" else DEFAULT_SCORES
+    names = tuple(scores)
+    if not names or any(name not in SCORES for name in names):
+        raise ValueError(f"scores={names!r}: expected some of {', '.join(map(repr, SCORES))}.")
+    if method == "sketch" and names != ("log_cka",):
+        raise ValueError(
+            f"scores={names!r}: a sketch gives 'log_cka' only. Leave method='sketch' out, or scores."
+        )
+    return names
 
 
 def _row_sums(indices: np.ndarray) -> tuple[int, int]:

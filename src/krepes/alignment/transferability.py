@@ -13,6 +13,7 @@ features: they answer different questions, which is why all are shown. Cost per 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from krepes.alignment.inputs import check_same_rows
 from krepes.alignment.layers import iter_layers
 from krepes.alignment.leep import leep
-from krepes.alignment.transfer_statistics import TransferScores, TransferStatistics
+from krepes.alignment.transfer_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer_target import TransferTarget
 
 BATCH_ROWS = 8192
@@ -31,6 +32,7 @@ HEADINGS = {
     "log_cka": "log CKA",
     "logme": "LogME",
     "h_score": "H-score",
+    "h_score_regularized": "H-score regularised",
     "h_score_published": "H-score as published",
     "leep": "LEEP",
 }
@@ -114,26 +116,59 @@ class Transferability:
         return pd.DataFrame(self.rows())
 
     def __str__(self) -> str:
-        cells = [["model", "width", *(HEADINGS[name] for name in self.scores), "z", "p"]]
-        for row in self.rows():
-            numbers = [f"{row[name]:.3f}" for name in self.scores]
-            cells.append(
-                [row["model"], str(row["width"]), *numbers, f"{row['z']:.1f}", p_text(row["p_value"])]
-            )
+        cells, notes = self.cells()
         lengths = [max(len(line[j]) for line in cells) for j in range(len(cells[0]))]
-        return "\n".join(
+        lines = [
             "  ".join([line[0].ljust(lengths[0]), *(c.rjust(size) for c, size in zip(line[1:], lengths[1:]))])
             for line in cells
-        )
+        ]
+        return "\n".join([*(line.rstrip() for line in lines), *notes])
+
+    def cells(self) -> tuple[list[list[str]], list[str]]:
+        """The table for people, the headings first, and what is to be said below it."""
+        mixed = len(set(self.methods)) > 1
+        table = [["model", "features", *(HEADINGS[name] for name in self.scores), "z", "p"]]
+        for row in self.rows():
+            scores = [_score_text(row[name]) for name in self.scores]
+            width = f"{row['width']:,}"
+            line = [row["model"], width, *scores, number_text(row["z"], 1), p_text(row["p_value"])]
+            table.append([*line, row["method"]] if mixed else line)
+        if mixed:
+            table[0].append("CKA by")
+        notes = []
+        if "sketch" in self.methods:
+            which = "Sketched" if mixed else "All are sketched:"
+            notes.append(f"{which} CKA, z and p are estimates; p comes from permuted labels.")
+        if "log_cka" in self.scores and np.isneginf(self.scores["log_cka"]).any():
+            notes.append(f"{NEGATIVE}: CKA is not above zero, and has no logarithm; it counts as the lowest.")
+        if np.isnan(self.cka).any():
+            notes.append("No log CKA: it is undefined, as for features that are the same in all rows.")
+        return table, notes
+
+
+NEGATIVE = "CKA ≤ 0"
+
+
+def _score_text(value: float) -> str:
+    return NEGATIVE if value == -math.inf else number_text(value, 3)
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number for people, blank where it is undefined.
+
+    >>> number_text(-0.6804, 3), number_text(float("nan"), 3)
+    ('-0.680', '')
+    """
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def p_text(p: float) -> str:
-    """A p-value for people.
+    """A p-value for people, blank where it is undefined.
 
-    >>> p_text(0.0123), p_text(1e-40)
-    ('0.012', '< 1e-16')
+    >>> p_text(0.0123), p_text(1e-40), p_text(float("nan"))
+    ('0.012', '< 1e-16', '')
     """
-    return "< 1e-16" if p < 1e-16 else f"{p:.2g}"
+    return "" if math.isnan(p) else "< 1e-16" if p < 1e-16 else f"{p:.2g}"
 
 
 def transferability(
@@ -142,7 +177,7 @@ def transferability(
     X: Any = None,
     *,
     probabilities: Mapping[str, Any] | None = None,
-    scores: Iterable[str] = ("log_cka", "logme", "h_score"),
+    scores: Iterable[str] | None = None,
     rank_by: str = "log_cka",
     method: str = "auto",
     n_buckets: int = 256,
@@ -183,7 +218,7 @@ def transferability(
     unknown = [name for name in probabilities if name not in models]
     if unknown:
         raise ValueError(f"probabilities are given for {', '.join(map(repr, unknown))}, which is no model.")
-    wanted = tuple(scores)
+    wanted = chosen_scores(scores, method)
     known = (*wanted, "leep") if probabilities else wanted
     if rank_by not in known:
         raise ValueError(f"rank_by={rank_by!r}: expected one of {', '.join(map(repr, known))}.")

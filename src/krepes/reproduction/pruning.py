@@ -152,9 +152,7 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
         ensemble.fit(*train)
     parts = members_of(ensemble)
     everyone = predictor_of(parts, np.ones(len(parts.members), dtype=bool))
-    outputs = {
-        k: member_outputs(parts, everyone.checked(X))[0] for k, (X, _) in enumerate((train, test, other))
-    }
+    outputs = {k: member_outputs(parts, everyone.checked(X)) for k, (X, _) in enumerate((train, test, other))}
     choices: dict[str, tuple[Any, ...]] = {
         UNSEEN: (outputs[2], other[1], None),
         SEEN: (outputs[0], train[1], None),
