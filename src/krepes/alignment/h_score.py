@@ -126,9 +126,7 @@ def within_shrinkage(W: np.ndarray, degrees: float) -> float:
     spread = total - trace**2 / d  # |W - m I|^2
     if d == 1 or not spread > 1e-14 * total:
         return 0.0 if d == 1 else 1.0
-    return float(
-        np.clip(((1 - 2 / d) * total + trace**2) / ((degrees + 1 - 2 / d) * spread), 0.0, 1.0)
-    )
+    return float(np.clip(((1 - 2 / d) * total + trace**2) / ((degrees + 1 - 2 / d) * spread), 0.0, 1.0))
 
 
 def shrinkage(values: np.ndarray, fourth: float, n: int) -> float:
