@@ -113,6 +113,30 @@ def read_labels(file: str) -> Any:
     return read_array(path, name)
 
 
+def read_label_file(file: str, column: str | None) -> Any:
+    """Labels from an array (`y.npy`, `y.npz:ARRAY`), or from a column of a table."""
+    path, name = split_array(file, "y")
+    check_exists(Path(path))
+    if Path(path).suffix.lower() in (".npy", ".npz"):
+        if column is not None:
+            raise ValueError(
+                f"--label {column}: {file} is an array without columns. Leave --label out, or give --labels a table."
+            )
+        return read_named(path, name, f"--labels {path}:ARRAY")
+    if column is None:
+        raise ValueError(f"Which column of {file} holds the labels? Name it: --label COLUMN.")
+    return open_data(Path(path)).label_column(column)
+
+
+def read_named(path: str, name: str, option: str) -> Any:
+    """An array of an .npz file, or that of an .npy file; `option` is how another one would be named."""
+    from krepes.sources import read_array
+
+    if is_npz(Path(path)) and name not in (names := npz_names(Path(path))):
+        raise ValueError(f"{path} has no array {name!r}; it has {_shortened(names)}. Name one: {option}.")
+    return read_array(path, name)
+
+
 def find_labels(model: Any, source: Any, path: Path, label: str | None) -> tuple[Any, str]:
     """The labels of a data set and where they were found: a column, an array, or the subfolders of images."""
     from krepes.sources import TableSource, read_array

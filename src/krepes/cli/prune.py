@@ -12,6 +12,13 @@ from krepes.cli import options
 from krepes.cli.session import command
 
 SHOWN = 30
+# Messages of the library name Python arguments; these are the options.
+ARGUMENTS = {
+    'say predictions="out_of_bag"': "give --out-of-bag",
+    'Pass held-out rows with predictions="given"': "Give predictions for held-out rows, without --out-of-bag",
+    'use task="regression"': "use --task regression",
+    "give classes=[...], in the order of the columns": "give the target as numbers, 0 for the first of the classes",
+}
 PREDICTIONS_HELP = (
     "The members' predictions for the same rows: a table (.parquet, .csv) with a column per member and one for the "
     "label, or an array (.npy, FILE.npz:ARRAY) of shape (rows, members) or (rows, members, classes)."
@@ -27,14 +34,16 @@ def prune(
         str | None,
         typer.Option(
             metavar="COL",
-            help="The column, or the array of an .npz file, with the target.",
+            help="The column, or the array of an .npz file, with the target; with --labels a column of that table.",
             show_default=False,
         ),
     ] = None,
     labels: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="The target in a file of its own: y.npy, or y.npz:ARRAY.", show_default=False
+            metavar="FILE",
+            help="The target in a file of its own: y.npy, y.npz:ARRAY, or a table with --label COL.",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[
@@ -49,7 +58,8 @@ def prune(
         str,
         typer.Option(
             metavar="NAME",
-            help="regression or classification; auto looks at the target and the predictions.",
+            help="regression or classification; auto takes numbers for classes if they are labels of the target, or "
+            "probabilities (0 to 1) of two.",
         ),
     ] = "auto",
     out_of_bag: Annotated[
@@ -87,32 +97,37 @@ def prune(
     Give predictions for rows that the members were not trained on. Models are never read, only what they predict; in
     Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
-    from krepes.alignment import prune_ensemble
+    from krepes.alignment.member_selection import METHODS
+    from krepes.alignment.prediction_matrices import TASKS
     from krepes.cli.describe import console
     from krepes.cli.outputs import check_outputs, write_csv
 
+    for option, value, known in (("--method", method, METHODS), ("--task", task, TASKS)):
+        if value not in known:
+            raise typer.BadParameter(f"{option} {value}: expected {', '.join(known)}.")
     check_outputs(output, None, force)
     P, y, names = _read(predictions, label, labels, tuple(exclude or ()))
-    pruned = prune_ensemble(
-        P,
-        y=y,
-        method=method,
-        predictions="out_of_bag" if out_of_bag else "given",
-        task=task,
-        names=names,
-    )
+    pruned = _pruned(P, y, names, method, task, out_of_bag)
     out = console()
-    kind = "regression" if pruned.classes is None else f"{len(pruned.classes)} classes"
+    numbers = pruned.classes is None
+    kind = "regression" if numbers else f"classification, {len(pruned.classes)} classes"
     out.print(
         f"{len(y):,} rows, {kind}: {pruned.size_} of {pruned.n_members_} members kept.",
         markup=False,
         highlight=False,
     )
+    if pruned.score_ == pruned.score_:
+        out.print(
+            f"{'R²' if numbers else 'Accuracy'} {pruned.score_:.3f} (on rows left out of the choice in turn), "
+            f"{pruned.score_of_all_:.3f} with the {'mean' if numbers else 'vote'} of all.",
+            markup=False,
+            highlight=False,
+        )
     out.print(_table(pruned, verbose))
     intercept = ", ".join(f"{value:.4g}" for value in pruned.intercept_)
     out.print(
         f"prediction = sum of weight x member, plus {intercept}"
-        f"{'' if pruned.classes is None else ' for the classes ' + ', '.join(map(str, pruned.classes))}.",
+        f"{'' if numbers else ' for the classes ' + ', '.join(map(str, pruned.classes))}.",
         markup=False,
         highlight=False,
     )
@@ -120,12 +135,25 @@ def prune(
         write_csv(output, _rows(pruned), force)
 
 
+def _pruned(P: Any, y: Any, names: Any, method: str, task: str, out_of_bag: bool) -> Any:
+    """The choice; what is wrong is said in options instead of arguments."""
+    from krepes.alignment import prune_ensemble
+
+    predictions = "out_of_bag" if out_of_bag else "given"
+    try:
+        return prune_ensemble(P, y=y, method=method, predictions=predictions, task=task, names=names)
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        for argument, option in ARGUMENTS.items():
+            text = text.replace(argument, option)
+        raise type(error)(text) from error
+
+
 def _read(file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]) -> tuple[Any, Any, Any]:
     """Predictions, target, and the members' names."""
-    from krepes.cli.data import check_exists, read_labels, split_array
-    from krepes.sources import read_array
+    from krepes.cli.data import check_exists, read_label_file, read_named, split_array
 
-    if (label is None) == (labels is None):
+    if label is None and labels is None:
         raise ValueError(
             "Where is the target? Name its column with --label COL, or its file with --labels FILE."
         )
@@ -135,12 +163,12 @@ def _read(file: str, label: str | None, labels: str | None, exclude: tuple[str, 
         return _read_table(Path(path), label, labels, exclude)
     if exclude:
         raise ValueError("--exclude names columns of a table; an array has none.")
-    P = read_array(path, array)
+    P = read_named(path, array, f"{path}:ARRAY")
     if labels is not None:
-        return P, read_labels(labels), None
+        return P, read_label_file(labels, label), None
     if Path(path).suffix.lower() == ".npy":
         raise ValueError(f"--label {label}: {path} is one array without columns. Give --labels FILE.npy.")
-    return P, read_array(path, str(label)), None
+    return P, read_named(path, str(label), "--label ARRAY"), None
 
 
 def _read_table(
@@ -149,14 +177,14 @@ def _read_table(
     import numpy as np
     import pyarrow as pa
 
-    from krepes.cli.data import open_data, read_labels
+    from krepes.cli.data import open_data, read_label_file
     from krepes.sources.source import check_columns, column_values
 
     source = open_data(path)
     if source.kind != "table":
         raise ValueError(f"{path} is {source.describe()}; expected a table or an array of predictions.")
     left_out = [*exclude, *([label] if label is not None else [])]
-    check_columns(left_out, source.column_names, str(path))
+    check_columns(exclude if labels is not None else left_out, source.column_names, str(path))
     names = [name for name in source.column_names if name not in left_out]
     if not names:
         raise ValueError(
@@ -171,22 +199,28 @@ def _read_table(
             f"{path}: members predict numbers or labels, all the same; {text[0]!r} is text and others are not. Leave "
             f"columns that are no members out: --exclude {text[0]}."
         )
-    y = read_labels(labels) if labels is not None else column_values(table.column(label))
+    y = read_label_file(labels, label) if labels is not None else column_values(table.column(label))
     return np.column_stack(columns), y, names
 
 
 def _table(pruned: Any, everything: bool) -> Any:
     """The members, the heaviest first; of the dropped only a few, or all."""
+    from rich.text import Text
+
     from krepes.cli.describe import simple_table
 
     classes = pruned.classes is not None
     score = "accuracy alone" if classes else "R² alone"  # alignment with one column of numbers is R²
     numbers = ("weight", score, "alignment") if classes else ("weight", score)
     shown = simple_table("member", *numbers, "", right=numbers)
-    rows = sorted(pruned.table_, key=lambda row: (-row.weight, -row.score, row.index))
+    rows = sorted(pruned.table_, key=lambda row: (-row.weight, row.score != row.score, -row.score, row.index))
     for row in rows if everything else rows[:SHOWN]:
-        alone = (f"{row.score:.3f}", f"{row.alignment:.3f}")[: len(numbers) - 1]
-        shown.add_row(row.name, f"{row.weight:.4g}" if row.kept else "", *alone, row.reason)
+        alone = (
+            "" if value != value else f"{value:.3f}"
+            for value in (row.score, row.alignment)[: len(numbers) - 1]
+        )
+        # Text, because brackets in names are no markup.
+        shown.add_row(Text(row.name), f"{row.weight:.4g}" if row.kept else "", *alone, Text(row.reason))
     if not everything and len(rows) > SHOWN:
         more = f"... and {len(rows) - SHOWN:,} more (--verbose shows all)"
         shown.add_row(more, *[""] * (len(numbers) + 1))

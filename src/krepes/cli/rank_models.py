@@ -124,24 +124,21 @@ def rank_models(
 
 def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> Any:
     """The labels: an array, a column of a table of their own, or a column beside the features."""
-    from krepes.cli.data import check_exists, open_data, read_labels, split_array
+    from krepes.cli.data import read_label_file, split_array
 
-    if labels is None and label is None:
-        raise ValueError(
-            "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
-        )
-    if labels is not None and label is None:
-        check_exists(Path(split_array(labels, "y")[0]))
-        y = read_labels(labels)
-    else:
-        tables = (
-            [labels] if labels else [f for f in features if Path(f).suffix.lower() not in (".npy", ".npz")]
-        )
-        if not tables or ".npz:" in tables[0].lower():
+    if labels is None:
+        if label is None:
+            raise ValueError(
+                "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
+            )
+        arrays = (".npy", ".npz")
+        tables = [file for file in features if Path(split_array(file, "")[0]).suffix.lower() not in arrays]
+        if not tables:
             raise ValueError(
                 f"--label {label}: there is no table that could have this column. Give --labels FILE."
             )
-        y = open_data(Path(tables[0])).label_column(label or "")
+        labels = tables[0]
+    y = read_label_file(labels, label)
     if len(y) != n_rows:
         raise ValueError(f"There are {len(y):,} labels for {n_rows:,} rows of features.")
     return y
