@@ -63,8 +63,81 @@ def test_what_cannot_be_compared_is_refused(files):
     pd.DataFrame({"a": [1.0] * 300, "kind": ["u"] * 300}).to_parquet(folder / "text.parquet")
     x = folder / "x.npy"
     assert "has 5 rows" in run("align", x, folder / "short.npy", code=1)
-    assert "at least two" in run("align", x, code=1)
+    assert "at least two" in run("align", x, code=2)
     assert "no file" in run("align", x, folder / "none.npy", code=1)
     assert "'kind' is not" in run("align", x, folder / "text.parquet", code=1)
-    assert "power of two" in run("align", x, x, "--sketch", 100, code=1)
-    assert "two files" in run("align", x, x, x, "--permutations", 9, code=1)
+    assert "two files" in run("align", x, x, x, "--permutations", 9, code=2)
+
+
+def test_options_are_checked_before_files_are_read(files):
+    folder, *_ = files
+    missing = (folder / "none.npy", folder / "neither.npy")
+    assert "--sketch 100: expected a power of two" in run("align", *missing, "--sketch", 100, code=2)
+    for more in ((), ("--sketch", 64)):
+        assert "--estimator luck" in run("align", *missing, "--estimator", "luck", *more, code=2)
+    assert "--estimator unbiased: " in run(
+        "align", *missing, "--estimator", "unbiased", "--sketch", 64, code=2
+    )
+    output = folder / "a.txt"
+    assert "ends in .csv" in run("align", folder / "x.npy", folder / "z.parquet", "-o", output, code=1)
+    assert not output.exists()
+
+
+def test_the_estimator_is_shown(files):
+    folder, *_ = files
+    both = folder / "x.npy", folder / "z.parquet"
+    assert "CKA, unbiased" in run("align", *both)
+    assert "CKA, biased, sketched" in run("align", *both, "--sketch", 64)
+    assert "CKA, biased, sketched" in run("align", *both, "--sketch", 64, "--estimator", "biased")
+    assert "(biased)" in run("align", *both, "--permutations", 9, "--estimator", "biased")
+
+
+@pytest.mark.parametrize("more", [(), ("--sketch", 64), ("--permutations", 9)], ids=str)
+def test_errors_name_the_file(files, more):
+    folder, X, _ = files
+    bad = X.copy()
+    bad[299] = np.nan
+    np.save(folder / "bad.npy", bad)
+    np.save(folder / "constant.npy", np.ones((300, 2)))
+    x = folder / "x.npy"
+    text = run("align", x, folder / "bad.npy", *more, code=1)
+    assert "bad.npy has NaN" in text
+    assert "row 299" in text
+    text = run("align", x, folder / "constant.npy", *more, code=0 if "--sketch" in more else 1)
+    assert f"ll rows of {folder / 'constant.npy'} are the same" in text.replace("\n", " ")
+
+
+def test_one_dimension_is_one_column_and_arrays_are_named_with_a_colon(files):
+    folder, X, _ = files
+    np.save(folder / "one.npy", X[:, 0])
+    np.savez(folder / "two.npz", a=X, one=X[:, 0])
+    expected = f"{cka(X, X[:, 0]):.4f}"
+    assert expected in run("align", folder / "x.npy", folder / "one.npy")
+    assert expected in run("align", folder / "x.npy", f"{folder / 'two.npz'}:one")
+    text = run("align", folder / "x.npy", folder / "two.npz", code=1)
+    assert "two.npz:ARRAY" in text
+    assert "--array" not in text
+
+
+def test_columns_that_look_like_targets_are_told_and_can_be_left_out(files):
+    folder, X, _ = files
+    frame = pd.DataFrame(X[:, :2], columns=["a", "target"])
+    frame.to_parquet(folder / "left.parquet")
+    both = folder / "x.npy", folder / "left.parquet"
+    assert "'target' will be used as a feature" in run("align", *both)
+    text = run("align", *both, "--exclude", "target")
+    assert "will be used" not in text
+    assert f"{cka(X, X[:, 0]):.4f}" in text
+    assert "--exclude luck: no file" in run("align", *both, "--exclude", "luck", code=1)
+
+
+def test_square_brackets_and_folders_stay_in_names(files, monkeypatch):
+    from krepes.cli.features import short_names
+
+    folder, X, _ = files
+    monkeypatch.chdir(folder)
+    np.save("a[red].npy", X)
+    assert "a[red].npy" in run("align", "x.npy", "a[red].npy").split("CKA")[1]
+    assert short_names(["run1/z.npy", "run2/z.npy"]) == ["run1/z.npy", "run2/z.npy"]
+    assert short_names(["/all/run1/z.npy", "/all/run2/y.npz:Z"]) == ["z.npy", "y.npz:Z"]
+    assert short_names(["z.npy", "run2/z.npy"]) == ["z.npy", "run2/z.npy"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from command_line import run as command
-from krepes.alignment import leep, transferability
+from krepes.alignment import cka, leep, one_hot, transferability
 
 run = partial(command, "rank-models")
 
@@ -59,7 +59,10 @@ def test_sketches_and_other_orders(files):
     folder, _, y = files
     labels = ("--labels", f"{folder / 'all.npz'}:y")
     table = folder / "sketched.csv"
-    run(*models(folder), *labels, "--sketch", 128, "--permutations", 19, "--sort-by", "h-score", "-o", table)
+    text = run(*models(folder), *labels, "--sketch", 128, "--permutations", 19, "-o", table)
+    assert "LogME" not in text
+    assert "All are sketched" in text
+    run(*models(folder), *labels, "--sort-by", "h-score")
     rows = list(csv.DictReader(table.open()))
     assert {row["method"] for row in rows} == {"sketch"}
     assert float(rows[0]["p_value"]) == 0.05
@@ -74,18 +77,52 @@ def test_what_cannot_be_ranked_is_refused(files):
     np.save(folder / "short.npy", np.ones((5, 2)))
     np.save(folder / "y5.npy", np.arange(5) % 2)
     noise, labels = folder / "noise.npy", ("--labels", f"{folder / 'all.npz'}:y")
-    assert "Which classes" in run(noise, code=1)
+    assert "Which classes" in run(noise, code=2)
     assert "has 5 rows" in run(noise, folder / "short.npy", *labels, code=1)
     assert "5 labels for 300" in run(noise, "--labels", folder / "y5.npy", code=1)
     assert "no file" in run(noise, "--labels", folder / "none.npy", code=1)
     assert "no file" in run(folder / "none.npy", *labels, code=1)
-    assert "--sort-by" in run(noise, *labels, "--sort-by", "luck", code=1)
-    assert "needs --probabilities" in run(noise, *labels, "--sort-by", "leep", code=1)
-    assert "given twice" in run(noise, noise, *labels, code=1)
+    assert "--sort-by" in run(folder / "none.npy", *labels, "--sort-by", "luck", code=2)
+    assert "needs --probabilities" in run(noise, *labels, "--sort-by", "leep", code=2)
+    assert "given twice" in run(noise, noise, *labels, code=2)
     assert "no table" in run(noise, "--label", "kind", code=1)
-    assert "power of two" in run(noise, *labels, "--sketch", 100, code=1)
+    assert "--sketch 100: expected a power of two" in run(
+        folder / "none.npy", *labels, "--sketch", 100, code=2
+    )
+    assert "CKA only" in run(noise, *labels, "--sketch", 64, "--sort-by", "logme", code=2)
+    assert "ends in .csv" in run(noise, *labels, "-o", folder / "a.txt", code=1)
     assert "'kind' is not" in run(folder / "labelled.parquet", *labels, code=1)
     bad = np.ones((300, 2))
     bad[7] = np.nan
     np.save(folder / "bad.npy", bad)
     assert "bad.npy" in run(noise, folder / "bad.npy", *labels, code=1)
+
+
+def test_the_table_says_which_are_sketched_and_leaves_undefined_cells_blank(files, monkeypatch):
+    folder, good, y = files
+    labels = ("--labels", f"{folder / 'all.npz'}:y")
+    np.save(folder / "wide.npy", np.random.default_rng(1).normal(size=(300, 40)))
+    np.save(folder / "constant.npy", np.ones((300, 2)))
+    draws = (np.random.default_rng(seed).normal(size=(300, 5)) for seed in range(99))
+    np.save(folder / "opposed.npy", next(X for X in draws if cka(X, one_hot(y)) < 0))
+    monkeypatch.chdir(folder)
+    names = [f"{name}.npy" for name in ("wide", "constant", "opposed")]
+    text = run(*names, *labels, "--max-width", 20)
+    assert "nan" not in text
+    assert "inf" not in text
+    assert "CKA by" in text
+    assert {line.split()[-1] for line in text.splitlines() if ".npy" in line} == {"sketch", "exact"}
+    assert "CKA ≤ 0: CKA is not above zero" in text
+    assert "CKA by" not in run(*names[1:], *labels)
+
+
+def test_columns_left_over_are_told_and_excluded_and_one_dimension_is_a_column(files):
+    folder, good, y = files
+    labels = ("--labels", f"{folder / 'all.npz'}:y")
+    pd.DataFrame(good, columns=["a", "b", "y"]).to_csv(folder / "left.csv", index=False)
+    assert "'y' will be used as a feature" in run(folder / "left.csv", *labels)
+    text = run(folder / "left.csv", *labels, "--exclude", "y", "--exclude", "b")
+    assert "will be used" not in text
+    np.save(folder / "one.npy", good[:, 0])
+    alone = run(folder / "one.npy", *labels)
+    assert text.split("left.csv")[-1].split() == alone.split("one.npy")[-1].split()

@@ -27,6 +27,8 @@ class StreamedCKA:
     Parameters
     ----------
     estimator : "unbiased" or "biased", default="unbiased"
+    names : pair of str, default=("X", "Y")
+        What errors call the two.
 
     Attributes
     ----------
@@ -44,9 +46,9 @@ class StreamedCKA:
     True
     """
 
-    def __init__(self, estimator: str = "unbiased"):
+    def __init__(self, estimator: str = "unbiased", *, names: tuple[str, str] = ("X", "Y")):
         check_estimator(estimator)
-        self.estimator = estimator
+        self.estimator, self.names = estimator, names
         self.n_rows = 0
         self.origin: tuple[np.ndarray, np.ndarray] | None = None
         self.grams: dict[str, np.ndarray] = {}
@@ -55,8 +57,8 @@ class StreamedCKA:
         """Add a batch: rows (b, d_x) and (b, d_y) of the same samples."""
         if len(X) == 0 and len(Y) == 0:
             return self
-        X, Y = as_matrix(X, "X").astype(np.float64), as_matrix(Y, "Y").astype(np.float64)
-        check_same_rows(len(Y), len(X), "Y")
+        X, Y = (as_matrix(Z, name).astype(np.float64) for Z, name in zip((X, Y), self.names))
+        check_same_rows(len(Y), len(X), self.names[1], self.names[0])
         if self.origin is None:
             self.origin = X.mean(axis=0), Y.mean(axis=0)
         self._check_widths(X.shape[1], Y.shape[1])
@@ -88,7 +90,7 @@ class StreamedCKA:
         x, y = (start + end / self.n_rows for start, end in zip(self.origin, ends))
         grams = self._moved_to((x, y))
         values = {name: self._hsic(gram) for name, gram in grams.items()}
-        for name, own in (("X", "xx"), ("Y", "yy")):
+        for name, own in zip(self.names, ("xx", "yy")):
             spread, size = grams[own][-2, -1], self.grams[own][-2, -1]
             # Rows that are all the same leave rounding errors of the origin, not exact zeros.
             scale = np.square(grams[own][:-2, :-2]).sum() if spread > 1e-24 * max(size, 1e-300) else 0.0

@@ -14,6 +14,8 @@ FEATURES_HELP = (
     "Files with a row of numbers per sample, in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 )
 
+ESTIMATORS = ("unbiased", "biased")
+
 
 @command
 def align(
@@ -21,8 +23,14 @@ def align(
         list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
     ],
     estimator: Annotated[
-        str, typer.Option(metavar="NAME", help="unbiased, or biased (near 1 for wide features).")
-    ] = "unbiased",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="unbiased (0 for unrelated data), or biased (near 1 for wide features). By default unbiased; a "
+            "sketch approximates the biased one.",
+            show_default=False,
+        ),
+    ] = None,
     permutations: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="For a p-value and an interval; two files, held in memory."),
@@ -32,9 +40,15 @@ def align(
         typer.Option(
             metavar="M",
             min=0,
-            help="Use a sketch of M buckets (a power of two): one pass, O(M d) memory. 0 is exact.",
+            help="Use a sketch of M buckets (a power of two) of the biased CKA: one pass, O(M d) memory. 0 is exact.",
         ),
     ] = 0,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
@@ -56,36 +70,53 @@ def align(
     """
     from krepes.cli.data import check_exists, split_array
     from krepes.cli.describe import console
-    from krepes.cli.features import open_aligned
+    from krepes.cli.features import open_aligned, short_names
     from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
-    if len(features) < 2:
-        raise ValueError("Give at least two files: alignment compares representations.")
+    estimator = _checked(features, estimator, permutations, sketch)
     for file in features:
         check_exists(Path(split_array(file, "X")[0]))
-    check_outputs(output, figure, force)
-    if permutations and (len(features) > 2 or sketch):
-        raise ValueError("--permutations is for two files without --sketch.")
-    opened = open_aligned(features)
+    check_outputs(output, figure, force, tables=(".csv",))
+    opened = open_aligned(features, exclude=exclude)
     out = console()
     for representation in opened:
         out.print(f"{representation.name}: {representation.source.describe()}", markup=False, highlight=False)
+    values = _sketched(opened, sketch, seed) if sketch else _exact(opened, estimator)
     if permutations:
         from krepes.alignment import cka_test
 
         X, Y = (file.matrix() for file in opened)
         test = cka_test(X, Y, estimator=estimator, n_permutations=permutations, random_state=seed)
-        out.print(f"\n{test}", markup=False, highlight=False)
-        values = [[1.0, test.value], [test.value, 1.0]]
+        out.print(f"\n{test} ({estimator})", markup=False, highlight=False)
     else:
-        values = _sketched(opened, sketch, seed) if sketch else _exact(opened, estimator)
-        out.print(_table(features, values))
+        out.print(_table(features, values, f"CKA, {estimator}" + (", sketched" if sketch else "")))
+        undefined = [name for i, name in enumerate(features) if values[i][i] != values[i][i]]
+        if undefined:
+            out.print(
+                f"Blank: all rows of {', '.join(undefined)} are the same.", markup=False, highlight=False
+            )
     if output is not None:
         write_csv(output, [["", *features], *([name, *row] for name, row in zip(features, values))], force)
     if figure is not None:
         from krepes.alignment import plot_alignment
 
-        save_figure(plot_alignment(values, [Path(file).name for file in features]), figure, force)
+        save_figure(plot_alignment(values, short_names(features)), figure, force)
+
+
+def _checked(features: list[str], estimator: str | None, permutations: int, sketch: int) -> str:
+    """The estimator, once the options fit together."""
+    from krepes.cli.features import check_buckets
+
+    if len(features) < 2:
+        raise typer.BadParameter("Give at least two files: alignment compares representations.")
+    if estimator not in (None, *ESTIMATORS):
+        raise typer.BadParameter(f"--estimator {estimator}: expected {' or '.join(ESTIMATORS)}.")
+    check_buckets(sketch)
+    if permutations and (len(features) > 2 or sketch):
+        raise typer.BadParameter("--permutations is for two files without --sketch.")
+    if sketch and estimator == "unbiased":
+        raise typer.BadParameter("--estimator unbiased: --sketch approximates the biased CKA only.")
+    return estimator or ("biased" if sketch else "unbiased")
 
 
 def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
@@ -95,8 +126,8 @@ def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
     values = [[1.0] * len(opened) for _ in opened]
     for i, first in enumerate(opened):
         for j in range(i):
-            stream = StreamedCKA(estimator)
-            for (_, X), (_, Y) in zip(first.batches(), opened[j].batches()):
+            stream = StreamedCKA(estimator, names=(first.name, opened[j].name))
+            for (_, X), (_, Y) in zip(first.finite_batches(), opened[j].finite_batches()):
                 stream.update(X, Y)
             values[i][j] = values[j][i] = stream.score()
     return values
@@ -108,16 +139,19 @@ def _sketched(opened: list[Any], n_buckets: int, seed: int) -> list[list[float]]
 
     sketch = SketchedCKA(n_buckets, seed=seed)
     for position, file in enumerate(opened):
-        for first, X in file.batches():
+        for first, X in file.finite_batches():
             sketch.update({str(position): X}, first_row=first)
     return sketch.table()[1].tolist()
 
 
-def _table(names: list[str], values: list[list[float]]) -> Any:
+def _table(names: list[str], values: list[list[float]], heading: str) -> Any:
+    from rich.text import Text
+
+    from krepes.alignment.transferability import number_text
     from krepes.cli.describe import simple_table
 
     numbers = [str(i + 1) for i in range(len(names))]
-    table = simple_table("", "CKA", *numbers, right=tuple(numbers))
+    table = simple_table("", heading, *numbers, right=tuple(numbers))
     for number, name, row in zip(numbers, names, values):
-        table.add_row(number, name, *(f"{value:.4f}" for value in row))
+        table.add_row(number, Text(name), *(number_text(value, 4) for value in row))
     return table

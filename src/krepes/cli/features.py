@@ -17,11 +17,14 @@ class FeatureFile:
 
         path, array = split_array(file, "X")
         self.name = file
-        self.source = open_data(Path(path), array)
+        self.columns: list[str] = []  # of a table, before any is left out
+        self.source = _single_column(file) or open_data(Path(path), array)
         self.n_rows: int = self.source.n_rows
         if self.source.kind == "table":
-            self.source = self.source.select([c for c in self.source.column_names if c not in left_out])
+            self.columns = list(self.source.column_names)
+            self.source = self.source.select([c for c in self.columns if c not in left_out])
             _check_numbers(self.source, file)
+            _warn_of_targets(self.source.column_names, file)
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[int, Any]]:
         """(index of the first row, rows of numbers (b, d))."""
@@ -34,11 +37,57 @@ class FeatureFile:
             else:
                 yield first, np.asarray(batch).reshape(len(batch), -1)
 
+    def finite_batches(self) -> Iterator[tuple[int, Any]]:
+        """Batches, or an error that says where in the file a value is missing."""
+        import numpy as np
+
+        for first, batch in self.batches():
+            bad = np.flatnonzero(~np.isfinite(batch).all(axis=1))
+            if len(bad):
+                raise ValueError(
+                    f"{self.name} has NaN or infinite values; the first are in row {first + bad[0]:,}. "
+                    "Leave these rows out of all files."
+                )
+            yield first, batch
+
     def matrix(self) -> Any:
         """All rows at once."""
         import numpy as np
 
         return np.concatenate([batch for _, batch in self.batches()])
+
+
+def _single_column(file: str) -> Any:
+    """A source of an array with one dimension, as one column; None for everything else."""
+    from krepes.cli.data import is_npz, npz_names, split_array
+    from krepes.sources import open_source, read_array
+    from krepes.sources.numpy_files import npy_header, npz_header
+
+    path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
+    if not path.is_file() or path.suffix.lower() not in (".npy", ".npz"):
+        return None
+    if is_npz(path) and name not in npz_names(path):
+        raise ValueError(
+            f"{file}: there is no array {name!r}; the file has {', '.join(npz_names(path))}. Name one: {path}:ARRAY."
+        )
+    header = npz_header(path, name)[0] if is_npz(path) else npy_header(path)
+    return open_source(read_array(path, name).reshape(-1, 1)) if len(header.shape) == 1 else None
+
+
+def _warn_of_targets(columns: list[str], file: str) -> None:
+    """The warning that `fit` gives of a column named target, label, class, ..."""
+    import warnings
+
+    from krepes.preprocessing.column_roles import TARGET_NAMES
+
+    targets = [name for name in columns if name.lower() in TARGET_NAMES]
+    if targets:
+        warnings.warn(
+            f"{file}: the column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. "
+            "If it holds what is to be predicted, leave it out with --exclude.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _check_numbers(source: Any, file: str) -> None:
@@ -50,17 +99,44 @@ def _check_numbers(source: Any, file: str) -> None:
         shown = ", ".join(map(repr, others[:10]))
         raise ValueError(
             f"{file}: every column of a representation is numbers; {shown or 'there is none'}"
-            f"{' is not' if len(others) == 1 else ' are not' if others else ''}. Leave such columns out of the file."
+            f"{' is not' if len(others) == 1 else ' are not' if others else ''}. Leave such columns out: --exclude COL."
         )
 
 
-def open_aligned(files: list[str], left_out: tuple[str, ...] = ()) -> list[FeatureFile]:
-    """Several representations of the same rows."""
-    found = [FeatureFile(file, left_out) for file in files]
+def open_aligned(
+    files: list[str], left_out: tuple[str, ...] = (), exclude: list[str] | None = None
+) -> list[FeatureFile]:
+    """Several representations of the same rows, without some columns; each of `exclude` is in one of them."""
+    exclude = exclude or []
+    found = [FeatureFile(file, (*left_out, *exclude)) for file in files]
+    unknown = [name for name in exclude if not any(name in file.columns for file in found)]
+    if unknown:
+        raise ValueError(f"--exclude {unknown[0]}: no file has a column of this name.")
     for other in found[1:]:
         if other.n_rows != found[0].n_rows:
             raise ValueError(
                 f"{other.name} has {other.n_rows:,} rows and {found[0].name} has {found[0].n_rows:,}: "
-                "alignment compares representations of the same rows, in the same order."
+                "expected the same rows, in the same order."
             )
     return found
+
+
+def check_buckets(sketch: int) -> None:
+    """Refuse a --sketch that is no power of two, before any file is read."""
+    import typer
+
+    if sketch & (sketch - 1):
+        raise typer.BadParameter(f"--sketch {sketch}: expected a power of two, such as 256.")
+
+
+def short_names(files: list[str]) -> list[str]:
+    """Files without the folders that they do not need to be told apart.
+
+    >>> short_names(["runs/1/z.npy", "runs/2/z.npy"]), short_names(["a/x.npy", "b/y.npy"])
+    (['1/z.npy', '2/z.npy'], ['x.npy', 'y.npy'])
+    """
+    for depth in range(1, max(len(Path(file).parts) for file in files)):
+        names = [str(Path(*Path(file).parts[-depth:])) for file in files]
+        if len(set(names)) == len(set(files)):
+            return names
+    return files

@@ -9,12 +9,16 @@ from typing import Any
 FIGURES = (".png", ".pdf", ".svg")
 
 
-def check_outputs(table: Path | None, figure: Path | None, force: bool) -> None:
+def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
     """Refuse files that cannot be written, before anything is computed."""
     from krepes.files import check_writable
 
+    if table is not None and table == figure:
+        raise ValueError(f"--output and --figure are both {table}: give two names.")
     for path in filter(None, (table, figure)):
         check_writable(path, force)
+    if table is not None and tables and table.suffix.lower() not in tables:
+        raise ValueError(f"--output {table}: expected a name that ends in {', '.join(tables)}.")
     if figure is not None and figure.suffix.lower() not in FIGURES:
         raise ValueError(f"--figure {figure}: expected a name that ends in {', '.join(FIGURES)}.")
 

@@ -52,7 +52,7 @@ def rank_models(
         typer.Option(
             metavar="M",
             min=0,
-            help="Find CKA from a sketch of M buckets (a power of two) for all models, with O(M d) memory. By default "
+            help="CKA only, from a sketch of M buckets (a power of two) for all models, with O(M d) memory. By default "
             "it is exact, and sketched above --max-width.",
         ),
     ] = 0,
@@ -62,9 +62,17 @@ def rank_models(
     max_width: Annotated[
         int,
         typer.Option(
-            metavar="D", min=1, help="More features than this get no LogME and H-score (d x d memory)."
+            metavar="D",
+            min=1,
+            help="More features than this are sketched: no LogME and H-score, which take d x d memory.",
         ),
     ] = 2048,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
@@ -85,34 +93,27 @@ def rank_models(
     [cyan]krepes rank-models layers.npz:l3 layers.npz:l4 --labels layers.npz:y -o ranking.csv --figure ranking.png[/]
 
     log CKA: the alignment of features and classes, 0 at best; z is its distance
-    from chance in deviations, p how often chance reaches it. LogME: the evidence
-    of a linear model. H-score: how far apart class means lie. Larger is better.
+    from chance in deviations, p how often chance reaches it. A CKA that is not
+    above zero has no logarithm and is shown as CKA ≤ 0. LogME: the evidence of a
+    linear model. H-score: how far apart class means lie, 0 for noise. Larger is
+    better; blank is undefined, or not computed where CKA is sketched.
     """
     from krepes.cli.data import check_exists, split_array
     from krepes.cli.describe import console
     from krepes.cli.features import open_aligned
     from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
-    if sort_by not in SORTS:
-        raise ValueError(f"--sort-by {sort_by}: expected {', '.join(SORTS)}.")
-    if len(set(features)) < len(features):
-        raise ValueError("The same file is given twice: name every model once.")
     probabilities = probabilities or []
-    if probabilities and len(probabilities) != len(features):
-        raise ValueError(
-            f"--probabilities is given {len(probabilities)} times for {len(features)} models: expected one for each."
-        )
-    if sort_by == "leep" and not probabilities:
-        raise ValueError("--sort-by leep needs --probabilities.")
+    _check(features, labels, label, probabilities, sort_by, sketch)
     for file in (*features, *probabilities):
         check_exists(Path(split_array(file, "X")[0]))
-    check_outputs(output, figure, force)
-    opened = open_aligned(features, (label,) if label else ())
+    check_outputs(output, figure, force, tables=(".csv",))
+    opened = open_aligned(features, (label,) if label else (), exclude)
     y = _labels(features, labels, label, opened[0].n_rows)
     out = console()
     found = _ranked(opened, y, probabilities, SORTS[sort_by], sketch, permutations, max_width, seed)
     out.print(f"{found.n_rows:,} rows, {found.n_classes} classes", highlight=False)
-    out.print(_table(found))
+    _print(found, out)
     if output is not None:
         rows = found.rows()
         write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], force)
@@ -122,15 +123,41 @@ def rank_models(
         save_figure(plot_transferability(found), figure, force)
 
 
+def _check(
+    features: list[str],
+    labels: str | None,
+    label: str | None,
+    probabilities: list[str],
+    sort_by: str,
+    sketch: int,
+) -> None:
+    """Refuse options that do not fit together, before any file is read."""
+    from krepes.cli.features import check_buckets
+
+    if sort_by not in SORTS:
+        raise typer.BadParameter(f"--sort-by {sort_by}: expected {', '.join(SORTS)}.")
+    check_buckets(sketch)
+    if sketch and sort_by in ("logme", "h-score"):
+        raise typer.BadParameter(f"--sort-by {sort_by}: --sketch gives CKA only.")
+    if len(set(features)) < len(features):
+        raise typer.BadParameter("The same file is given twice: name every model once.")
+    if probabilities and len(probabilities) != len(features):
+        raise typer.BadParameter(
+            f"--probabilities is given {len(probabilities)} times for {len(features)} models: expected one for each."
+        )
+    if sort_by == "leep" and not probabilities:
+        raise typer.BadParameter("--sort-by leep needs --probabilities.")
+    if labels is None and label is None:
+        raise typer.BadParameter(
+            "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
+        )
+
+
 def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> Any:
     """The labels: an array, a column of a table of their own, or a column beside the features."""
     from krepes.cli.data import read_label_file, split_array
 
     if labels is None:
-        if label is None:
-            raise ValueError(
-                "Which classes? Give --labels FILE (y.npy, y.npz:ARRAY), or --label COLUMN of a table."
-            )
         arrays = (".npy", ".npz")
         tables = [file for file in features if Path(split_array(file, "")[0]).suffix.lower() not in arrays]
         if not tables:
@@ -172,18 +199,15 @@ def _ranked(
     )
 
 
-def _table(found: Any) -> Any:
+def _print(found: Any, out: Any) -> None:
     from rich.text import Text
 
-    from krepes.alignment.transferability import HEADINGS, p_text
     from krepes.cli.describe import simple_table
 
-    headings = [HEADINGS[name] for name in found.scores]
-    numbers = ("features", *headings, "z", "p")
-    table = simple_table("model", *numbers, right=numbers)
-    for row in found.rows():
-        scores = ("" if row[name] != row[name] else f"{row[name]:.3f}" for name in found.scores)
-        table.add_row(
-            Text(row["model"]), f"{row['width']:,}", *scores, f"{row['z']:.1f}", p_text(row["p_value"])
-        )
-    return table
+    (headings, *lines), notes = found.cells()
+    table = simple_table(*headings, right=tuple(headings[1:]))
+    for line in lines:
+        table.add_row(*map(Text, line))
+    out.print(table)
+    for note in notes:
+        out.print(note, markup=False, highlight=False)
