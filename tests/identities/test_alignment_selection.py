@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -148,3 +149,43 @@ def test_what_cannot_be_combined_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_groups_may_be_lists_labels_or_names_and_the_kept_columns_have_names():
+    kernels, y = problem()
+    X = np.hstack([kernels["k1"], kernels["k2"], kernels["k3"]])
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    width = kernels["k1"].shape[1]
+    first, last = list(range(width)), list(range(width, X.shape[1]))
+    expected = AlignmentSelector([first, last]).fit(X, y)
+    names = {"one": [f"c{j}" for j in first], "two": [f"c{j}" for j in last]}
+    for groups in (["u"] * len(first) + ["v"] * len(last), np.repeat([5, 2], [len(first), len(last)]), names):
+        found = AlignmentSelector(groups).fit(frame, y)
+        np.testing.assert_allclose(found.transform(frame), expected.transform(X))
+    assert set(found.combination_.chosen) <= {"one", "two"}
+    assert found.get_feature_names_out().tolist() == [f"c{j}" for j in found.columns_]
+    assert expected.get_feature_names_out()[0] == f"x{expected.columns_[0]}"
+    assert np.flatnonzero(found.get_support()).tolist() == sorted(found.get_support(indices=True))
+    out = found.set_output(transform="pandas").transform(frame)
+    assert list(out.columns) == found.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (3, "groups=3: expected a list of column lists"),
+        ("ab", "groups='ab': expected a list of column lists"),
+        ([], "expected a list of column lists"),
+        ([0, 1, 1], "3 labels for 2 columns"),
+        ([[0], 1], "expected a list of column lists"),
+        ([[0], []], "group '1' has no columns"),
+        ([[0.5]], "0.5 is no column"),
+        ([[-1]], "-1 is no column; expected numbers from 0 to 1"),
+        ({"a": 0}, "lists of columns"),
+        ({"a": ["x"]}, "no column 'x'. X has no names"),
+    ],
+)
+def test_groups_of_a_wrong_form_are_refused(groups, message):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=message):
+        AlignmentSelector(groups).fit(X, np.arange(20) % 2)

@@ -99,7 +99,7 @@ def test_what_cannot_be_ranked_is_refused(files):
 
 
 def test_the_table_says_which_are_sketched_and_leaves_undefined_cells_blank(files, monkeypatch):
-    folder, good, y = files
+    folder, _, y = files
     labels = ("--labels", f"{folder / 'all.npz'}:y")
     np.save(folder / "wide.npy", np.random.default_rng(1).normal(size=(300, 40)))
     np.save(folder / "constant.npy", np.ones((300, 2)))
@@ -117,7 +117,7 @@ def test_the_table_says_which_are_sketched_and_leaves_undefined_cells_blank(file
 
 
 def test_columns_left_over_are_told_and_excluded_and_one_dimension_is_a_column(files):
-    folder, good, y = files
+    folder, good, _ = files
     labels = ("--labels", f"{folder / 'all.npz'}:y")
     pd.DataFrame(good, columns=["a", "b", "y"]).to_csv(folder / "left.csv", index=False)
     assert "'y' will be used as a feature" in run(folder / "left.csv", *labels)

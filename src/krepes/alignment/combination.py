@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from krepes.alignment.active_set import active_set_minimum
 from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
+from krepes.alignment.column_groups import column_groups
 from krepes.alignment.hsic import hsic
 from krepes.alignment.inputs import as_matrix, check_same_rows, target_matrix
 from krepes.alignment.sketch import SketchedCKA
@@ -235,8 +236,9 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    groups : list of column lists or None, default=None
-        None makes every column a group.
+    groups : list of column lists, {name: column list}, one label per column, or None, default=None
+        Columns are numbers, or names where X is a frame. Columns with the same label are a group. None makes every
+        column a group.
 
     Attributes
     ----------
@@ -246,6 +248,7 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
     scales_ : array
         What each is multiplied by: the kept features have a total variance of 1.
     n_features_in_ : int
+    feature_names_in_ : array of str, where X is a frame
 
     Examples
     --------
@@ -263,10 +266,9 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         if y is None:
             raise ValueError("AlignmentSelector requires y to be passed, but the target y is None.")
         X, y = validate_data(self, X, dtype=np.float64, ensure_min_samples=2), np.asarray(y)
-        groups = [[j] for j in range(X.shape[1])] if self.groups is None else [list(g) for g in self.groups]
-        if any(not 0 <= j < X.shape[1] for group in groups for j in group):
-            raise ValueError(f"groups: expected columns from 0 to {X.shape[1] - 1}.")
-        self.combination_ = combine_kernels([X[:, group] for group in groups], y)
+        named = column_groups(self.groups, X.shape[1], list(getattr(self, "feature_names_in_", [])))
+        groups = list(named.values())
+        self.combination_ = combine_kernels({name: X[:, group] for name, group in named.items()}, y)
         weights = self.combination_.weights
         if not weights.any():
             raise ValueError(
@@ -277,6 +279,16 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         scales = np.sqrt([weights[k] for k in kept for _ in groups[k]])
         self.scales_ = scales / np.sqrt((X[:, self.columns_] * scales).var(axis=0).sum())
         return self
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """Which columns are kept: a mask (n_features_in_,), or their indices in the order of the output."""
+        check_is_fitted(self, "columns_")
+        return self.columns_ if indices else np.isin(np.arange(self.n_features_in_), self.columns_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the kept columns, in the order of the output."""
+        check_is_fitted(self, "columns_")
+        return _check_feature_names_in(self, input_features)[self.columns_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
