@@ -228,11 +228,15 @@ def test_rows_that_members_were_trained_on_are_noticed():
     full = ExtraTreesRegressor(6, random_state=0).fit(X, Y)
     with pytest.warns(UserWarning, match="fit the given rows perfectly: probably they were trained on them"):
         prune_ensemble(full, X, Y)
+    with pytest.warns(UserWarning, match="X seems to be their training data"):
+        prune_ensemble(FOREST, X, Y, predictions="given")
     other = X + 0.3 * RNG.normal(size=X.shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         prune_ensemble(full, other, Y)
+        prune_ensemble(FOREST, other[::-1], Y[::-1], predictions="given")
     assert not any("perfectly" in str(found.message) for found in caught)
+    assert not any("training data" in str(found.message) for found in caught)
 
 
 def test_members_that_are_noise_are_noticed():

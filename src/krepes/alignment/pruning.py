@@ -22,7 +22,7 @@ from krepes.alignment.member_selection import METHODS, select_members
 from krepes.alignment.prediction_matrices import TASKS, as_predictions, column_names, columns_of
 from krepes.alignment.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning_report import judge, member_rows, savings_of
-from krepes.alignment.pruning_scores import accuracies_alone, is_trained_on
+from krepes.alignment.pruning_scores import MANY, accuracies_alone, is_trained_on
 from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
@@ -103,6 +103,8 @@ def prune_ensemble(
         usable = out_of_bag_rows(parts, len(y), predictions)
         outputs, target = member_outputs(parts, X), target_columns(y, parts.classes)
         usable = _confirmed(outputs, target, usable, predictions)
+        if predictions == "given" and parts.samples is not None and len(y) == parts.n_rows and len(y) >= MANY:
+            _warn_if_trained_on(outputs, target, parts)
         whole = np.asarray(ensemble.predict(given)) if usable is None else None
     _check_finite(outputs, usable, parts)
     selection = select_members(outputs, target, usable, method, [member.name for member in parts.members])
@@ -208,6 +210,17 @@ def _confirmed(
         stacklevel=3,
     )
     return None
+
+
+def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble) -> None:
+    left = out_of_bag_rows(parts, len(target), "out_of_bag")
+    if left is not None and left.any() and is_trained_on(outputs, target, left):
+        warnings.warn(
+            "Members fit the rows of their samples better than others: X seems to be their training data. "
+            'predictions="out_of_bag" judges each by the rows that it has not seen.',
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def member_outputs(parts: Ensemble, X: Any) -> np.ndarray:

@@ -15,13 +15,14 @@ Cost: five more choices.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, rankdata
 
 from krepes.alignment.member_selection import TooFewRowsError, select_members
 
 FOLDS = 5
 WORSE = 0.1  # more error than of all members, relative, that is worth a warning
 ROUNDING = 1e-9
+MANY = 30  # rows from which a mean tells something
 
 
 class Sums:
@@ -162,15 +163,16 @@ def is_chance(alone: np.ndarray, n: int) -> bool:
 def is_trained_on(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray) -> bool:
     """Whether members fit the rows of their samples better than the others, as they do if these are their rows.
 
-    The mean over rows of (error of members that have not seen it - error of those that have) must be two standard
-    errors above zero. Of fewer than 30 rows, or where no error differs, nothing can be said, and they are believed.
+    Errors are ranked; the mean over rows of (mean rank of members that have not seen it - of those that have) must be
+    two standard errors above zero. Of fewer than 30 rows, or where no error differs, nothing can be said, and they
+    are believed.
     """
-    errors = np.square((outputs - target[:, None]) / np.abs(target).max()).sum(axis=2)
+    errors = np.abs(outputs - target[:, None]).sum(axis=2)
+    errors = rankdata(errors).reshape(errors.shape)  # because one large error would hide the others
     left, seen = usable.sum(axis=1), (~usable).sum(axis=1)
     both = (left > 0) & (seen > 0)
-    if both.sum() < 30:
+    if both.sum() < MANY:
         return True
-    gaps = (errors * usable).sum(axis=1)[both] / left[both] - (errors * ~usable).sum(axis=1)[both] / seen[
-        both
-    ]
+    unseen = (errors * usable).sum(axis=1)[both] / left[both]
+    gaps = unseen - (errors * ~usable).sum(axis=1)[both] / seen[both]
     return bool(gaps.mean() >= 2 * gaps.std() / np.sqrt(len(gaps)))
