@@ -41,7 +41,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "paper's KTRR (no truncation)": PAPER | PLAIN,
     "LSR": PLAIN | {"coding": "least_squares"},
     "SSC-OMP": PLAIN | {"coding": "matching_pursuit"},
-    "elastic net": PLAIN | {"coding": ElasticNet(strength=200.0)},  # better than the default, 50, on two blocks
+    "elastic net": PLAIN
+    | {"coding": ElasticNet(strength=200.0)},  # better than the default, 50, on two blocks
 }
 
 
