@@ -12,3 +12,8 @@ def run(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
     return result.output
+
+
+def words(text: str) -> str:
+    """A text without its line breaks, which depend on the length of paths."""
+    return " ".join(text.split())
