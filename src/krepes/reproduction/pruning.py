@@ -227,7 +227,7 @@ def _kept(outcomes: list[Outcome], method: str) -> str:
 def _summary(results: Results) -> tuple[str, ...]:
     lines = [
         "Friedman: mean squared error (1 is the noise); chi²: wrong classes in %; mean ± standard deviation.",
-        f"Kept: by alignment and by stacking, of {MEMBERS} ({NETWORKS} networks). Choice: time to choose by alignment, "
+        f"Kept: by alignment and by stacking, of {MEMBERS} ({NETWORKS} networks). Chosen in: time to choose by alignment, "
         "given predictions. Faster: time of prediction of all members over that of the kept.",
     ]
     for source in (UNSEEN, SEEN):
