@@ -227,8 +227,8 @@ def _kept(outcomes: list[Outcome], method: str) -> str:
 def _summary(results: Results) -> tuple[str, ...]:
     lines = [
         "Friedman: mean squared error (1 is the noise); chi²: wrong classes in %; mean ± standard deviation.",
-        f"Kept: by alignment and by stacking, of {MEMBERS} ({NETWORKS} networks). Chosen in: time to choose by alignment, "
-        "given predictions. Faster: time of prediction of all members over that of the kept.",
+        f"Kept: by alignment and by stacking, of {MEMBERS} ({NETWORKS} networks). Chosen in: time of the choice by "
+        "alignment, given predictions. Faster: time of prediction of all members over that of the kept.",
     ]
     for source in (UNSEEN, SEEN):
         cells = [outcomes for (_, _, chosen_on), outcomes in results.items() if chosen_on == source]
