@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from command_line import run as command
+from command_line import words
 from krepes.alignment import cka, leep, one_hot, transferability
 
 run = partial(command, "rank-models")
@@ -126,3 +127,13 @@ def test_columns_left_over_are_told_and_excluded_and_one_dimension_is_a_column(f
     np.save(folder / "one.npy", good[:, 0])
     alone = run(folder / "one.npy", *labels)
     assert text.split("left.csv")[-1].split() == alone.split("one.npy")[-1].split()
+
+
+def test_a_missing_value_is_named_by_its_row_in_the_file(tmp_path):
+    X = np.zeros((9000, 2))
+    X[:, 0] = y = np.arange(9000) % 2
+    X[8500, 1] = np.nan
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", y.astype(int))
+    text = words(run(tmp_path / "x.npy", "--labels", tmp_path / "y.npy", code=1))
+    assert "x.npy has NaN or infinite values; the first are in row 8,500" in text

@@ -43,16 +43,8 @@ def align(
             help="Use a sketch of M buckets (a power of two) of the biased CKA: one pass, O(M d) memory. 0 is exact.",
         ),
     ] = 0,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
-    ] = None,
+    exclude: options.LeftOut = None,
+    output: options.TableFile = None,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the table (.png, .pdf, .svg).", show_default=False),

@@ -18,6 +18,16 @@ Model = Annotated[
 ]
 Array = Annotated[str, typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.")]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite files that exist.")]
+LeftOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
+    ),
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
+]
 
 _DATA, _RUN = "Data", "Running"
 Label = Annotated[

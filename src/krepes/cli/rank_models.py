@@ -67,16 +67,8 @@ def rank_models(
             help="More features than this are sketched: no LogME and H-score, which take d x d memory.",
         ),
     ] = 2048,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
-    ] = None,
+    exclude: options.LeftOut = None,
+    output: options.TableFile = None,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the scores (.png, .pdf, .svg).", show_default=False),
@@ -187,7 +179,7 @@ def _ranked(
 
     class_files = open_aligned(probabilities)
     return transferability(
-        {file.name: (batch for _, batch in file.batches()) for file in opened},
+        {file.name: (batch for _, batch in file.finite_batches()) for file in opened},
         y,
         probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
         rank_by=rank_by,
