@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
@@ -182,8 +184,8 @@ def test_view_matched_embeddings_are_those_of_the_paper():
     assert worst(embedded(model), (K[0] @ A + K[1] @ A) / 2 + model.intercept_) <= 1e-12
 
 
-def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2):
-    """Feature windows over rows that are their own features."""
+def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=None):
+    """Feature windows over rows that are their own features; view v adds 1000 v."""
     rows = torch.arange(n_rows, dtype=torch.float64)[:, None].repeat(1, 2)
 
     def read(start):
@@ -203,7 +205,8 @@ def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2):
     samples = Samples(
         Features(), Shift(n_views=n_views), n_rows, 0, read, lambda i: (rows[torch.from_numpy(i)],), 8, 4
     )
-    return FeatureWindows(samples, [Features()], 2, torch.float64, budget, fresh=fresh, held_out=held_out)
+    functions = functions or [Features()]
+    return FeatureWindows(samples, functions, 2, torch.float64, budget, fresh=fresh, held_out=held_out)
 
 
 @pytest.mark.parametrize("budget", [10**6, 2 * 8 * 2 * 16, 1])
@@ -229,13 +232,33 @@ def test_an_epoch_sees_every_row_once_and_held_out_rows_never(budget, held_out):
     assert not torch.equal(again, first)
 
 
-def test_more_than_two_views_take_turns():
-    windows = windows_of(8, 10**6, n_views=4)
-    shifts = [
-        tuple(int(view[0, 0] // 1000) for view in next(windows.batches(epoch, 8))[1].features)
-        for epoch in range(3)
+def shifts(windows, n_epochs):
+    """Which views each epoch saw."""
+    return [
+        tuple(round(view[0, 0].item()) // 1000 for view in next(windows.batches(epoch, 8))[1].features)
+        for epoch in range(n_epochs)
     ]
-    assert shifts == [(0, 1), (2, 3), (0, 1)]
+
+
+@pytest.mark.parametrize("n_views", [3, 4, 5, 8])
+@pytest.mark.parametrize("budget", [10**6, 1], ids=["kept", "computed again"])
+def test_epochs_take_turns_with_all_pairs_of_views(n_views, budget):
+    """Every pair comes once before any comes again, and a round of epochs sees all views (but one, if odd)."""
+    n_pairs, in_round = n_views * (n_views - 1) // 2, n_views // 2
+    seen = shifts(windows_of(8, budget, n_views=n_views), 2 * n_pairs)
+    assert seen[:n_pairs] == seen[n_pairs:]
+    assert {frozenset(pair) for pair in seen} == set(map(frozenset, combinations(range(n_views), 2)))
+    for first in range(0, n_pairs, in_round):
+        assert len(set().union(*seen[first : first + in_round])) == 2 * in_round
+
+
+@pytest.mark.parametrize("budget", [10**6, 1], ids=["kept", "computed again"])
+def test_matched_views_meet_their_own_function(budget):
+    """With one function for even and one for odd views, any even view is paired with any odd one."""
+    functions = [lambda X: X, lambda X: X + 10_000_000.0]
+    seen = shifts(windows_of(8, budget, n_views=4, functions=functions), 4)
+    assert all(first < 10_000 <= second for first, second in seen)
+    assert sorted((first, second - 10_000) for first, second in seen) == [(0, 1), (0, 3), (2, 1), (2, 3)]
 
 
 def test_fresh_views_change_with_the_epoch_and_kept_ones_do_not():

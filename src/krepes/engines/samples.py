@@ -115,6 +115,33 @@ def part(inputs: Inputs, block: slice) -> Inputs:
     return tuple(None if x is None else x[block] for x in inputs)
 
 
+def view_pairs(n_views: int) -> list[tuple[int, int]]:
+    """All pairs of views, ordered like a tournament: every round pairs all views (but one, if they are odd in number).
+
+    Epochs that go through all pairs fit features that agree between any two views of a sample, not between those that
+    happened to be paired: with 4 views of MNIST, Barlow Twins came as far in 16 epochs as in 50 with two fixed pairs.
+
+    >>> view_pairs(4)
+    [(3, 0), (1, 2), (3, 1), (2, 0), (3, 2), (0, 1)]
+    """
+    odd = n_views - 1 + n_views % 2  # views in the circle; one more stands outside if their number is even
+    rounds = []
+    for r in range(odd):
+        outside = [] if n_views % 2 else [(n_views - 1, r)]
+        rounds += outside + [((r + k) % odd, (r - k) % odd) for k in range(1, (odd + 1) // 2)]
+    return rounds
+
+
+def matched_pairs(n_views: int) -> list[tuple[int, int]]:
+    """All pairs of an even and an odd view, each view once before any comes again (of an even number of them).
+
+    >>> matched_pairs(4)
+    [(0, 1), (2, 3), (0, 3), (2, 1)]
+    """
+    evens, odds = range(0, n_views, 2), range(1, n_views, 2)
+    return [(v, odds[(i + shift) % len(odds)]) for shift in range(len(odds)) for i, v in enumerate(evens)]
+
+
 @dataclass
 class FeatureBatch:
     """What is known of b samples before they are embedded.
@@ -170,7 +197,7 @@ class FeatureWindows:
     ----------
     samples : Samples
     functions : list of callables rows -> (b, width)
-        For the first view, the second, ...; the first also for those that have none of their own.
+        One for all views; or one for even and one for odd views, which are then paired with one another only.
     width : int
     dtype : torch.dtype
         In which features are stored; batches come in `compute_dtype`.
@@ -207,6 +234,15 @@ class FeatureWindows:
             if self.held_out
             else np.empty(0, dtype=np.int64)
         )
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The two views of every epoch, in turn."""
+        V = self.samples.n_views
+        return matched_pairs(V) if len(self.functions) > 1 else view_pairs(V)
+
+    def _pair(self, epoch: int) -> tuple[int, int]:
+        return self.pairs[epoch % len(self.pairs)]
 
     @property
     def compute_dtype(self) -> torch.dtype:
@@ -274,9 +310,8 @@ class FeatureWindows:
     def _picked(self, stored: FeatureBatch, chosen: Tensor | None, epoch: int) -> FeatureBatch:
         """The two views of an epoch at some positions of a window (None for all of them, not copied)."""
         features = stored.features
-        V = self.samples.n_views
-        if len(features) > 3 or (V > 2 and len(features) == V):
-            features = (features[2 * epoch % V], features[(2 * epoch + 1) % V])
+        if self.samples.n_views > 2 and len(features) == self.samples.n_views:
+            features = tuple(features[v] for v in self._pair(epoch))
 
         def pick(values: Tensor | None) -> Tensor | None:
             return values if chosen is None or values is None else values[chosen.to(values.device)]
@@ -311,11 +346,12 @@ class FeatureWindows:
         seed = stream_key(samples.seed, FRESH, epoch) % 2**63 if self.fresh else samples.seed
         chosen = [index for index in which if index < V]
         if not self.fresh and V > 2 and len(chosen) == 2 and not self.fits(V):
-            chosen = [2 * epoch % V, (2 * epoch + 1) % V]  # other views in every epoch, though none are kept
+            chosen = list(self._pair(epoch))  # other views in every epoch, though none are kept
         result: FeatureBatch | None = None
         for block in row_blocks(len(rows), samples.block_rows):
             views = samples.drawn(part(inputs, block), rows[block], seed, chosen)
-            functions = (*self.functions, *[self.functions[0]] * len(views))
+            indices = chosen if len(inputs) == 1 and V > 1 else range(len(views))
+            functions = [self.functions[v % len(self.functions)] for v in indices]
             features = tuple(function(view).to(self.dtype) for function, view in zip(functions, views))
             norm = samples.features.kernel.diag(views[0]) if self.with_norm else None
             X = inputs[0][block].reshape(len(rows[block]), -1) if self.with_inputs else None

@@ -150,10 +150,11 @@ class Matched(Landmarks):
     def __init__(self, features: NystromMap, n_views: int):
         Coordinates.__init__(self, features)
         self.width, rest = divmod(features.n_landmarks, n_views)
-        if n_views < 2 or rest:
+        if n_views != 2 or rest:
             raise ValueError(
-                "SGD(view_matched=True) compares every view with its own views of the landmarks; these landmarks have "
-                "one view each. Give landmarks=Uniform(views_per_landmark=2), or another rule with that parameter."
+                "SGD(view_matched=True) compares the two views with the landmarks' first and second views; these "
+                f"landmarks have {n_views} view{'s' * (n_views > 1)} each. Give "
+                "landmarks=Uniform(views_per_landmark=2), or another rule with that parameter."
             )
         self.n_intercepts = n_views
         centres = [features.landmarks[v * self.width : (v + 1) * self.width] for v in range(n_views)]

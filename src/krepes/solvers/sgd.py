@@ -66,7 +66,7 @@ class SGD(Solver):
     Notes
     -----
     A loss that ignores scale is regularised by |w_j|^2 / variance_j instead of |w_j|^2, and its components are returned
-    with unit variance. With more than two views per sample, epochs take turns with pairs of them.
+    with unit variance. With more than two views per sample, epochs take turns with all pairs of them.
 
     Examples
     --------
