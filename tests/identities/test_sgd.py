@@ -252,6 +252,16 @@ def test_epochs_take_turns_with_all_pairs_of_views(n_views, budget):
         assert len(set().union(*seen[first : first + in_round])) == 2 * in_round
 
 
+def test_where_two_views_fit_into_memory_and_more_do_not_the_same_two_are_kept():
+    """Also by a run that goes on with a later epoch."""
+    budget = 2 * 8 * 2 * 8
+    windows = windows_of(8, budget, n_views=4)
+    assert windows.kept
+    assert shifts(windows, 3) == [(0, 1)] * 3
+    batches = [next(some.batches(1, 8))[1] for some in (windows, windows_of(8, budget, n_views=4))]
+    assert torch.equal(batches[0].features[1], batches[1].features[1])
+
+
 @pytest.mark.parametrize("budget", [10**6, 1], ids=["kept", "computed again"])
 def test_matched_views_meet_their_own_function(budget):
     """With one function for even and one for odd views, any even view is paired with any odd one."""

@@ -345,8 +345,8 @@ class FeatureWindows:
         samples, V = self.samples, self.samples.n_views
         seed = stream_key(samples.seed, FRESH, epoch) % 2**63 if self.fresh else samples.seed
         chosen = [index for index in which if index < V]
-        if not self.fresh and V > 2 and len(chosen) == 2 and not self.fits(V):
-            chosen = list(self._pair(epoch))  # other views in every epoch, though none are kept
+        if not self.fresh and not self.kept and V > 2 and len(chosen) == 2:
+            chosen = list(self._pair(epoch))  # where none are kept, other views cost no more
         result: FeatureBatch | None = None
         for block in row_blocks(len(rows), samples.block_rows):
             views = samples.drawn(part(inputs, block), rows[block], seed, chosen)
