@@ -17,7 +17,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from krepes.engines.samples import FeatureFunction
+from krepes.engines.feature_windows import FeatureFunction
 from krepes.linalg import RELATIVE_CUT, descending_eigh
 from krepes.nystrom import NystromMap
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.engines.samples import FeatureBatch
+from krepes.engines.feature_windows import FeatureBatch
 from krepes.linalg import symmetric
 from krepes.losses import Batch, Loss
 from krepes.losses.statistics import SampleStatistics

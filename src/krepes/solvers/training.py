@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from krepes.components import resolve
-from krepes.engines.samples import FeatureBatch, FeatureWindows, Samples
+from krepes.engines.feature_windows import FeatureBatch, FeatureWindows
+from krepes.engines.samples import Samples
 from krepes.linalg import inverse_sqrt
 from krepes.losses import Loss
 from krepes.losses.statistics import SampleStatistics

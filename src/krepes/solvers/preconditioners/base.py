@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from krepes.components import Component
-from krepes.engines.samples import FeatureBatch
+from krepes.engines.feature_windows import FeatureBatch
 from krepes.losses import Loss
 from krepes.solvers.objective import Objective, Theta
 

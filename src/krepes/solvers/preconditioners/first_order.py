@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.engines.samples import FeatureBatch
+from krepes.engines.feature_windows import FeatureBatch
 from krepes.solvers.objective import Objective, P, Theta
 from krepes.solvers.preconditioners.base import Preconditioner, StepRule, Steps
 

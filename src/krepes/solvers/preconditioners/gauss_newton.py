@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from krepes.conjugate_gradients import conjugate_gradients
-from krepes.engines.samples import FeatureBatch
+from krepes.engines.feature_windows import FeatureBatch
 from krepes.losses import Batch, Loss
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.objective import GAMMA, Objective, P, Theta

@@ -1,0 +1,253 @@
+"""Features of samples in shuffled batches, for losses that need more than moments.
+
+    rows -> views -> features of a window of rows -> batches, in an order drawn from (seed, epoch, window)
+
+A window is as many rows as a memory budget holds the features of. Where that is all of them, features are computed
+once and kept, unless every epoch draws fresh views; else each window is computed again in every epoch, in the order
+of the data, and rows are shuffled within it: sort no such data by class. Views, order and batches are functions of
+(seed, epoch, row) alone, so a run that was interrupted sees the same batches when it goes on.
+
+Memory: the budget and one block of rows, whatever n is. Cost of an epoch that is not kept: O(n (m d + m r)) per view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.engines.samples import Inputs, Samples, part
+from krepes.engines.view_pairs import matched_pairs, view_pairs
+from krepes.linalg import row_blocks
+from krepes.views.streams import stream_key
+
+FeatureFunction = Callable[[Any], Tensor]  # rows -> (b, width)
+
+FRESH, ORDER, HELD_OUT = range(3)  # purposes of random streams
+
+
+@dataclass
+class FeatureBatch:
+    """What is known of b samples before they are embedded.
+
+    Attributes
+    ----------
+    features : tuple of Tensors of shape (b, width)
+        Of the two views (one, where there is one), then of the negatives.
+    X : Tensor of shape (b, d), optional
+        The rows themselves, flattened.
+    norm : Tensor of shape (b,), optional
+        k(x, x) of the first view.
+    """
+
+    features: tuple[Tensor, ...]
+    X: Tensor | None = None
+    norm: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.features[0])
+
+    def first(self, n: int) -> FeatureBatch:
+        """The first n samples."""
+        norm, X = self.norm, self.X
+        return FeatureBatch(
+            tuple(values[:n] for values in self.features),
+            None if X is None else X[:n],
+            None if norm is None else norm[:n],
+        )
+
+    def like(self, n: int) -> FeatureBatch:
+        """Room for n samples of the same kind."""
+        features, X, norm = self.features, self.X, self.norm
+        return FeatureBatch(
+            tuple(values.new_empty(n, *values.shape[1:]) for values in features),
+            None if X is None else X.new_empty(n, *X.shape[1:]),
+            None if norm is None else norm.new_empty(n),
+        )
+
+    def put(self, first: int, other: FeatureBatch) -> None:
+        """Write other samples here, from position `first` on."""
+        mine, theirs = ((*b.features, b.X, b.norm) for b in (self, other))
+        for values, written in zip(mine, theirs):
+            if values is not None and written is not None:
+                values[first : first + len(other)] = written
+
+
+@dataclass
+class FeatureWindows:
+    """Feature batches of samples, epoch by epoch.
+
+    Parameters
+    ----------
+    samples : Samples
+    functions : list of callables rows -> (b, width)
+        One for all views; or one for even and one for odd views, which are then paired with one another only.
+    width : int
+    dtype : torch.dtype
+        In which features are stored; batches come in `compute_dtype`.
+    budget : int
+        Bytes that the features of a window may take.
+    fresh : bool
+        Draw new views in every epoch.
+    with_inputs, with_norm : bool
+        Whether batches hold X and k(x, x).
+    held_out : int
+        How many rows, drawn at random, are kept from training.
+
+    Attributes
+    ----------
+    rows_read : int
+        Rows whose features were handed out so far, held-out rows not counted.
+    """
+
+    samples: Samples
+    functions: Sequence[FeatureFunction]
+    width: int
+    dtype: torch.dtype = torch.float32
+    budget: int = 2 * 2**30
+    fresh: bool = False
+    with_inputs: bool = False
+    with_norm: bool = False
+    held_out: int = 0
+    rows_read: int = 0
+    _kept: tuple[int, FeatureBatch, Tensor] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.excluded = (
+            self.samples.random_rows(self.held_out, HELD_OUT)
+            if self.held_out
+            else np.empty(0, dtype=np.int64)
+        )
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The two views of every epoch, in turn."""
+        V = self.samples.n_views
+        return matched_pairs(V) if len(self.functions) > 1 else view_pairs(V)
+
+    def _pair(self, epoch: int) -> tuple[int, int]:
+        return self.pairs[epoch % len(self.pairs)]
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        return self.samples.features.dtype
+
+    @cached_property
+    def stored_views(self) -> list[int]:
+        """Indices of the views that a window holds: all where they are kept, else the two of its epoch."""
+        V = self.samples.n_views
+        every = list(range(V))
+        return every if self.fits(V) and not self.fresh else every[:2]
+
+    def fits(self, n_views: int) -> bool:
+        return self.samples.n_rows * self._row_bytes(n_views) <= self.budget
+
+    def _row_bytes(self, n_views: int) -> int:
+        return n_views * self.width * torch.empty(0, dtype=self.dtype).element_size()
+
+    @property
+    def kept(self) -> bool:
+        """Whether features are computed once."""
+        return not self.fresh and self.fits(len(self.stored_views))
+
+    @cached_property
+    def window_rows(self) -> int:
+        """A multiple of the rows of one read."""
+        unit = self.samples.read_rows
+        allowed = int(self.budget // self._row_bytes(max(2, len(self.stored_views))))
+        return max(unit, min(allowed, self.samples.n_rows + unit - 1) // unit * unit)
+
+    def batches(
+        self, epoch: int, batch_size: int, start: tuple[int, int] = (0, 0)
+    ) -> Iterator[tuple[tuple[int, int], FeatureBatch]]:
+        """The batches of an epoch from position (window, batch) on, each with the position after it.
+
+        Rows of a window are dealt into batches of nearly equal size, so that none is much smaller than asked for.
+        """
+        first_window, first_batch = start
+        for window, stored, rows in self._windows(epoch, first_window):
+            trained = torch.from_numpy(np.isin(rows.numpy(), self.excluded, invert=True)).nonzero()[:, 0]
+            if not len(trained):
+                continue
+            key = stream_key(self.samples.seed, ORDER, epoch, window)
+            order = torch.randperm(len(trained), generator=torch.Generator().manual_seed(key % 2**63))
+            parts = torch.tensor_split(order, max(1, round(len(trained) / batch_size)))
+            whole = self.kept and len(parts) == 1 and len(trained) == len(rows)  # kept features never change
+            skipped = first_batch if window == first_window else 0
+            for index, chosen in enumerate(parts[skipped:], start=skipped):
+                self.rows_read += len(chosen)
+                yield (window, index + 1), self._picked(stored, None if whole else trained[chosen], epoch)
+
+    def held_out_batches(self, batch_size: int) -> list[FeatureBatch]:
+        """Fixed batches of the rows that are never trained on."""
+        if not len(self.excluded):
+            return []
+        stored = self._computed(self.samples.take(self.excluded), torch.from_numpy(self.excluded), 0, [0, 1])
+        parts = torch.arange(len(stored)).tensor_split(max(1, round(len(stored) / batch_size)))
+        return [self._picked(stored, chosen, 0) for chosen in parts]
+
+    def sample_batch(self) -> FeatureBatch:
+        """The features of the samples' uniform sample."""
+        inputs, rows = self.samples.sample
+        return self._picked(self._computed(inputs, rows, 0, [0, 1]), None, 0)
+
+    def _picked(self, stored: FeatureBatch, chosen: Tensor | None, epoch: int) -> FeatureBatch:
+        """The two views of an epoch at some positions of a window (None for all of them, not copied)."""
+        features = stored.features
+        if self.samples.n_views > 2 and len(features) == self.samples.n_views:
+            features = tuple(features[v] for v in self._pair(epoch))
+
+        def pick(values: Tensor | None) -> Tensor | None:
+            return values if chosen is None or values is None else values[chosen.to(values.device)]
+
+        views = tuple(pick(values).to(self.compute_dtype) for values in features)  # type: ignore[union-attr]
+        return FeatureBatch(views, pick(stored.X), pick(stored.norm))
+
+    def _windows(self, epoch: int, first: int) -> Iterator[tuple[int, FeatureBatch, Tensor]]:
+        """(index, features, global rows) of the windows of an epoch."""
+        if self._kept is not None:
+            yield self._kept
+            return
+        size, n = self.window_rows, self.samples.n_rows
+        window: FeatureBatch | None = None
+        for start, inputs in self.samples.read(first * size):
+            stop = start + len(inputs[0])
+            computed = self._computed(inputs, torch.arange(start, stop), epoch, self.stored_views)
+            begin = start // size * size
+            if window is None or (start == begin and len(window) != min(size, n - begin)):
+                window = None  # before its successor is allocated
+                window = computed.like(min(size, n - begin))
+            window.put(start - begin, computed)
+            if stop == n or stop == begin + size:
+                result = (begin // size, window, torch.arange(begin, stop))
+                if self.kept:
+                    self._kept = result
+                yield result
+
+    def _computed(self, inputs: Inputs, rows: Tensor, epoch: int, which: Sequence[int]) -> FeatureBatch:
+        """Features of rows, block by block."""
+        samples, V = self.samples, self.samples.n_views
+        seed = stream_key(samples.seed, FRESH, epoch) % 2**63 if self.fresh else samples.seed
+        chosen = [index for index in which if index < V]
+        if not self.fresh and not self.kept and V > 2 and len(chosen) == 2:
+            chosen = list(self._pair(epoch))  # where none are kept, other views cost no more
+        result: FeatureBatch | None = None
+        for block in row_blocks(len(rows), samples.block_rows):
+            views = samples.drawn(part(inputs, block), rows[block], seed, chosen)
+            indices = chosen if len(inputs) == 1 and V > 1 else range(len(views))
+            functions = [self.functions[v % len(self.functions)] for v in indices]
+            features = tuple(function(view).to(self.dtype) for function, view in zip(functions, views))
+            norm = samples.features.kernel.diag(views[0]) if self.with_norm else None
+            X = inputs[0][block].reshape(len(rows[block]), -1) if self.with_inputs else None
+            piece = FeatureBatch(features, X, norm)
+            if result is None:
+                result = piece if len(piece) == len(rows) else piece.like(len(rows))
+            if result is not piece:
+                result.put(block.start, piece)
+        assert result is not None
+        return result
