@@ -27,6 +27,13 @@ class Component(BaseEstimator):
 
     name: ClassVar[str | None] = None
 
+    def stand_in(self) -> Component:
+        """What a model file keeps of an object whose class is the user's; an error where it cannot do without."""
+        raise TypeError(
+            f"Cannot store {type(self).__name__}: it is not a class of krepes. A user's kernel can be stored as a "
+            "function, krepes.kernels.Custom(function), and is asked for at load."
+        )
+
 
 def subclasses(kind: type[C]) -> Iterator[type[C]]:
     """Every class below `kind`, however deep, in order of definition."""
@@ -59,12 +66,16 @@ def resolve(kind: Any, value: Any) -> Any:  # kind may be abstract, which type c
         close = difflib.get_close_matches(key, choices, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"{value!r} is not the name of a {kind.__name__}.{hint} Known names: {', '.join(sorted(choices))}."
+            f"{value!r} is not the name of {_with_article(kind)}.{hint} Known names: {', '.join(sorted(choices))}."
         )
     raise TypeError(
-        f"Expected a {kind.__name__} object or one of the names {', '.join(sorted(choices))}; "
+        f"Expected {_with_article(kind)} object or one of the names {', '.join(sorted(choices))}; "
         f"got {type(value).__name__}: {value!r:.80}."
     )
+
+
+def _with_article(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
 class NamedParts:

@@ -66,14 +66,6 @@ def paired_batches(
     sources: Sequence[Source | None], space: InputSpace, precision: Precision, batch_rows: int, start: int = 0
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Batches (first row, (X, positives, negatives)) of sources that run side by side."""
-    first, *others = sources
-    assert first is not None
-    names = ("positives", "negatives")
-    for name, source in zip(names, others):
-        if source is not None and source.n_rows != first.n_rows:
-            raise ValueError(
-                f"{name}= has {source.n_rows} rows, X has {first.n_rows}: one is needed for every row."
-            )
     streams = [None if source is None else source.batches(batch_rows, start) for source in sources]
     for first_row, batch in streams[0]:  # type: ignore[union-attr]
         rest = [None if stream is None else next(stream)[1] for stream in streams[1:]]

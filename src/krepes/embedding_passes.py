@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from krepes import engines, model_file
+from krepes.code_identity import code_identity
 from krepes.embedding_inputs import opened, paired_batches
-from krepes.losses import Loss
+from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
 from krepes.progress import display
 from krepes.sources import Source
+
+IDENTITY_ROWS = 256  # of pairs, by which a checkpoint knows them
 
 
 def block_rows(model: Any) -> int:
@@ -27,7 +31,15 @@ def block_rows(model: Any) -> int:
 
 def open_sources(model: Any, X: Any, positives: Any, negatives: Any) -> list[Source | None]:
     """The sources of the rows and of what they are paired with."""
-    return [None if data is None else opened(data, model.input_space_) for data in (X, positives, negatives)]
+    sources = [
+        None if data is None else opened(data, model.input_space_) for data in (X, positives, negatives)
+    ]
+    for name, source in zip(("positives", "negatives"), sources[1:]):
+        if source is not None and source.n_rows != _rows(sources):
+            raise ValueError(
+                f"{name}= has {source.n_rows} rows, X has {_rows(sources)}: one is needed for every row."
+            )
+    return sources
 
 
 def check_negatives(loss: Loss, positives: Any, negatives: Any) -> None:
@@ -38,8 +50,8 @@ def check_negatives(loss: Loss, positives: Any, negatives: Any) -> None:
         raise ValueError("negatives= need positives= too: a triplet is a sample, a positive and a negative.")
     if not loss.uses_negatives:
         warnings.warn(
-            f"{type(loss).__name__} does not look at negatives=; it takes all other samples as negatives. "
-            "loss='simple_contrastive' uses them.",
+            f"{loss} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your own "
+            "with uses_negatives = True.",
             UserWarning,
             stacklevel=4,
         )
@@ -52,8 +64,7 @@ def sum_moments(
     n_rows, size, start, saved = _rows(sources), block_rows(model), 0, None
     moment_pass = engines.MomentPass(model.features_, model.views_, model.seed_, model.exact_views_)
     if checkpoint is not None:
-        identity = {"rows": n_rows, "size": size, **model.fingerprint()}
-        saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
+        saved = engines.Checkpoint(checkpoint, _identity(model, sources, size))
         state = saved.restored()
         if state is not None:
             moment_pass.restore(state["sums"])
@@ -81,17 +92,14 @@ def open_samples(
 
     saved = None
     if checkpoint is not None:
-        identity = {
-            "rows": _rows(sources),
-            "size": size,
-            "loss": model.loss_,
+        settings = {
+            "loss": [model.loss_, _code(model.loss_)],
             "solver": model.solver_,
             "n_components": model.n_components,
             "regularization": model.regularization,
             "feature_noise": model.feature_noise,
-            **model.fingerprint(),
         }
-        saved = engines.Checkpoint(checkpoint, model_file.digest(identity))
+        saved = engines.Checkpoint(checkpoint, _identity(model, sources, size, **settings))
     return engines.Samples(
         model.features_,
         model.views_,
@@ -101,6 +109,7 @@ def open_samples(
         take,
         4 * size,
         size,
+        sources[2] is not None,
         model.views_per_landmark_,
         checkpoint=saved,
         progress=display(model.verbose),
@@ -118,6 +127,36 @@ def map_rows(
         for first, batch in source.batches(batch_rows or 4 * size)
     )
     return engines.map_blocks(function, batches, size, source.n_rows, display(model.verbose))
+
+
+def _identity(model: Any, sources: list[Source | None], size: int, **settings: Any) -> dict[str, str]:
+    """Hashes of all that a fit depends on, by name; of pairs, those of some rows."""
+    n_rows = _rows(sources)
+    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, IDENTITY_ROWS)).astype(np.int64))
+    pairs = [None if source is None else _known(model, source.take(chosen)) for source in sources[1:]]
+    known = {
+        "random_state": model.seed_,
+        "number of rows": n_rows,
+        "memory": size,
+        "pairs": pairs,
+        **settings,
+    }
+    return {name: model_file.digest(value) for name, value in known.items()} | model.fingerprint()
+
+
+def _known(model: Any, rows: Any) -> Any:
+    """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
+    values = model.input_space_.tensor(rows, torch.float64, torch.device("cpu"))
+    if isinstance(values, Tensor):
+        return values
+    return [value if isinstance(value, str | int | float) else None for value in values]
+
+
+def _code(loss: Loss) -> str | None:
+    """The identity of a user's function or class; krepes's own are known by name."""
+    if isinstance(loss, CallableLoss):
+        return code_identity(loss.function)
+    return None if type(loss).__module__.startswith("krepes.") else code_identity(type(loss))
 
 
 def _rows(sources: list[Source | None]) -> int:

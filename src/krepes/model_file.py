@@ -121,7 +121,8 @@ def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
             raise TypeError(f"Cannot store {path}: its keys must be strings.")
         return {"~dict": {key: encode(item, f"{path}.{key}", tensors) for key, item in value.items()}}
     if isinstance(value, Component):
-        return {"~component": class_name(value), "state": encode(component_state(value), path, tensors)}
+        kept = value if _registry().get(type(value).__name__) is type(value) else value.stand_in()
+        return {"~component": type(kept).__name__, "state": encode(component_state(kept), path, tensors)}
     if callable(value):
         kind = "module" if isinstance(value, torch.nn.Module) else "function"
         return {"~external": f"the {kind} {getattr(value, '__qualname__', type(value).__name__)!r}"}
@@ -158,16 +159,6 @@ def decode(value: Any, tensors: dict[str, Tensor]) -> Any:
 def component_state(component: Component) -> dict[str, Any]:
     """What a file keeps of a component: its attributes without an underscore in front."""
     return {name: value for name, value in vars(component).items() if not name.startswith("_")}
-
-
-def class_name(component: Component) -> str:
-    name = type(component).__name__
-    if _registry().get(name) is not type(component):
-        raise TypeError(
-            f"Cannot store {name}: it is not a class of krepes. A user's kernel can be stored as a function, "
-            "krepes.kernels.Custom(function), and is asked for at load."
-        )
-    return name
 
 
 def _component(name: str, state: dict[str, Any]) -> Component:

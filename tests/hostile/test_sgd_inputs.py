@@ -48,7 +48,7 @@ def test_settings_that_make_no_sense_are_named(setting, value):
 def test_unknown_names_list_those_that_exist():
     with pytest.raises(ValueError, match=r"not the name of a Preconditioner.*gauss_newton.*kernel.*none"):
         fit("simclr", preconditioner="newton")
-    with pytest.raises(ValueError, match=r"not the name of a Initialization.*kaiming.*moments.*principal"):
+    with pytest.raises(ValueError, match=r"not the name of an Initialization.*kaiming.*moments.*principal"):
         fit("simclr", initialization="zeros")
 
 
@@ -113,11 +113,11 @@ def test_a_loss_that_becomes_nan_stops_with_step_term_and_checkpoint(tmp_path, m
     with pytest.raises(
         ValueError, match=r"epoch \d+ after \d+ of \d+ rows.*'broken'.*is nan.*No checkpoint was kept"
     ):
-        fit(nan_after(25), batch_size=16)
+        fit(nan_after(15), batch_size=16)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
     path = tmp_path / "training.checkpoint"
     solver = SGD(max_epochs=3, batch_size=16)
-    model = KernelEmbedding(3, loss=nan_after(25), solver=solver, **SMALL)
+    model = KernelEmbedding(3, loss=nan_after(15), solver=solver, **SMALL)
     with pytest.raises(ValueError, match=r"'broken'.*last good state is in .*training.checkpoint \(epoch"):
         model.fit(X, checkpoint=path)
     assert path.exists()

@@ -26,8 +26,8 @@ class Checkpoint:
     Parameters
     ----------
     path : path
-    fingerprint : str
-        Of data, preprocessing, kernel, landmarks, views and solver; a file with another one is refused.
+    fingerprint : dict of str
+        Hashes of data, preprocessing, kernel, landmarks, views, solver, ..., by name; a file with others is refused.
     seconds : float, default=30
         The least time between two writes.
 
@@ -37,8 +37,10 @@ class Checkpoint:
         Where the work was when the file was last written, in words.
     """
 
-    def __init__(self, path: str | os.PathLike, fingerprint: str, seconds: float = 30.0):
+    def __init__(self, path: str | os.PathLike, fingerprint: dict[str, str], seconds: float = 30.0):
         self.path, self.fingerprint, self.seconds = Path(path), fingerprint, seconds
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"checkpoint={str(path)!r}: there is no folder {self.path.parent}.")
         self.written = time.monotonic()
         self.place: str | None = None
 
@@ -46,11 +48,19 @@ class Checkpoint:
         """The state of an earlier run; None if there was none."""
         if not self.path.exists():
             return None
-        _, content = model_file.read(self.path, KIND)
-        if content["fingerprint"] != self.fingerprint:
+        remedy = "Delete it to start anew, or name another file."
+        try:
+            _, content = model_file.read(self.path, KIND)
+        except ValueError as error:
+            raise ValueError(f"{self.path} cannot be read as a checkpoint. {remedy} ({error})") from error
+        found, mine = content["fingerprint"], self.fingerprint
+        if found != mine:
+            other = (
+                [name for name in mine if found.get(name) != mine[name]] if isinstance(found, dict) else []
+            )
             raise ValueError(
-                f"The checkpoint {self.path} belongs to another fit (other data, settings or random_state). "
-                "Delete it to start anew, or name another file."
+                f"The checkpoint {self.path} belongs to another fit: it differs in {', '.join(other) or 'its data'}. "
+                f"{remedy}"
             )
         self.place = content["place"]
         logger.info("Resuming from %s at %s", self.path, self.place)

@@ -43,6 +43,8 @@ class Samples:
     take : callable(indices) -> inputs
     read_rows, block_rows : int
         Rows per batch read, and per block computed.
+    has_negatives : bool
+        Whether inputs are triplets.
     landmark_views : int
         Views of every landmark among the centres of `features`, ordered by view.
     noise_variance : float
@@ -59,6 +61,7 @@ class Samples:
     take: Callable[[np.ndarray], Inputs]
     read_rows: int
     block_rows: int
+    has_negatives: bool = False
     landmark_views: int = 1
     noise_variance: float = 0.0
     checkpoint: Checkpoint | None = None

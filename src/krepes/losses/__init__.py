@@ -10,6 +10,7 @@ from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
+from krepes.losses.foreign import ForeignLoss
 from krepes.losses.forms import MomentForms
 from krepes.losses.kernel_pca import KernelPCA
 from krepes.losses.simclr import SimCLR
@@ -25,6 +26,7 @@ __all__ = [
     "Batch",
     "CallableLoss",
     "DirectionLoss",
+    "ForeignLoss",
     "KernelPCA",
     "Logits",
     "Loss",

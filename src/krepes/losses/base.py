@@ -97,11 +97,15 @@ class Loss(Component, ABC):
         follow from `target_decay` and `parameters()`.)
     uses_negatives : bool
         Whether explicit negatives enter the value.
+    finds_scale : bool
+        Whether training starts at the scale where the value is lowest, of a few; else at unit variance. Not for a loss
+        that is lowest where all embeddings coincide.
     """
 
     views_needed: ClassVar[int] = 2
     constraint: ClassVar[str | None] = None
     needs: ClassVar[tuple[str, ...]] = ()
+    finds_scale: ClassVar[bool] = False
 
     @property
     def uses_negatives(self) -> bool:
@@ -118,6 +122,12 @@ class Loss(Component, ABC):
     @abstractmethod
     def terms(self, batch: Batch) -> Terms:
         """Named scalars whose sum is the loss of these samples."""
+
+    def stand_in(self) -> Loss:
+        """A file keeps what the loss was called: representations of new rows do not need it."""
+        from krepes.losses.foreign import ForeignLoss
+
+        return ForeignLoss(repr(self), self.views_needed)
 
     def views(self, batch: Batch) -> tuple[Tensor, ...]:
         """The embeddings of the views that are compared, (b, h) each."""
@@ -136,6 +146,8 @@ class MomentLoss(Loss):
     methods make more of it: `minimiser(moments, n_components, lam) -> (W, gamma)` where there is a closed form,
     and `column_scale(statistics) -> (h,)` where the loss is scale-invariant.
     """
+
+    finds_scale = True
 
     @abstractmethod
     def of_statistics(self, statistics: Statistics) -> Terms:

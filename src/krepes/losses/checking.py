@@ -12,7 +12,11 @@ from torch import Tensor
 
 from krepes.losses.base import Batch, Loss
 
-RESERVED = ("regularizer", "total")  # names that solvers add to the history
+# Names that solvers add to the history, and those of what they train
+RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")
+TRAINED = ("P", "gamma")
+FIELDS = ("X", "phi_norm", "gram")  # of a batch, that a loss may need
+AGREEMENT = 1e-3  # relative, between a loss and its residuals or logits
 SCALES = (1.0, 0.1, 10.0)  # of the embeddings: a hinge may be flat at one of them
 N_FEATURES = 5
 
@@ -52,8 +56,9 @@ def check_loss(
     >>> check_loss(as_loss(lambda Z1, Z2: torch.ones(())))
     Traceback (most recent call last):
         ...
-    ValueError: The loss CallableLoss(function=...) does not depend on the embeddings: ...
+    ValueError: The loss CallableLoss(<lambda>) does not depend on the embeddings: ...
     """
+    _check_declarations(loss)
     rows = max(8, 2 * n_components) if n_rows is None else n_rows
     for scale in SCALES:
         batch = random_batch(loss, n_components, rows, n_views or loss.views_needed, scale, dtype, device)
@@ -62,8 +67,11 @@ def check_loss(
         except Exception as error:
             shape = tuple(batch.Z[0].shape)
             error.add_note(f"While trying the loss {loss} on random embeddings of shape {shape}.")
+            if loss.uses_negatives and batch.negatives is None:
+                error.add_note("No negatives= were given to fit, so batch.negatives is None.")
             raise
         check_terms(terms, f"The loss {loss}")
+        _check_curvature(loss, batch, sum(term.item() for term in terms.values()))
         if _moves(sum(terms.values()), batch.Z):
             return
     raise ValueError(
@@ -82,13 +90,66 @@ def check_terms(terms: Any, source: str) -> None:
         raise ValueError(f"{source} returned an empty dict; {expected}.")
     for name, term in terms.items():
         if not isinstance(term, Tensor) or term.ndim != 0:
-            raise ValueError(
-                f"{source} returned {_described(term)} for {name!r}; {expected}. "
-                "A loss is a mean over samples: .mean() is often what is missing."
-            )
+            hint = "A loss is a mean over samples: .mean() is often what is missing."
+            if not isinstance(term, Tensor):
+                hint = "Keep to torch operations, without item(), float() or numpy(), so that it can be differentiated."
+            raise ValueError(f"{source} returned {_described(term)} for {name!r}; {expected}. {hint}")
         if not isinstance(name, str) or name in RESERVED:
             raise ValueError(
-                f"{source} named a term {name!r}; expected strings other than {' and '.join(RESERVED)}."
+                f"{source} named a term {name!r}; expected strings other than {', '.join(RESERVED)}."
+            )
+
+
+def _check_declarations(loss: Loss) -> None:
+    """Refuse what a class says of itself and cannot be."""
+    unknown = [name for name in loss.needs if name not in FIELDS]
+    if unknown:
+        raise ValueError(
+            f"{loss}: needs={loss.needs} names {unknown[0]!r}; expected some of {', '.join(FIELDS)}."
+        )
+    if loss.scale_invariant and not hasattr(loss, "column_scale"):
+        raise ValueError(
+            f"{loss} is scale_invariant and has no column_scale(statistics), the squared scale of its columns that "
+            "the regulariser divides by. Derive from krepes.losses.DirectionLoss if only directions matter."
+        )
+
+
+def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """The parameters that a loss brings along; none where it has none."""
+    if not hasattr(loss, "parameters"):
+        return {}
+    try:
+        own = loss.parameters(n_components, generator)
+    except TypeError as error:
+        error.add_note(f"{loss}.parameters is called as parameters(n_components, generator).")
+        raise
+    if not isinstance(own, dict) or not all(isinstance(value, Tensor) for value in own.values()):
+        raise ValueError(f"{loss}.parameters returned {_described(own)}; expected a dict of named tensors.")
+    taken = [name for name in own if name in TRAINED or not isinstance(name, str)]
+    if taken:
+        raise ValueError(
+            f"{loss} has a parameter {taken[0]!r}; expected strings other than {' and '.join(TRAINED)}, "
+            "which are those of the representation."
+        )
+    return own
+
+
+def _check_curvature(loss: Any, batch: Batch, total: float) -> None:
+    """Residuals and logits, where a loss has them, have to give its value."""
+    found = {}
+    with torch.no_grad():
+        if hasattr(loss, "residuals"):
+            found["|residuals|^2"] = loss.residuals(batch).square().sum().item()
+        if hasattr(loss, "logits"):
+            values, targets = loss.logits(batch)
+            found["the cross-entropy of its logits"] = torch.nn.functional.cross_entropy(
+                values, targets
+            ).item()
+    for name, value in found.items():
+        if abs(value - total) > AGREEMENT * max(abs(total), abs(value)):
+            raise ValueError(
+                f"The loss {loss} is {total:.6g} on a random batch and {name} {value:.6g}: they have to be equal, or "
+                "Gauss-Newton steps would belong to another loss."
             )
 
 
@@ -113,7 +174,7 @@ def random_batch(
     signal = normal(n_rows, n_components)
     views = [scale * (signal + normal(n_rows, n_components)) for _ in range(2 * n_views)]
     W = normal(n_components + 1, n_components)
-    own = loss.parameters(n_components, generator) if hasattr(loss, "parameters") else {}
+    own = own_parameters(loss, n_components, generator)
     return Batch(
         tuple(leaf(view) for view in views[:n_views]),
         X=normal(n_rows, N_FEATURES).to(device, dtype),

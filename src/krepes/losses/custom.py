@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.losses.base import Batch, Loss, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
 from krepes.losses.statistics import Statistics
+
+
+def _has_weights(loss: Any) -> bool:
+    return isinstance(loss.function, torch.nn.Module) and any(True for _ in loss.function.parameters())
 
 
 class CallableLoss(Loss):
@@ -28,8 +35,10 @@ class CallableLoss(Loss):
 
     Notes
     -----
-    A function cannot be stored in a model file: it has to be given again when the model is loaded. A loss with
-    parameters of its own, or of one view, derives from `Loss`.
+    A torch module is trained along with the representation, from the weights that it has; the trained ones are in
+    `loss_parameters_`, the module itself stays as it was. A loss of one view, or with negatives, derives from `Loss`.
+
+    A model file keeps the function's name only: a loaded model transforms without it, and needs a loss to fit again.
 
     Examples
     --------
@@ -45,36 +54,48 @@ class CallableLoss(Loss):
         self.function = function
         self.scale_invariant = scale_invariant
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        rest = ", scale_invariant=True" * self.scale_invariant
+        return f"CallableLoss({'' if self.function is None else described(self.function)}{rest})"
+
     def column_scale(self, statistics: Statistics) -> Tensor:
         """The sum of the components' variances, once for each of them, (h,)."""
         return overall_scale(statistics)
 
+    @available_if(_has_weights)
+    def parameters(self, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """The module's weights as they are, by their names."""
+        module: Any = self.function
+        return {name: value.detach().clone() for name, value in module.named_parameters()}
+
     def terms(self, batch: Batch) -> Terms:
         if self.function is None:
             raise ValueError("CallableLoss() has no function: give one, CallableLoss(function).")
-        value = self._called(*self.views(batch))
+        value = self._called(batch.parameters, *self.views(batch))
         terms = value if isinstance(value, dict) else {"loss": value}
         check_terms(terms, "The loss function")
         return terms
 
-    def _called(self, *views: Tensor) -> Any:
+    def _called(self, weights: dict[str, Tensor], *views: Tensor) -> Any:
         assert self.function is not None
         try:
+            if weights and isinstance(self.function, torch.nn.Module):
+                return torch.func.functional_call(self.function, weights, views)
             return self.function(*views)
         except TypeError as error:
             if self._takes(*views):
                 raise
             raise ValueError(
-                f"The loss function {self.function!r} cannot be called with two arguments: {error}. It has to take the "
-                "embeddings of two views, function(Z1, Z2); further arguments need defaults. For a loss of one view, "
-                "derive from krepes.losses.Loss with views_needed = 1."
+                f"The loss function {described(self.function)} cannot be called with two arguments: {error}. It has to "
+                "take the embeddings of two views, function(Z1, Z2); further arguments need defaults. For a loss of "
+                "one view, derive from krepes.losses.Loss with views_needed = 1."
             ) from error
 
     def _takes(self, *views: Tensor) -> bool:
         """Whether the signature admits two positional arguments; True where it is unknown."""
-        assert self.function is not None
+        function: Any = self.function
         try:
-            signature = inspect.signature(self.function)
+            signature = inspect.signature(getattr(function, "forward", function))
         except (TypeError, ValueError):  # built in
             return True
         try:
@@ -82,3 +103,14 @@ class CallableLoss(Loss):
         except TypeError:
             return False
         return True
+
+
+def described(function: Any) -> str:
+    """A function by its name, without an address.
+
+    >>> described(functools.partial(max, default=0))
+    'partial(max)'
+    """
+    if isinstance(function, functools.partial):
+        return f"partial({described(function.func)})"
+    return str(getattr(function, "__qualname__", type(function).__name__)).rpartition("<locals>.")[2]

@@ -20,6 +20,8 @@ from krepes.losses.statistics import Statistics
 class DirectionLoss(Loss):
     """A loss that ignores the overall scale of the embedding."""
 
+    finds_scale = True  # it has none; but components of equal or of natural variance point elsewhere
+
     @property
     def scale_invariant(self) -> bool:
         return True

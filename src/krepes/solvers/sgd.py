@@ -9,6 +9,7 @@ faster and exactly by the other solvers; here they are trained as published.
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import torch
@@ -133,7 +134,11 @@ class SGD(Solver):
         self.check_settings(loss)
         features = data.features
         check_loss(
-            loss, max(2, min(n_components, features.rank)), dtype=features.dtype, device=features.F.device
+            loss,
+            max(2, min(n_components, features.rank)),
+            n_views=3 if data.has_negatives else None,
+            dtype=features.dtype,
+            device=features.F.device,
         )
         generator = generator or torch.Generator().manual_seed(data.seed)
         training = Training(self, loss, data, self._coordinates(data), n_components, lam, generator, callback)
@@ -141,24 +146,22 @@ class SGD(Solver):
 
     def check_settings(self, loss: Loss) -> None:
         """Refuse settings that make no sense, before any feature is computed."""
-        positive = {
-            "batch_size": self.batch_size,
-            "max_epochs": self.max_epochs,
-            "cache_bytes": self.cache_bytes,
-        }
-        positive |= {
-            name: value
-            for name in ("learning_rate", "gradient_clip", "patience")
-            if (value := getattr(self, name)) is not None
-        }
-        for name, value in positive.items():
-            if not value > 0:
-                raise ValueError(f"SGD({name}={value!r}): expected a positive number.")
+        for name, least in (("batch_size", 2), ("max_epochs", 1), ("cache_bytes", 1), ("patience", 1)):
+            value: Any = getattr(self, name)
+            whole = isinstance(value, numbers.Integral) and int(value) >= least
+            if not whole and not (name == "patience" and value is None):
+                raise ValueError(f"SGD({name}={value!r}): expected an integer >= {least}.")
+        for name in ("learning_rate", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
+                raise ValueError(f"SGD({name}={value!r}): expected a positive number or None.")
         for name in ("weight_decay", "warmup_epochs", "min_learning_rate"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"SGD({name}={getattr(self, name)!r}): expected a number >= 0.")
-        if not 0 <= self.validation_fraction <= 0.5:
-            raise ValueError(f"SGD(validation_fraction={self.validation_fraction!r}): expected 0 to 0.5.")
+            value = getattr(self, name)
+            if not (isinstance(value, numbers.Real) and 0 <= float(value) < math.inf):
+                raise ValueError(f"SGD({name}={value!r}): expected a number >= 0.")
+        share = self.validation_fraction
+        if not (isinstance(share, numbers.Real) and 0 <= float(share) <= 0.5):
+            raise ValueError(f"SGD(validation_fraction={share!r}): expected 0 to 0.5.")
         choices = {
             "coordinates": ("whitened", "landmarks"),
             "optimizer": ("adam", "gradient"),

@@ -21,6 +21,7 @@ from krepes.engines.feature_windows import FeatureBatch, FeatureWindows
 from krepes.engines.samples import Samples
 from krepes.linalg import inverse_sqrt
 from krepes.losses import Loss
+from krepes.losses.checking import own_parameters
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.base import Callback, Solution
 from krepes.solvers.coordinates import Coordinates
@@ -109,18 +110,19 @@ class Training:
         )
 
     def _start(self, sample: FeatureBatch, n_components: int, generator: torch.Generator) -> Theta:
-        """The start with the lowest loss on the sample, among those that the initialisation offers."""
+        """Of the starts that the initialisation offers the one with the lowest loss on the sample; or the first."""
         rule: Initialization = resolve(Initialization, self.settings.initialization)
         starts = rule.candidates(self.coordinates, n_components, sample.features[0], generator)
+        if not self.loss.finds_scale and not self.constrained:
+            starts = starts[:1]
         if self.constrained:
             starts = [self._orthonormal(starts[-1])]
         h = starts[0].shape[1]
         rest: Theta = {}
         if self.objective.learned:
             rest[GAMMA] = starts[0].new_zeros(self.coordinates.n_intercepts, h)
-        if hasattr(self.loss, "parameters"):
-            own = self.loss.parameters(h, generator)
-            rest |= {name: value.to(starts[0]) for name, value in own.items()}
+        own = own_parameters(self.loss, h, generator)
+        rest |= {name: value.to(starts[0]) for name, value in own.items()}
         if len(starts) > 1:
             target = {GAMMA: rest[GAMMA]} if GAMMA in rest else {}
             few = sample.first(self.settings.batch_size)
@@ -189,6 +191,8 @@ class Training:
             if not math.isfinite(value):
                 raise self._not_finite(name, value)
             self.sums[name] = self.sums.get(name, 0.0) + value * len(batch)
+        if not all(bool(value.isfinite().all()) for value in self.theta.values()):
+            raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
         if self.constrained:
             self.theta[P].copy_(self._orthonormal(self.theta[P]))
         if self.target is not None:
@@ -248,12 +252,16 @@ class Training:
         if checkpoint is not None:
             kept = f"No checkpoint was written yet to {checkpoint.path}."
             if checkpoint.place is not None:
-                kept = f"The last good state is in {checkpoint.path} ({checkpoint.place})."
+                kept = (
+                    f"The last good state is in {checkpoint.path} ({checkpoint.place}); a fit with other settings "
+                    "starts anew, with another checkpoint file."
+                )
+        rate = self.settings.chosen_rate(self.preconditioner.default_rate)
+        which = "gradient" if name == "gradient" else f"term {name!r}"
         return ValueError(
-            f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.n_trained} rows: the term "
-            f"{name!r} of {self.loss} is {value}. Lower the learning rate "
-            f"(learning_rate={self.settings.chosen_rate(self.preconditioner.default_rate):g}), raise regularization "
-            f"or set gradient_clip. {kept}"
+            f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.n_trained} rows: the {which} "
+            f"of {self.loss} is {value}. Lower the learning rate (it is {rate:g} now), raise regularization or set "
+            f"gradient_clip. {kept}"
         )
 
     def _state(self) -> dict[str, Any]:
@@ -300,7 +308,7 @@ class Training:
         if Z.std(0, correction=0).max() <= COLLAPSED * Z.square().mean().sqrt():
             warnings.warn(
                 f"The representation has collapsed: {self.loss} maps all samples to one point. Lower the learning "
-                "rate, use initialization='principal', or choose another loss.",
+                "rate, try another initialization or another loss; and see that the rows differ.",
                 UserWarning,
                 stacklevel=5,
             )
