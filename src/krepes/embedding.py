@@ -288,7 +288,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         logger.info("%s: %.1f s, %d iterations", self.solver_, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
             warnings.warn(
-                f"n_components={self.n_components}, but only {solution.W.shape[1]} components are left: the "
+                f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
                 f"features have rank {rank} and regularization={self.regularization:g} cuts weak ones.",
                 UserWarning,
                 stacklevel=4,

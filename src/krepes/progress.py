@@ -18,6 +18,8 @@ logger = logging.getLogger("krepes")
 class Stage(Protocol):
     def advance(self, steps: int) -> None: ...
 
+    def describe(self, text: str) -> None: ...
+
 
 class Progress(Protocol):
     def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Any: ...
@@ -25,6 +27,9 @@ class Progress(Protocol):
 
 class _Quiet:
     def advance(self, steps: int) -> None:
+        pass
+
+    def describe(self, text: str) -> None:
         pass
 
 
@@ -46,6 +51,9 @@ class _Bar:
         self.display.advance(self.task, steps)
         if time.perf_counter() - self.start > 1:
             self.display.update(self.task, visible=True)
+
+    def describe(self, text: str) -> None:
+        self.display.update(self.task, description=text)
 
 
 class Bars:

@@ -143,6 +143,19 @@ def test_a_checkpoint_needs_a_folder_before_training(tmp_path):
         model(agree).fit(X, checkpoint=tmp_path / "nowhere" / "x.checkpoint")
 
 
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr("krepes.model_file.write", full)
+    with pytest.warns(
+        UserWarning, match=r"could not be written .*No space left.*no state is kept, and the fit goes on"
+    ):
+        fitted = model(agree).fit(X, checkpoint=tmp_path / "full.checkpoint")
+    assert np.array_equal(fitted.coefficients_, model(agree).fit(X).coefficients_)
+
+
 def broken_after(calls):
     """A finite loss whose gradient is NaN from some call on: the square root of zero."""
     seen = [0]

@@ -212,7 +212,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path, monkeypatch):
 def test_tiny_data_train():
     """Two rows, one landmark, a batch larger than the data."""
     model = KernelEmbedding(2, loss="simclr", n_landmarks=1, random_state=0)
-    with pytest.warns(UserWarning, match="components are left"):
+    with pytest.warns(UserWarning, match="of them are left"):
         model.fit(X[:2])
     assert np.isfinite(model.transform(X[:2])).all()
 

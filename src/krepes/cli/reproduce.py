@@ -161,7 +161,7 @@ def reproduce(
     out = console()
     out.print(
         f"{chosen.title}\n{rows:,} training rows, {test_rows:,} test rows, {n_landmarks} landmarks, {n_components} "
-        f"components, {epochs} epochs, seed {seed}; at most: smaller data are used whole.",
+        f"components, {epochs} epochs at most, seed {seed}. Smaller data are used whole.",
         markup=False,
         highlight=False,
     )

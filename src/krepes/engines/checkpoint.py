@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from krepes import model_file
 
@@ -63,15 +66,26 @@ class Checkpoint:
                 f"{remedy}"
             )
         self.place = content["place"]
-        logger.info("Resuming from %s at %s", self.path, self.place)
+        logger.warning("Resuming from %s at %s", self.path, self.place)
         return content["state"]
 
     def offer(self, state: Callable[[], dict[str, Any]], place: str) -> None:
-        """Write if the last write was long enough ago."""
-        if time.monotonic() - self.written >= self.seconds:
-            content = {"fingerprint": self.fingerprint, "place": place, "state": state()}
+        """Write if the last write was long enough ago; where that fails (a full disk), the fit goes on."""
+        if time.monotonic() - self.written < self.seconds:
+            return
+        content = {"fingerprint": self.fingerprint, "place": place, "state": state()}
+        self.written = time.monotonic()
+        try:
             model_file.write(self.path, KIND, content, overwrite=True)
-            self.written, self.place = time.monotonic(), place
+        except (OSError, SafetensorError) as error:
+            kept = "no state is kept" if self.place is None else f"the state at {self.place} is kept"
+            warnings.warn(
+                f"The checkpoint {self.path} could not be written ({error}); {kept}, and the fit goes on.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        self.place = place
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -174,6 +174,7 @@ class Training:
                     if checkpoint is not None:
                         checkpoint.offer(self._state, self._place())
                 self._end_epoch()
+                stage.describe(f"Training, epoch {self.epoch} of {max_epochs}, loss {self._last_value():.4g}")
         return self._solution()
 
     def _train(self, batch: FeatureBatch) -> None:
@@ -217,6 +218,10 @@ class Training:
         logger.info("Epoch %d: %s", self.epoch, values)
         if self.callback is not None:
             self.callback(self.epoch, values)
+
+    def _last_value(self) -> float:
+        last = self.history[-1]
+        return last.get("held_out", last["total"])
 
     def _held_out_value(self) -> float:
         total = 0.0
