@@ -30,7 +30,7 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import Moments
-from krepes.solvers import Solution, Solver, choose_solver
+from krepes.solvers import Callback, Solution, Solver, choose_solver
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
@@ -175,12 +175,15 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         positives: Any = None,
         negatives: Any = None,
         checkpoint: str | os.PathLike | None = None,
+        callback: Callback | None = None,
     ) -> KernelEmbedding:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
         same form as X; views are then not drawn. `y` is ignored. With `checkpoint`, a file of that name keeps
         the state of a long fit: the same call after an interruption goes on from there (give `random_state`).
+        `callback(step, values)` is called after every epoch, or step of a descent on moments, with what `history_`
+        gets; what it raises ends the fit.
         """
         check_parameters(self)
         if checkpoint is not None and self.random_state is None:
@@ -190,10 +193,10 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         solver = self._chosen_solver()
         self._prepare(X, positives, negatives)
         if solver.data == "samples":
-            self._train(solver, X, positives, negatives, checkpoint)
+            self._train(solver, X, positives, negatives, checkpoint, callback)
         else:
             self._accumulate(X, positives, negatives, checkpoint=checkpoint)
-            self._solve()
+            self._solve(callback)
         return self
 
     def partial_fit(
@@ -253,7 +256,13 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.n_samples_seen_ += sources[0].n_rows  # type: ignore[union-attr]
 
     def _train(
-        self, solver: Solver, X: Any, positives: Any, negatives: Any, checkpoint: str | os.PathLike | None
+        self,
+        solver: Solver,
+        X: Any,
+        positives: Any,
+        negatives: Any,
+        checkpoint: str | os.PathLike | None,
+        callback: Callback | None,
     ) -> None:
         """Minimise the loss over the samples."""
         check_negatives(self.loss_, positives, negatives)
@@ -262,14 +271,14 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         samples = open_samples(self, sources, checkpoint)
         if self.loss_.views_needed > 1:
             samples.noise_variance = self._feature_noise() * samples.mean_eigenvalue
-        self._finish(samples, self.regularization * samples.mean_eigenvalue, self.rank_)
+        self._finish(samples, self.regularization * samples.mean_eigenvalue, self.rank_, callback)
         if samples.checkpoint is not None:
             samples.checkpoint.remove()
         self.n_samples_seen_ = samples.n_rows
 
     # Solving
 
-    def _solve(self) -> Solution:
+    def _solve(self, callback: Callback | None = None) -> Solution:
         """Minimise the loss over the moments."""
         moments = self.moments_
         if moments is None:
@@ -278,13 +287,13 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         lam = self.regularization * moments.S.trace().item() / moments.rank
         if self.loss_.views_needed > 1:
             moments = moments.with_feature_noise(self._feature_noise())
-        return self._finish(moments, lam, moments.rank)
+        return self._finish(moments, lam, moments.rank, callback)
 
-    def _finish(self, data: Any, lam: float, rank: int) -> Solution:
+    def _finish(self, data: Any, lam: float, rank: int, callback: Callback | None) -> Solution:
         """Solve, from moments or from samples, and keep the solution."""
         generator = torch.Generator().manual_seed(self.seed_)
         start = time.perf_counter()
-        solution = self.solver_.solve(self.loss_, data, self.n_components, lam, generator)
+        solution = self.solver_.solve(self.loss_, data, self.n_components, lam, generator, callback)
         logger.info("%s: %.1f s, %d iterations", self.solver_, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
             warnings.warn(

@@ -297,6 +297,24 @@ def test_bfloat16_features_change_little():
     assert not np.array_equal(models[0].coefficients_, models[1].coefficients_)
 
 
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("simclr", SGD(max_epochs=3)), ("vicreg", "auto"), ("kernel_pca", "auto")]
+)
+def test_a_callback_sees_what_the_history_gets(loss, solver):
+    """Epochs of training, steps of a descent, the one step of a closed form."""
+    seen = []
+    model = KernelEmbedding(3, loss=loss, solver=solver, n_landmarks=30, random_state=0)
+    model.fit(X, callback=lambda step, values: seen.append((step, values)))
+    assert [values for _, values in seen] == model.history_
+    assert [step for step, _ in seen] == list(range(1, len(seen) + 1))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, callback=stop)
+
+
+def stop(step, values):
+    raise KeyboardInterrupt
+
+
 def test_early_stopping_returns_the_best_epoch():
     solver = SGD(batch_size=16, max_epochs=40, patience=3, validation_fraction=0.3, learning_rate=0.5)
     model = fitted("vicreg", solver)

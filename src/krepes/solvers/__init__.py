@@ -1,8 +1,8 @@
 """Solvers: how (W, gamma) is found. Adding one is a file here and a line below."""
 
-from krepes.solvers.base import WORK, Solution, Solver, choose_solver
+from krepes.solvers.base import WORK, Callback, Solution, Solver, choose_solver
 from krepes.solvers.closed_form import ClosedForm
 from krepes.solvers.moment_descent import MomentDescent
 from krepes.solvers.sgd import SGD
 
-__all__ = ["SGD", "WORK", "ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]
+__all__ = ["SGD", "WORK", "Callback", "ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]

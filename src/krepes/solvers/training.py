@@ -208,8 +208,7 @@ class Training:
             values["held_out"] = self._held_out_value()
             if not math.isfinite(values["held_out"]):
                 raise self._not_finite("held_out", values["held_out"])
-        values["rows_read"] = float(self.windows.rows_read)
-        values |= {name: float(count) for name, count in self.steps.counts.items()}
+        values |= {"rows_read": self.windows.rows_read, **self.steps.counts}
         self.history.append(values)
         self.epoch, self.position, self.rows_done, self.sums = self.epoch + 1, (0, 0), 0, {}
         if values.get("held_out", -math.inf) < self.best["value"]:
@@ -217,7 +216,7 @@ class Training:
             self.best["theta"] = self._copied(list(self.theta))
         logger.info("Epoch %d: %s", self.epoch, values)
         if self.callback is not None:
-            self.callback(self.epoch, values)
+            self.callback(self.epoch, dict(values))
 
     def _last_value(self) -> float:
         last = self.history[-1]
