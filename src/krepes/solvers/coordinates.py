@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.engines.feature_windows import FeatureFunction
-from krepes.linalg import RELATIVE_CUT, descending_eigh
+from krepes.linalg import RELATIVE_CUT, descending_eigh, inverse_sqrt
 from krepes.nystrom import NystromMap
 
 
@@ -74,6 +74,10 @@ class Coordinates(ABC):
     def gram(self, P: Tensor) -> Tensor:
         """W^T W, (h, h)."""
         return P.mT @ self.metric(P)
+
+    def orthonormal(self, P: Tensor) -> Tensor:
+        """The nearest P with W^T W = I: P (W^T W)^(-1/2)."""
+        return P @ inverse_sqrt(self.gram(P)).to(P)
 
     def coefficients(self, P: Tensor) -> Tensor:
         """A on all centres, float64."""

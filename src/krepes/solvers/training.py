@@ -19,15 +19,13 @@ from torch import Tensor
 from krepes.components import resolve
 from krepes.engines.feature_windows import FeatureBatch, FeatureWindows
 from krepes.engines.samples import Samples
-from krepes.linalg import inverse_sqrt
 from krepes.losses import Loss
-from krepes.losses.checking import own_parameters
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.base import Callback, Solution
 from krepes.solvers.coordinates import Coordinates
-from krepes.solvers.initializations import Initialization
 from krepes.solvers.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.preconditioners.base import Preconditioner, StepRule
+from krepes.solvers.preconditioners.base import Preconditioner
+from krepes.solvers.training_start import first_theta, step_rule
 from krepes.views.streams import stream_key
 
 if TYPE_CHECKING:
@@ -76,9 +74,11 @@ class Training:
         self.noise = samples.noise_variance**0.5
         self.preconditioner: Preconditioner = resolve(Preconditioner, settings.preconditioner)
         sample = self._noisy(self.windows.sample_batch(), -1)
-        self.theta = self._start(sample, n_components, generator)
+        self.theta = first_theta(settings, self.objective, sample, n_components, generator)
         self.target = self._copied([P, GAMMA]) if hasattr(loss, "target_decay") else None
-        self.steps = self.preconditioner.steps(self.objective, self.theta, self._rule(sample))
+        self.steps = self.preconditioner.steps(
+            self.objective, self.theta, step_rule(settings, self.theta, sample)
+        )
         self.held_out = [
             self._noisy(batch, -2 - i)
             for i, batch in enumerate(self.windows.held_out_batches(EVALUATION_ROWS))
@@ -109,48 +109,8 @@ class Training:
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
         )
 
-    def _start(self, sample: FeatureBatch, n_components: int, generator: torch.Generator) -> Theta:
-        """Of the starts that the initialisation offers the one with the lowest loss on the sample; or the first."""
-        rule: Initialization = resolve(Initialization, self.settings.initialization)
-        starts = rule.candidates(self.coordinates, n_components, sample.features[0], generator)
-        if not self.loss.finds_scale and not self.constrained:
-            starts = starts[:1]
-        if self.constrained:
-            starts = [self._orthonormal(starts[-1])]
-        h = starts[0].shape[1]
-        rest: Theta = {}
-        if self.objective.learned:
-            rest[GAMMA] = starts[0].new_zeros(self.coordinates.n_intercepts, h)
-        own = own_parameters(self.loss, h, generator)
-        rest |= {name: value.to(starts[0]) for name, value in own.items()}
-        if len(starts) > 1:
-            target = {GAMMA: rest[GAMMA]} if GAMMA in rest else {}
-            few = sample.first(self.settings.batch_size)
-            totals = [
-                self.objective.values({P: start, **rest}, few, self._if_targets({P: start, **target}))[
-                    "total"
-                ]
-                for start in starts
-            ]
-            finite = [total if math.isfinite(total) else math.inf for total in totals]
-            starts = [starts[finite.index(min(finite))]]
-        return {name: value.clone() for name, value in {P: starts[0], **rest}.items()}
-
     def _if_targets(self, theta: Theta) -> Theta | None:
         return theta if hasattr(self.loss, "target_decay") else None
-
-    def _rule(self, sample: FeatureBatch) -> StepRule:
-        """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
-        settings = self.settings
-        rates = dict.fromkeys(self.theta, 1.0)
-        if settings.optimizer == "adam":
-            Phi = sample.features[0]
-            size = (Phi @ self.theta[P]).std(correction=0).item() or 1.0
-            length = Phi.double().square().sum(1).mean().sqrt().item() or 1.0
-            rates |= {P: size / length}
-            if GAMMA in self.theta:
-                rates[GAMMA] = size
-        return StepRule(settings.optimizer, rates, settings.weight_decay, settings.gradient_clip)
 
     def _copied(self, names: list[str]) -> Theta:
         return {name: self.theta[name].clone() for name in names if name in self.theta}
@@ -195,7 +155,7 @@ class Training:
         if not all(bool(value.isfinite().all()) for value in self.theta.values()):
             raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
         if self.constrained:
-            self.theta[P].copy_(self._orthonormal(self.theta[P]))
+            self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
         if self.target is not None:
             decay = float(self.loss.target_decay)
             for name, value in self.target.items():
@@ -240,10 +200,6 @@ class Training:
         generator = torch.Generator().manual_seed(key % 2**63)
         noisy = [Phi + self.noise * self.coordinates.noise(len(Phi), generator) for Phi in batch.features]
         return FeatureBatch(tuple(noisy), batch.X, batch.norm)
-
-    def _orthonormal(self, W: Tensor) -> Tensor:
-        """The nearest P with W^T W = I: P (W^T W)^(-1/2)."""
-        return W @ inverse_sqrt(self.coordinates.gram(W)).to(W)
 
     # Stopping and going on
 
