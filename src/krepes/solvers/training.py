@@ -134,7 +134,9 @@ class Training:
                     if checkpoint is not None:
                         checkpoint.offer(self._state, self._place())
                 self._end_epoch()
-                stage.describe(f"Training, epoch {self.epoch} of {max_epochs}, loss {self._last_value():#.4g}")
+                stage.describe(
+                    f"Training, epoch {self.epoch} of {max_epochs}, loss {self._last_value():#.4g}"
+                )
         return self._solution()
 
     def _train(self, batch: FeatureBatch) -> None:
