@@ -40,7 +40,13 @@ class External:
         self.description = description
 
     def __call__(self, *_: Any) -> Any:
-        raise ValueError(f"This model needs {self.description}: give it to krepes.load.")
+        raise ValueError(
+            f"This model needs {self.description}, which its file cannot hold. Give a kernel to krepes.load(path, "
+            "kernel=...), a loss to model.set_params(loss=...)."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.description}, not in the file>"
 
 
 def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:

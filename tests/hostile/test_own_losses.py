@@ -75,6 +75,15 @@ def test_a_class_of_the_user_is_saved_by_its_name(tmp_path):
     loaded.set_params(loss="simclr").fit(X)
 
 
+def test_a_function_of_the_user_is_saved_by_its_name(tmp_path):
+    model(agree).fit(X).save(tmp_path / "function.krepes")
+    loaded = load(tmp_path / "function.krepes")
+    assert "the function 'agree', not in the file" in repr(loaded)
+    assert str(loaded.loss_) == "CallableLoss(<the function 'agree', not in the file>)"
+    with pytest.raises(ValueError, match=r"needs the function 'agree'.*set_params\(loss="):
+        loaded.fit(X)
+
+
 def test_a_class_of_the_user_resumes_with_the_same_bits(tmp_path, interrupted):
     whole = model(Spread()).fit(X)
     interrupted(model(Spread()), tmp_path / "own.checkpoint", X)

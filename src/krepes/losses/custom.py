@@ -15,6 +15,7 @@ from krepes.losses.base import Batch, Loss, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
 from krepes.losses.statistics import Statistics
+from krepes.model_file import External
 
 
 def _has_weights(loss: Any) -> bool:
@@ -111,6 +112,8 @@ def described(function: Any) -> str:
     >>> described(functools.partial(max, default=0))
     'partial(max)'
     """
+    if isinstance(function, External):
+        return repr(function)
     if isinstance(function, functools.partial):
         return f"partial({described(function.func)})"
     return str(getattr(function, "__qualname__", type(function).__name__)).rpartition("<locals>.")[2]

@@ -21,6 +21,9 @@ class ForeignLoss(Loss):
         self.description = description
         self.views_needed = views_needed  # type: ignore[misc]
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
+        return f"<the loss {self.description}, not in the file>"
+
     def terms(self, batch: Batch) -> Terms:
         raise ValueError(
             f"This model was trained with {self.description}, a class that a model file cannot hold. "
