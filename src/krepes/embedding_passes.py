@@ -137,7 +137,7 @@ def _identity(model: Any, sources: list[Source | None], size: int, **settings: A
     known = {
         "random_state": model.seed_,
         "number of rows": n_rows,
-        "memory": size,
+        "rows per block": size,
         "pairs": pairs,
         **settings,
     }
@@ -153,10 +153,10 @@ def _known(model: Any, rows: Any) -> Any:
 
 
 def _code(loss: Loss) -> str | None:
-    """The identity of a user's function or class; krepes's own are known by name."""
+    """The identity of a user's function, or of an object of a user's class; krepes's own are known by name."""
     if isinstance(loss, CallableLoss):
         return code_identity(loss.function)
-    return None if type(loss).__module__.startswith("krepes.") else code_identity(type(loss))
+    return None if type(loss).__module__.startswith("krepes.") else code_identity(loss)
 
 
 def _rows(sources: list[Source | None]) -> int:

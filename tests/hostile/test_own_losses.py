@@ -26,7 +26,7 @@ class Spread(Loss):
 
     def terms(self, batch):
         Z1, Z2 = batch.Z[:2]
-        return {"agree": self.weight * (Z1 - Z2).square().mean(), "spread": -Z1.std()}
+        return {"agree": float(np.mean(self.weight)) * (Z1 - Z2).square().mean(), "spread": -Z1.std()}
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
@@ -108,7 +108,15 @@ def weighted(weight):
     return lambda a, b: weight * (a - b).abs().mean()
 
 
+def table(middle):
+    """Longer than what a printed array shows."""
+    values = np.ones(3000)
+    values[1500] = middle
+    return values
+
+
 CHANGES = {
+    "array of a class": (Spread(weight=table(1.0)), Spread(weight=table(2.0))),
     "parameter of a class": (Spread(), Spread(weight=3.0)),
     "code of a class": (Spread(), changed_class()),
     "argument of a partial": (partial(agree, weight=1.0), partial(agree, weight=2.0)),

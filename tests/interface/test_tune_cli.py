@@ -22,13 +22,7 @@ optuna = pytest.importorskip("optuna")
 
 X, y = load_iris(return_X_y=True)
 X = X.astype(np.float32)
-searching = sys.modules["krepes.evaluation.search"]
-
-
-@pytest.fixture(autouse=True)
-def _one_C(monkeypatch):
-    """A probe without a choice of its own takes a tenth of the time."""
-    monkeypatch.setattr(searching, "PROBE_C_GRID", (1.0,))
+pytestmark = pytest.mark.usefixtures("one_probe_strength")
 
 
 # The command line

@@ -10,6 +10,7 @@ The classifier `fc` of a weight file is left out.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}  # per group
 
 
-class Residual(nn.Module):
+class Residual(nn.Module, ABC):
     """A block: the sum of a branch and a shortcut, which is the identity or a 1x1 convolution."""
 
     expansion = 1
@@ -38,9 +39,9 @@ class Residual(nn.Module):
         shortcut = x if self.downsample is None else self.downsample(x)
         return self.relu(shortcut + self.branch(x))
 
+    @abstractmethod
     def branch(self, x: Tensor) -> Tensor:
         """What is added to the shortcut; every kind of block has its own."""
-        raise NotImplementedError
 
 
 class BasicBlock(Residual):
