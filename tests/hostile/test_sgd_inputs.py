@@ -37,6 +37,9 @@ def fit(loss, **settings):
         ("constraint", "unit"),
         ("feature_dtype", "float16"),
         ("cache_bytes", 0),
+        ("replays", 0),
+        ("replays", 1.5),
+        ("replay_batches", 0),
     ],
 )
 def test_settings_that_make_no_sense_are_named(setting, value):
@@ -154,6 +157,7 @@ RUNS = [
     (BYOL(), {"batch_size": 16, "fresh_views": True}),
     (BarlowTwins(center=False), {"batch_size": 40, "preconditioner": "gauss_newton"}),
     (VICReg(), {"batch_size": 16, "cache_bytes": 1, "coordinates": "landmarks"}),
+    (SimCLR(), {"batch_size": 16, "replays": 3, "replay_batches": 2}),
     (SpectralContrastive(), {"batch_size": 16, "constraint": "orthogonal", "preconditioner": "kernel"}),
 ]
 

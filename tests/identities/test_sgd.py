@@ -184,7 +184,7 @@ def test_view_matched_embeddings_are_those_of_the_paper():
     assert worst(embedded(model), (K[0] @ A + K[1] @ A) / 2 + model.intercept_) <= 1e-12
 
 
-def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=None):
+def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=None, **settings):
     """Feature windows over rows that are their own features; view v adds 1000 v."""
     rows = torch.arange(n_rows, dtype=torch.float64)[:, None].repeat(1, 2)
 
@@ -206,7 +206,9 @@ def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=Non
         Features(), Shift(n_views=n_views), n_rows, 0, read, lambda i: (rows[torch.from_numpy(i)],), 8, 4
     )
     functions = functions or [Features()]
-    return FeatureWindows(samples, functions, 2, torch.float64, budget, fresh=fresh, held_out=held_out)
+    return FeatureWindows(
+        samples, functions, 2, torch.float64, budget, fresh=fresh, held_out=held_out, **settings
+    )
 
 
 @pytest.mark.parametrize("budget", [10**6, 2 * 8 * 2 * 16, 1])
@@ -230,6 +232,38 @@ def test_an_epoch_sees_every_row_once_and_held_out_rows_never(budget, held_out):
             assert torch.equal(mine.features[0], theirs.features[0])
     again = torch.cat([batch.features[0][:, 0] for _, batch in windows.batches(2, 7)])
     assert not torch.equal(again, first)
+
+
+def test_replays_deal_every_stretch_again_before_the_next_comes():
+    """Stretches partition the rows; each comes three times in other batches, and counts as read once."""
+    windows = windows_of(60, 10**6, held_out=4, replays=3, replay_batches=2)
+    batches = [batch.features[0][:, 0].numpy() for _, batch in windows.batches(1, 4)]
+    stretches = np.array(batches).reshape(7, 3, 8)  # 56 rows: 7 stretches of 2 batches of 4
+    kept = [row for row in range(60) if row not in windows.excluded]
+    assert sorted(stretches[:, 0].ravel()) == kept
+    assert (np.sort(stretches) == np.sort(stretches[:, :1])).all()
+    assert all(len(np.unique(replays, axis=0)) == 3 for replays in stretches)
+    assert windows.rows_read == len(kept)
+
+
+@pytest.mark.parametrize("budget", [2 * 8 * 2 * 16, 1])
+def test_replays_stay_within_their_window(budget):
+    """Where features are computed window by window, every row comes so often, and once as read."""
+    windows = windows_of(53, budget, held_out=5, replays=3, replay_batches=2)
+    seen = np.concatenate([batch.features[0][:, 0].numpy() for _, batch in windows.batches(1, 4)])
+    rows, counts = np.unique(seen, return_counts=True)
+    assert len(rows) == windows.rows_read == 48
+    assert (counts == 3).all()
+    assert (np.diff(seen // windows.window_rows) >= 0).all()
+
+
+def test_replays_of_one_stretch_of_all_rows_are_epochs():
+    """At a constant rate, 3 epochs with 2 replays of a full batch are 6 epochs; they read half as much."""
+    constant = {"learning_rate": 0.01, "min_learning_rate": 0.01, "warmup_epochs": 0}
+    epochs = fitted("barlow_twins", full_batch(max_epochs=6, **constant))
+    replays = fitted("barlow_twins", full_batch(max_epochs=3, replays=2, **constant))
+    assert worst(embedded(replays), embedded(epochs)) <= 1e-9
+    assert 2 * replays.history_[-1]["rows_read"] == epochs.history_[-1]["rows_read"]
 
 
 def shifts(windows, n_epochs):

@@ -41,13 +41,15 @@ def test_fit_trains_with_the_options_of_training(digits, tmp_path):
         "--n-landmarks",
         "30",
     ]
-    result = runner.invoke(app, [*arguments, "--initialization", "moments", "--learning-rate", "0.5"])
+    result = runner.invoke(
+        app, [*arguments, "--initialization", "moments", "--learning-rate", "0.5", "--replays", "2"]
+    )
     assert result.exit_code == 0, result.output
     assert "2 epochs" in result.output
     assert "rows_read" not in result.output
     solver = load(output).solver_
     assert isinstance(solver, SGD)
-    assert (solver.max_epochs, solver.batch_size, solver.learning_rate) == (2, 64, 0.5)
+    assert (solver.max_epochs, solver.batch_size, solver.learning_rate, solver.replays) == (2, 64, 0.5, 2)
     assert (solver.preconditioner, solver.initialization) == ("gauss_newton", "moments")
     shown = runner.invoke(app, ["info", str(output)])
     assert "Trained on samples" in shown.output

@@ -63,6 +63,7 @@ def fit(
     epochs: model_options.Epochs = None,
     batch_size: model_options.BatchSize = None,
     learning_rate: model_options.LearningRate = None,
+    replays: model_options.Replays = None,
     preconditioner: model_options.PreconditionerName = None,
     initialization: model_options.InitializationName = None,
     dtype: model_options.DType = _DEFAULTS["dtype"],
@@ -103,6 +104,7 @@ def fit(
         max_epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
+        replays=replays,
         preconditioner=preconditioner,
         initialization=initialization,
     )
@@ -153,8 +155,9 @@ def check_trains(loss: str, solver: str) -> None:
     chosen = choose_solver(as_loss(loss)) if solver == "auto" else resolve(Solver, solver)
     if chosen.data != "samples":
         raise typer.BadParameter(
-            f"--epochs, --batch-size, --learning-rate, --preconditioner and --initialization are for training on "
-            f"samples; {loss} is solved by {chosen.name}, without any of them. Add --solver sgd to train it."
+            f"--epochs, --batch-size, --learning-rate, --replays, --preconditioner and --initialization are for "
+            f"training on samples; {loss} is solved by {chosen.name}, without any of them. Add --solver sgd to "
+            "train it."
         )
 
 

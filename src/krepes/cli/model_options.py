@@ -116,6 +116,10 @@ def _training(metavar: str, text: str, **settings: Any) -> Any:
 Epochs = Annotated[int | None, _training("N", "Most epochs; by default 50.", min=1)]
 BatchSize = Annotated[int | None, _training("N", "Rows per step; by default 256.", min=2)]
 LearningRate = Annotated[float | None, _training("NUMBER", "By default what suits the preconditioner.")]
+Replays = Annotated[
+    int | None,
+    _training("N", "Train so often on what was read before more is read; by default once.", min=1),
+]
 PreconditionerName = Annotated[
     str | None,
     _training("NAME", f"{listed('solvers/preconditioners')}.", callback=_names("solvers/preconditioners")),

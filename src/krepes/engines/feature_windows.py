@@ -2,6 +2,9 @@
 
     rows -> views -> features of a window of rows -> batches, in an order drawn from (seed, epoch, window)
 
+With replays, a stretch of some batches is dealt anew several times before the next comes, so that kernel values, which
+cost more than steps, serve more than one step  [choi].
+
 A window is as many rows as a memory budget holds the features of. Where that is all of them, features are computed
 once and kept, unless every epoch draws fresh views; else each window is computed again in every epoch, in the order
 of the data, and rows are shuffled within it: sort no such data by class. Views, order and batches are functions of
@@ -98,11 +101,13 @@ class FeatureWindows:
         Whether batches hold X and k(x, x).
     held_out : int
         How many rows, drawn at random, are kept from training.
+    replays, replay_batches : int
+        How often an epoch hands out every row, and of how many batches the stretches are that are dealt so often.
 
     Attributes
     ----------
     rows_read : int
-        Rows whose features were handed out so far, held-out rows not counted.
+        Rows whose features were handed out so far, held-out rows and replays not counted.
     """
 
     samples: Samples
@@ -114,6 +119,8 @@ class FeatureWindows:
     with_inputs: bool = False
     with_norm: bool = False
     held_out: int = 0
+    replays: int = 1
+    replay_batches: int = 8
     rows_read: int = 0
     _kept: tuple[int, FeatureBatch, Tensor] | None = field(default=None, repr=False)
 
@@ -175,21 +182,33 @@ class FeatureWindows:
             if not len(trained):
                 continue
             key = stream_key(self.samples.seed, ORDER, epoch, window)
-            order = torch.randperm(len(trained), generator=torch.Generator().manual_seed(key % 2**63))
-            parts = torch.tensor_split(order, max(1, round(len(trained) / batch_size)))
-            whole = self.kept and len(parts) == 1 and len(trained) == len(rows)  # kept features never change
+            dealt = self._dealt(len(trained), batch_size, torch.Generator().manual_seed(key % 2**63))
             skipped = first_batch if window == first_window else 0
-            for index, chosen in enumerate(parts[skipped:], start=skipped):
-                self.rows_read += len(chosen)
+            for index, (new, chosen) in enumerate(dealt):
+                if index < skipped:
+                    continue
+                if new:
+                    self.rows_read += len(chosen)
+                whole = self.kept and len(chosen) == len(rows)  # kept features never change
                 yield (window, index + 1), self._picked(stored, None if whole else trained[chosen], epoch)
+
+    def _dealt(self, n: int, batch_size: int, generator: torch.Generator) -> Iterator[tuple[bool, Tensor]]:
+        """Shuffled positions of n rows in batches, and whether a batch comes for the first time."""
+        order = torch.randperm(n, generator=generator)
+        size = n if self.replays == 1 else self.replay_batches * batch_size
+        for stretch in _evenly(order, size):
+            for replay in range(self.replays):
+                if replay:
+                    stretch = stretch[torch.randperm(len(stretch), generator=generator)]
+                for chosen in _evenly(stretch, batch_size):
+                    yield replay == 0, chosen
 
     def held_out_batches(self, batch_size: int) -> list[FeatureBatch]:
         """Fixed batches of the rows that are never trained on."""
         if not len(self.excluded):
             return []
         stored = self._computed(self.samples.take(self.excluded), torch.from_numpy(self.excluded), 0, [0, 1])
-        parts = torch.arange(len(stored)).tensor_split(max(1, round(len(stored) / batch_size)))
-        return [self._picked(stored, chosen, 0) for chosen in parts]
+        return [self._picked(stored, chosen, 0) for chosen in _evenly(torch.arange(len(stored)), batch_size)]
 
     def sample_batch(self) -> FeatureBatch:
         """The features of the samples' uniform sample."""
@@ -251,3 +270,8 @@ class FeatureWindows:
                 result.put(block.start, piece)
         assert result is not None
         return result
+
+
+def _evenly(rows: Tensor, size: int) -> Sequence[Tensor]:
+    """Parts of nearly equal length, of about this size."""
+    return rows.tensor_split(max(1, round(len(rows) / size)))

@@ -63,6 +63,11 @@ class SGD(Solver):
         How kept features are stored; bfloat16 takes half the memory, and products are still made in float32.
     cache_bytes : int, default=2 GiB
         Features are kept if they take no more; else they are computed in windows of this size.
+    replays : int, default=1
+        How often an epoch trains on every row: a stretch of rows is dealt into new batches so many times before the
+        next is taken. Pays where features are not kept, for steps cost less than kernel values, and with Gauss-Newton.
+    replay_batches : int, default=8
+        How many batches make a stretch.
 
     Notes
     -----
@@ -101,6 +106,8 @@ class SGD(Solver):
         fresh_views: bool = False,
         feature_dtype: str = "auto",
         cache_bytes: int = 2 * 2**30,
+        replays: int = 1,
+        replay_batches: int = 8,
     ):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -120,6 +127,8 @@ class SGD(Solver):
         self.fresh_views = fresh_views
         self.feature_dtype = feature_dtype
         self.cache_bytes = cache_bytes
+        self.replays = replays
+        self.replay_batches = replay_batches
 
     def solve(
         self,
@@ -146,7 +155,10 @@ class SGD(Solver):
 
     def check_settings(self, loss: Loss) -> None:
         """Refuse settings that make no sense, before any feature is computed."""
-        for name, least in (("batch_size", 2), ("max_epochs", 1), ("cache_bytes", 1), ("patience", 1)):
+        least_of = {"batch_size": 2} | dict.fromkeys(
+            ("max_epochs", "cache_bytes", "patience", "replays", "replay_batches"), 1
+        )
+        for name, least in least_of.items():
             value: Any = getattr(self, name)
             whole = isinstance(value, numbers.Integral) and int(value) >= least
             if not whole and not (name == "patience" and value is None):

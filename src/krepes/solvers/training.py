@@ -83,7 +83,7 @@ class Training:
             self._noisy(batch, -2 - i)
             for i, batch in enumerate(self.windows.held_out_batches(EVALUATION_ROWS))
         ]
-        self.n_trained = samples.n_rows - len(self.windows.excluded)
+        self.epoch_rows = settings.replays * (samples.n_rows - len(self.windows.excluded))
         self.epoch, self.position = 0, (0, 0)
         self.rows_done = 0  # in this epoch
         self.sums: dict[str, float] = {}
@@ -107,6 +107,8 @@ class Training:
             with_inputs="X" in self.loss.needs,
             with_norm="phi_norm" in self.loss.needs,
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
+            replays=self.settings.replays,
+            replay_batches=self.settings.replay_batches,
         )
 
     def _if_targets(self, theta: Theta) -> Theta | None:
@@ -123,7 +125,7 @@ class Training:
         if saved is not None:
             self._restore(saved)
         max_epochs = self.settings.max_epochs
-        total = max(0, max_epochs - self.epoch) * self.n_trained - self.rows_done
+        total = max(0, max_epochs - self.epoch) * self.epoch_rows - self.rows_done
         with self.samples.progress.stage("Training", total) as stage:
             while self.epoch < max_epochs and not self._stalled():
                 batches = self.windows.batches(self.epoch, self.settings.batch_size, self.position)
@@ -145,7 +147,7 @@ class Training:
             self.feature_sum += torch.stack([Phi.double().sum(0) for Phi in batch.features[:2]]).sum(0)
             self.feature_count += len(batch) * len(batch.features[:2])
         rate = self.settings.rate(
-            self.epoch + self.rows_done / self.n_trained, self.preconditioner.default_rate
+            self.epoch + self.rows_done / self.epoch_rows, self.preconditioner.default_rate
         )
         values = self.steps.step(
             self.theta, self._noisy(batch, self.epoch, *self.position), self.target, rate
@@ -221,7 +223,7 @@ class Training:
         rate = self.settings.chosen_rate(self.preconditioner.default_rate)
         which = "gradient" if name == "gradient" else f"term {name!r}"
         return ValueError(
-            f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.n_trained} rows: the {which} "
+            f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.epoch_rows} rows: the {which} "
             f"of {self.loss} is {value}. Lower the learning rate (it is {rate:g} now), raise regularization or set "
             f"gradient_clip. {kept}"
         )

@@ -40,7 +40,6 @@ from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.preconditioners.base import Preconditioner, StepRule, Steps
 
-FLOOR = 0.1  # of D, relative to the mean second moment of a feature
 MOMENT_ROWS = 8192  # rows that S is the mean over
 SHORTER = (1.0, 0.5, 0.25, 0.1)  # fractions of a step that are tried
 
@@ -58,11 +57,16 @@ class GaussNewton(Preconditioner):
         of 256).
     tol : float, default=1e-2
         Conjugate gradients stop where the residual has fallen to this fraction.
+    floor : float, default=0.1
+        Share of the identity in D, relative to the mean second moment of a feature. A higher one makes shorter steps in
+        directions in which features vary little: 1 does better with replays (see SGD), which would fit those to few
+        rows.
 
     Notes
     -----
-    On batches it is hardly better than Adam for the same rows and several times slower (benchmarks/README.md): prefer
-    Adam there. Without noise, on all rows at once, a low damping (0.3) pays.
+    On batches that come once it is hardly better than Adam for the same rows and several times slower; with replays it
+    reaches the loss of Adam in a third of the reads (benchmarks/README.md), in more time: prefer it where features are
+    dear. Without noise, on all rows at once, a low damping (0.3) pays.
 
     A loss that depends on the batch size is best trained with the size that it is judged by. SimCLR compares every row
     of a batch with every other, in every product: stay at 512 rows or fewer.
@@ -71,10 +75,11 @@ class GaussNewton(Preconditioner):
     name = "gauss_newton"
     default_rate = 1.0
 
-    def __init__(self, max_iter: int = 5, damping: float = 10.0, tol: float = 1e-2):
+    def __init__(self, max_iter: int = 5, damping: float = 10.0, tol: float = 1e-2, floor: float = 0.1):
         self.max_iter = max_iter
         self.damping = damping
         self.tol = tol
+        self.floor = floor
 
     def missing(self, loss: Loss) -> str | None:
         if hasattr(loss, "residuals") or hasattr(loss, "logits"):
@@ -82,7 +87,8 @@ class GaussNewton(Preconditioner):
         return "residuals() or logits()"
 
     def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
-        for name, value in (("max_iter", self.max_iter), ("damping", self.damping), ("tol", self.tol)):
+        for name in ("max_iter", "damping", "tol", "floor"):
+            value = getattr(self, name)
             if not value > 0:
                 raise ValueError(f"{name}={value!r}: expected a positive number.")
         return GaussNewtonSteps(self, objective)
@@ -94,7 +100,7 @@ class GaussNewtonSteps(Steps):
     def __init__(self, settings: GaussNewton, objective: Objective):
         self.settings, self.objective = settings, objective
         self.mu: float | None = None
-        self.metric = Metric()
+        self.metric = Metric(settings.floor)
         self.previous: FeatureBatch | None = None
         self.products = 0  # with J and with its transpose
 
@@ -183,7 +189,8 @@ class Metric:
     own parameters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, floor: float) -> None:
+        self.floor = floor
         self.S: Tensor | None = None
         self.rows = 0
 
@@ -199,7 +206,7 @@ class Metric:
     def set(self, S: Tensor, rows: int) -> None:
         self.S, self.rows = S, rows
         mean = S.diagonal().mean()
-        ridge = torch.where(mean > 0, FLOOR * mean, 1.0)  # features that are all zero measure nothing
+        ridge = torch.where(mean > 0, self.floor * mean, 1.0)  # features that are all zero measure nothing
         self._ridged = S + ridge * torch.eye(len(S), dtype=S.dtype, device=S.device)
         self._factor = torch.linalg.cholesky(self._ridged)
 
