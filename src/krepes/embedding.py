@@ -94,6 +94,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Value of every term of the loss, by step; by epoch, where the loss is trained on samples.
     n_iter_ : int
         Steps, or epochs.
+    best_epoch_ : int or None
+        Where epochs are judged on held-out rows, the one whose coefficients were taken, counted from 1.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -339,6 +341,10 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     @property
     def n_iter_(self) -> int:
         return self._solved().n_iter
+
+    @property
+    def best_epoch_(self) -> int | None:
+        return self._solved().best_epoch
 
     @property
     def _n_features_out(self) -> int:

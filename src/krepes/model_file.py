@@ -1,6 +1,6 @@
 """Model files: one safetensors file with a JSON description, never pickle.
 
-    header      "krepes": JSON with a format version, the class and its nested state
+    header      "krepes": JSON with a format version, the class, its nested state and a checksum
     tensors     every array of that state, under the path that leads to it ("kernel_.lengthscale")
 
 A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
@@ -16,6 +16,8 @@ import hashlib
 import json
 import math
 import os
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: 
     """Write a state atomically."""
     tensors: dict[str, Tensor] = {}
     header = {"format": FORMAT, "version": __version__, "class": kind, "state": encode(state, "", tensors)}
+    header["checksum"] = _checksum(header, tensors)
     with atomic_path(path, overwrite) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(header, allow_nan=False)})
 
@@ -88,11 +91,35 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 raise ValueError(f"{path} is a safetensors file, but not a krepes model.")
             header = json.loads(metadata[KEY])
             _check_header(header, path)
-            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(
             f"{path} is not a krepes model, or it was cut short ({error}). Save or copy it again."
         ) from error
+    written = header.pop("checksum", None)  # files of earlier versions have none
+    if written is not None and written != _checksum(header, tensors):
+        raise ValueError(
+            f"{path} is damaged: its bytes are not those that were written. Save or copy it again."
+        )
+    return header, tensors
+
+
+def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> int:
+    """CRC-32 of a description and its tensors: against damaged disks and copies, not against intent."""
+    value = 0
+    for piece in _content(header, tensors):
+        value = zlib.crc32(piece, value)
+    return value
+
+
+def _content(description: Any, tensors: dict[str, Tensor]) -> Iterator[bytes | memoryview]:
+    """All that an encoded state consists of, in an order of its own."""
+    yield json.dumps(description, sort_keys=True).encode()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        yield f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode()
+        flat = tensor.contiguous().as_strided((tensor.numel(),), (1,))  # a single number may have any stride
+        yield flat.view(torch.uint8).numpy().data
 
 
 def _check_header(header: Any, path: Path) -> None:
@@ -185,10 +212,7 @@ def _registry() -> dict[str, type[Component]]:
 def digest(value: Any) -> str:
     """A short hash of a state, equal for equal states."""
     tensors: dict[str, Tensor] = {}
-    description = encode(value, "", tensors)
-    h = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        h.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
-        h.update(tensor.numpy().tobytes())
+    h = hashlib.sha256()
+    for piece in _content(encode(value, "", tensors), tensors):
+        h.update(piece)
     return h.hexdigest()[:16]

@@ -124,6 +124,27 @@ def test_a_file_cannot_name_anything_but_components(tmp_path, state):
         model_file.read(path)
 
 
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
+    """In the tensors, the description or safetensors' own header; at worst it is in what nothing depends on."""
+    path, found = tmp_path / "state", 0
+    model_file.write(path, "Test", STATE)
+    whole, expected = path.read_bytes(), model_file.digest(model_file.read(path)[1])
+    for place in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        try:
+            state = model_file.read(path)[1]
+        except (ValueError, MemoryError):
+            found += 1
+        else:
+            assert model_file.digest(state) == expected
+    assert found > len(whole) / 5 - 5
+    path.write_bytes(whole[:-1] + b"\x01")
+    with pytest.raises(ValueError, match="is damaged"):
+        model_file.read(path)
+
+
 def test_what_cannot_be_stored_is_named():
     class Mine(Gaussian):
         pass

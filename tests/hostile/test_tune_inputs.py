@@ -339,6 +339,7 @@ SMALL = "--n-landmarks 20 --n-components 3 --trials 1"
         ("tune x.npz --study foreign", 1, "not a study"),
         ("tune x.npz --split Q", 1, "Q"),
         ("tune x.npz --n-train 1000", 1, "there are 150 rows"),
+        ("tune x.npz --epochs 5", 2, "--solver sgd"),
         ("tune x.npz --loss simclr --set loss__x=1", 1, "Invalid parameter 'x'"),
         ("tune x.npz --trials 0", 2, "trials"),
         ("tune x.npz --lengthscale wide", 2, "expected a number, or median"),

@@ -17,6 +17,7 @@ from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, Spect
 from krepes.losses.directions import DirectionLoss
 from krepes.nystrom import NystromMap
 from krepes.solvers import SGD
+from krepes.solvers.base import steps_words
 from krepes.solvers.coordinates import Landmarks, Whitened
 from krepes.solvers.objective import GAMMA, Objective, P
 from krepes.solvers.preconditioners import KernelPreconditioner
@@ -350,11 +351,14 @@ def stop(step, values):
 
 
 def test_early_stopping_returns_the_best_epoch():
-    solver = SGD(batch_size=16, max_epochs=40, patience=3, validation_fraction=0.3, learning_rate=0.5)
+    solver = SGD(batch_size=16, max_epochs=40, patience=3, validation_fraction=0.3, learning_rate=1.0)
     model = fitted("vicreg", solver)
     values = [epoch["held_out"] for epoch in model.history_]
     best = int(np.argmin(values))
-    assert len(values) == model.n_iter_ == min(40, best + 1 + 3)
+    assert len(values) == model.n_iter_ == best + 1 + 3
+    assert model.best_epoch_ == best + 1 < 40
+    assert steps_words(model) == f", {best + 4} epochs, epoch {best + 1} taken"
+    assert fitted("vicreg", "auto").best_epoch_ is None
 
 
 def test_feature_noise_has_the_variance_it_says():

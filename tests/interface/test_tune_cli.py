@@ -76,7 +76,7 @@ def test_the_command_line_goes_on_with_a_study(iris):
 
 def test_sgd_on_the_command_line(iris):
     text = run(
-        *("tune", "iris.npz", "--loss", "simclr", *SMALL, "--trials", "2", "--set", "solver__max_epochs=2"),
+        *("tune", "iris.npz", "--loss", "simclr", *SMALL, "--trials", "2", "--epochs", "2"),
         *("--range", "loss__temperature=0.5:1", "--choice", "solver__batch_size=32,64", "--sampler", "tpe"),
     )
     assert "Every trial goes through the data." in text

@@ -95,10 +95,10 @@ def model_facts(model: Any) -> dict[str, str]:
     landmarks, rank = len(model.landmarks_), model.rank_
     chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
     from krepes.solvers import WORK
+    from krepes.solvers.base import steps_words
 
     last = model.history_[-1] if model.history_ else {}
     terms = {name: value for name, value in last.items() if name not in WORK or name == "held_out"}
-    steps = "epochs" if model.solver_.data == "samples" else "iterations"
     values = ", ".join(f"{name} {value:.4g}" for name, value in terms.items())
     return {
         "rows": f"{model.n_samples_seen_:,}",
@@ -107,7 +107,7 @@ def model_facts(model: Any) -> dict[str, str]:
         "landmarks": f"{landmarks:,} ({chosen}), rank {rank:,}",
         "views": views_words(model),
         "loss": component(model.loss_) + (f": {values}" if values else ""),
-        "solver": component(model.solver_) + (f", {model.n_iter_:,} {steps}" if model.n_iter_ > 1 else ""),
+        "solver": component(model.solver_) + steps_words(model),
         "representation": f"{len(model.intercept_):,} components",
     }
 

@@ -110,7 +110,10 @@ def fit(
     )
     overrides = training | dict(map(model_options.override, override))
     if training:
-        check_trains(loss, solver)
+        named = (
+            "--epochs, --batch-size, --learning-rate, --replays, --preconditioner and --initialization are"
+        )
+        model_options.check_trains(loss, solver, named)
     check_exists(data)
     pixels = parse_size(size)
     check_writable(output, force)
@@ -144,21 +147,6 @@ def fit(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     show_summary(model, output, data, time.perf_counter() - start, out)
-
-
-def check_trains(loss: str, solver: str) -> None:
-    """Refuse options of training where nothing is trained."""
-    from krepes.components import resolve
-    from krepes.losses import as_loss
-    from krepes.solvers import Solver, choose_solver
-
-    chosen = choose_solver(as_loss(loss)) if solver == "auto" else resolve(Solver, solver)
-    if chosen.data != "samples":
-        raise typer.BadParameter(
-            f"--epochs, --batch-size, --learning-rate, --replays, --preconditioner and --initialization are for "
-            f"training on samples; {loss} is solved by {chosen.name}, without any of them. Add --solver sgd to "
-            "train it."
-        )
 
 
 def _fitted(

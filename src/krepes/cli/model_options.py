@@ -109,30 +109,48 @@ DType = Annotated[
 ]
 
 
-def _training(metavar: str, text: str, **settings: Any) -> Any:
+def training_option(metavar: str, text: str, **settings: Any) -> Any:
     return _option(metavar, text, TRAINING, show_default=False, **settings)
 
 
-Epochs = Annotated[int | None, _training("N", "Most epochs; by default 50.", min=1)]
-BatchSize = Annotated[int | None, _training("N", "Rows per step; by default 256.", min=2)]
-LearningRate = Annotated[float | None, _training("NUMBER", "By default what suits the preconditioner.")]
+Epochs = Annotated[int | None, training_option("N", "Most epochs; by default 50.", min=1)]
+BatchSize = Annotated[int | None, training_option("N", "Rows per step; by default 256.", min=2)]
+LearningRate = Annotated[float | None, training_option("NUMBER", "By default what suits the preconditioner.")]
 Replays = Annotated[
     int | None,
-    _training("N", "Train so often on what was read before more is read; by default once.", min=1),
+    training_option("N", "Train so often on what was read before more is read; by default once.", min=1),
 ]
 PreconditionerName = Annotated[
     str | None,
-    _training("NAME", f"{listed('solvers/preconditioners')}.", callback=_names("solvers/preconditioners")),
+    training_option(
+        "NAME", f"{listed('solvers/preconditioners')}.", callback=_names("solvers/preconditioners")
+    ),
 ]
 InitializationName = Annotated[
     str | None,
-    _training("NAME", f"{listed('solvers/initializations')}.", callback=_names("solvers/initializations")),
+    training_option(
+        "NAME", f"{listed('solvers/initializations')}.", callback=_names("solvers/initializations")
+    ),
 ]
 
 
 def training_overrides(**given: Any) -> dict[str, Any]:
     """Parameters of the solver from the options that were given."""
     return {f"solver__{name}": value for name, value in given.items() if value is not None}
+
+
+def check_trains(loss: str, solver: str, named: str) -> None:
+    """Refuse options of training where nothing is trained."""
+    from krepes.components import resolve
+    from krepes.losses import as_loss
+    from krepes.solvers import Solver, choose_solver
+
+    chosen = choose_solver(as_loss(loss)) if solver == "auto" else resolve(Solver, solver)
+    if chosen.data != "samples":
+        raise typer.BadParameter(
+            f"{named} for training on samples; {loss} is solved by {chosen.name}, which does not train. Add "
+            "--solver sgd to train it."
+        )
 
 
 def key_and_value(text: str, option: str, example: str) -> tuple[str, str]:

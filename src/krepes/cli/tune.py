@@ -77,6 +77,9 @@ def tune(
     ] = None,
     solver: model_options.SolverName = _DEFAULTS["solver"],
     override: model_options.Override = [],  # noqa: B006
+    epochs: Annotated[
+        int | None, model_options.training_option("N", "Most epochs of a trial; by default 60.", min=1)
+    ] = None,
     trials: Annotated[int, _search_option("N", "Trials in all, those of earlier runs included.", min=1)] = 20,
     sampler: Annotated[
         str, _search_option("NAME", "random, or tpe, which draws near what did well before.")
@@ -150,7 +153,11 @@ beside the numbers.
     from krepes.cli.tune_report import Command
 
     space = explored(range_, choice)
-    overrides = dict(map(model_options.override, override))
+    overrides = model_options.training_overrides(max_epochs=epochs) | dict(
+        map(model_options.override, override)
+    )
+    if epochs is not None:
+        model_options.check_trains(loss, solver, "--epochs is")
     if lengthscale is not None:
         overrides = {"kernel__lengthscale": model_options.lengthscale_value(lengthscale)} | overrides
     if regularization is not None:

@@ -16,6 +16,7 @@ from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
 from krepes.explain.ranking import n_landmarks
 from krepes.report.shown_rows import Column, ShownRows
+from krepes.solvers.base import steps_words
 
 LOW_COVERAGE = 0.1
 TEST_SHARE = 0.2
@@ -64,8 +65,6 @@ def model_card(
     m, low = n_landmarks(model), int((coverage < LOW_COVERAGE).sum())
     chosen = model.landmarks if isinstance(model.landmarks, str) else _rule(model.landmarks)
     views = words(model.views_) + (", expectation in closed form" if model.exact_views_ else "")
-    steps = "epochs" if model.solver_.data == "samples" else "iterations"
-    of_solver = f", {model.n_iter_:,} {steps}" if model.n_iter_ > 1 else ""
     card = {
         "Data": shown.description,
         "Rows shown": f"{len(shown.rows):,}"
@@ -74,7 +73,7 @@ def model_card(
         "Kernel": words(model.kernel_),
         "Loss": words(model.loss_),
         "Views": views,
-        "Solver": words(model.solver_) + of_solver,
+        "Solver": words(model.solver_) + steps_words(model),
         "Regularization": f"{model.regularization:g}",
         "Landmarks": f"{m:,} ({chosen})"
         + (f", {model.views_per_landmark_} views each" * (model.views_per_landmark_ > 1)),

@@ -61,6 +61,12 @@ class Solution:
     coefficients: Tensor | None = None
     parameters: dict[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def best_epoch(self) -> int | None:
+        """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
+        values = [step["held_out"] for step in self.history if "held_out" in step]
+        return values.index(min(values)) + 1 if values else None
+
 
 class Solver(Component, ABC):
     """Minimises a loss plus its regulariser over (W, gamma)."""
@@ -163,3 +169,13 @@ def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
     else:
         why = "the views of a sample share nothing: no direction is positively correlated between them"
     return ValueError(f"No component is left for {loss}: {why}.")
+
+
+def steps_words(model: Any) -> str:
+    """How far a fitted model's solver went, to be added to its name; nothing for closed forms."""
+    if model.n_iter_ <= 1:
+        return ""
+    if model.solver_.data != "samples":
+        return f", {model.n_iter_:,} iterations"
+    earlier = model.best_epoch_ not in (None, model.n_iter_)
+    return f", {model.n_iter_:,} epochs" + (f", epoch {model.best_epoch_:,} taken" if earlier else "")
