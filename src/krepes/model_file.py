@@ -13,6 +13,7 @@ A model file holds its landmarks: real rows of the training data.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -134,6 +135,8 @@ def _check_header(header: Any, path: Path) -> None:
 
 def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """A value as JSON; arrays go into `tensors` under their path."""
+    if path in tensors:
+        raise ValueError(f"Two arrays of a state have the same path {path!r}: rename one of the keys.")
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | np.floating):
@@ -199,7 +202,10 @@ def _component(name: str, state: dict[str, Any]) -> Component:
     if cls is None:
         raise ValueError(f"The model file needs a class {name!r} that this version of krepes does not have.")
     component = cls.__new__(cls)
-    for attribute, value in state.items():
+    later = {
+        name: p.default for name, p in inspect.signature(cls).parameters.items() if p.default is not p.empty
+    }
+    for attribute, value in (later | state).items():  # parameters that the version that wrote it did not have
         setattr(component, attribute, value)
     return component
 

@@ -13,6 +13,8 @@ from safetensors.torch import save_file
 from krepes import model_file
 from krepes.files import atomic_path, check_writable
 from krepes.kernels import Gaussian, Sum
+from krepes.solvers import SGD
+from krepes.solvers.preconditioners import GaussNewton
 
 
 def test_an_exception_leaves_nothing(tmp_path):
@@ -143,6 +145,20 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
     path.write_bytes(whole[:-1] + b"\x01")
     with pytest.raises(ValueError, match="is damaged"):
         model_file.read(path)
+
+
+def test_parameters_that_an_older_file_does_not_have_take_their_defaults(tmp_path):
+    path, solver = tmp_path / "state", SGD(max_epochs=3, preconditioner=GaussNewton(damping=2.0))
+    del solver.replays, solver.preconditioner.floor
+    model_file.write(path, "Test", {"solver": solver})
+    found = model_file.read(path)[1]["solver"]
+    assert repr(found) == "SGD(max_epochs=3, preconditioner=GaussNewton(damping=2.0))"
+    assert found.replays == 1
+
+
+def test_two_arrays_with_one_path_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="the same path"):
+        model_file.write(tmp_path / "state", "Test", {"a": {"b": np.ones(2)}, "a.b": np.zeros(2)})
 
 
 def test_what_cannot_be_stored_is_named():

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding
+from krepes.engines import FeatureWindows
 from krepes.engines.checkpoint import Checkpoint
 from krepes.landmarks import Uniform
 from krepes.losses import BYOL, BarlowTwins, SimCLR, SpectralContrastive, VICReg
 from krepes.solvers import SGD
+from krepes.solvers.preconditioners import GaussNewton, KernelPreconditioner
 from krepes.solvers.training import Training
 from krepes.views import Tabular
 from sample_problems import PAIRS, X, fitted
@@ -53,6 +55,35 @@ def test_unknown_names_list_those_that_exist():
         fit("simclr", preconditioner="newton")
     with pytest.raises(ValueError, match=r"not the name of an Initialization.*kaiming.*moments.*principal"):
         fit("simclr", initialization="zeros")
+
+
+@pytest.mark.parametrize(
+    ("preconditioner", "message"),
+    [
+        (GaussNewton(floor=float("inf")), "floor=inf"),
+        (GaussNewton(damping="x"), "damping='x'"),
+        (GaussNewton(max_iter=0), "max_iter=0"),
+        (KernelPreconditioner(damping=None), "damping=None"),
+    ],
+    ids=str,
+)
+def test_parameters_of_preconditioners_are_checked_before_features_are_computed(
+    preconditioner, message, monkeypatch
+):
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(FeatureWindows, "_computed", never)
+    with pytest.raises(ValueError, match=message):
+        fit(BarlowTwins(), preconditioner=preconditioner)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"gradient_clip": 1.0}, {"weight_decay": 0.1}, {"optimizer": "gradient"}]
+)
+def test_settings_that_gauss_newton_has_no_use_for_are_refused(setting):
+    with pytest.raises(ValueError, match=f"no use for {next(iter(setting))}"):
+        fit(BarlowTwins(), preconditioner="gauss_newton", **setting)
 
 
 def test_gauss_newton_needs_residuals_or_logits():

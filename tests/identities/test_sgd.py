@@ -11,6 +11,7 @@ import torch
 from krepes import KernelEmbedding, load
 from krepes.components import named
 from krepes.engines import FeatureWindows, Samples
+from krepes.engines.view_pairs import view_pairs
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
@@ -255,7 +256,7 @@ def test_replays_stay_within_their_window(budget):
     rows, counts = np.unique(seen, return_counts=True)
     assert len(rows) == windows.rows_read == 48
     assert (counts == 3).all()
-    assert (np.diff(seen // windows.window_rows) >= 0).all()
+    assert (np.diff(np.minimum(seen // windows.window_rows, windows.n_windows - 1)) >= 0).all()
 
 
 def test_replays_of_one_stretch_of_all_rows_are_epochs():
@@ -287,14 +288,54 @@ def test_epochs_take_turns_with_all_pairs_of_views(n_views, budget):
         assert len(set().union(*seen[first : first + in_round])) == 2 * in_round
 
 
-def test_where_two_views_fit_into_memory_and_more_do_not_the_same_two_are_kept():
-    """Also by a run that goes on with a later epoch."""
-    budget = 2 * 8 * 2 * 8
-    windows = windows_of(8, budget, n_views=4)
+@pytest.mark.parametrize("n_kept", [2, 3, 5])
+def test_where_not_all_views_fit_into_memory_as_many_as_do_take_turns(n_kept):
+    """Also in a run that goes on with a later epoch; what is held out is the same as ever."""
+    budget = n_kept * 2 * 8 * 10 + 1
+    windows = windows_of(10, budget, n_views=6, held_out=2)
     assert windows.kept
-    assert shifts(windows, 3) == [(0, 1)] * 3
-    batches = [next(some.batches(1, 8))[1] for some in (windows, windows_of(8, budget, n_views=4))]
+    pairs = view_pairs(n_kept) if n_kept > 2 else [(0, 1)]
+    assert shifts(windows, 2 * len(pairs)) == 2 * pairs
+    batches = [
+        next(some.batches(1, 8))[1] for some in (windows, windows_of(10, budget, n_views=6, held_out=2))
+    ]
     assert torch.equal(batches[0].features[1], batches[1].features[1])
+    held_out = [windows_of(10, b, n_views=6, held_out=2).held_out_batches(2)[0] for b in (budget, 10**6, 1)]
+    assert all(torch.equal(batch.features[1], held_out[0].features[1]) for batch in held_out)
+
+
+def test_matched_views_are_kept_in_pairs():
+    functions = [lambda X: X, lambda X: X]
+    windows = windows_of(10, 5 * 2 * 8 * 10, n_views=6, functions=functions)
+    assert windows.stored_views == [0, 1, 2, 3]
+    assert shifts(windows, 4) == [(0, 1), (2, 3), (0, 3), (2, 1)]
+
+
+def test_the_budget_counts_the_rows_themselves_and_the_negatives():
+    """Where a batch holds them."""
+    two_views = 2 * 2 * 8 * 10
+    assert windows_of(10, two_views).kept
+    assert not windows_of(10, two_views, with_inputs=True).kept
+    assert windows_of(10, two_views + 2 * 8 * 10, with_inputs=True).kept
+    triplets = windows_of(10, two_views)
+    triplets.samples.has_negatives = True
+    assert not triplets.kept
+
+
+def test_a_few_rows_at_the_end_make_no_window_of_their_own():
+    """A batch of one row has no contrast and no variance."""
+    windows = windows_of(25, 1)  # reads of 8 rows
+    sizes = [len(batch) for _, batch in windows.batches(0, 16)]
+    assert sizes == [8, 8, 9]
+    assert [len(batch) for _, batch in windows_of(25, 1).batches(0, 16, start=(2, 0))] == [9]
+
+
+def test_one_batch_of_all_rows_is_shuffled_too():
+    """A loss may compare a row with the next one."""
+    windows = windows_of(40, 10**6)
+    orders = [next(windows.batches(epoch, 40))[1].features[0][:, 0].tolist() for epoch in (0, 1)]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(40))
+    assert orders[0] != orders[1] != list(range(40))
 
 
 @pytest.mark.parametrize("budget", [10**6, 1], ids=["kept", "computed again"])

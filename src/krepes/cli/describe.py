@@ -97,8 +97,8 @@ def model_facts(model: Any) -> dict[str, str]:
     from krepes.solvers import WORK
     from krepes.solvers.base import steps_words
 
-    last = model.history_[-1] if model.history_ else {}
-    terms = {name: value for name, value in last.items() if name not in WORK or name == "held_out"}
+    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
+    terms = {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
     values = ", ".join(f"{name} {value:.4g}" for name, value in terms.items())
     return {
         "rows": f"{model.n_samples_seen_:,}",

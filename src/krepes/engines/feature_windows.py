@@ -2,15 +2,16 @@
 
     rows -> views -> features of a window of rows -> batches, in an order drawn from (seed, epoch, window)
 
-With replays, a stretch of some batches is dealt anew several times before the next comes, so that kernel values, which
-cost more than steps, serve more than one step  [choi].
+With replays, what is in memory, or a stretch of some batches of it, is dealt anew several times before more comes, so
+that kernel values, which cost more than steps, serve more than one step  [choi].
 
-A window is as many rows as a memory budget holds the features of. Where that is all of them, features are computed
-once and kept, unless every epoch draws fresh views; else each window is computed again in every epoch, in the order
-of the data, and rows are shuffled within it: sort no such data by class. Views, order and batches are functions of
-(seed, epoch, row) alone, so a run that was interrupted sees the same batches when it goes on.
+A window is as many rows as a memory budget holds the features of. Where that is all of them in two views or more, the
+features of as many views are computed once and kept, unless every epoch draws fresh ones; else each window is computed
+again in every epoch, in the order of the data, and rows are shuffled within it: sort no such data by class. Views,
+order and batches are functions of (seed, epoch, row) alone, so a run that was interrupted sees the same batches when it
+goes on.
 
-Memory: the budget and one block of rows, whatever n is. Cost of an epoch that is not kept: O(n (m d + m r)) per view.
+Memory: the budget and one read of rows, whatever n is. Cost of an epoch that is not kept: O(n (m d + m r)) per view.
 """
 
 from __future__ import annotations
@@ -101,8 +102,10 @@ class FeatureWindows:
         Whether batches hold X and k(x, x).
     held_out : int
         How many rows, drawn at random, are kept from training.
-    replays, replay_batches : int
-        How often an epoch hands out every row, and of how many batches the stretches are that are dealt so often.
+    replays : int
+        How often an epoch hands out every row.
+    replay_batches : int, optional
+        Of how many batches the stretches are that are dealt so often; by default, of a window.
 
     Attributes
     ----------
@@ -120,7 +123,7 @@ class FeatureWindows:
     with_norm: bool = False
     held_out: int = 0
     replays: int = 1
-    replay_batches: int = 8
+    replay_batches: int | None = None
     rows_read: int = 0
     _kept: tuple[int, FeatureBatch, Tensor] | None = field(default=None, repr=False)
 
@@ -133,8 +136,8 @@ class FeatureWindows:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        """The two views of every epoch, in turn."""
-        V = self.samples.n_views
+        """The two views of every epoch, in turn: of those that are kept, or of all."""
+        V = len(self.stored_views) if self.kept else self.samples.n_views
         return matched_pairs(V) if len(self.functions) > 1 else view_pairs(V)
 
     def _pair(self, epoch: int) -> tuple[int, int]:
@@ -146,16 +149,25 @@ class FeatureWindows:
 
     @cached_property
     def stored_views(self) -> list[int]:
-        """Indices of the views that a window holds: all where they are kept, else the two of its epoch."""
-        V = self.samples.n_views
-        every = list(range(V))
-        return every if self.fits(V) and not self.fresh else every[:2]
+        """Indices of the views that a window holds: as many as can be kept, else the two of its epoch."""
+        V, step = self.samples.n_views, len(self.functions)  # matched views come in pairs
+        most = max((v for v in range(2, V + 1, step) if self.fits(v)), default=2)
+        return list(range(V if V < 2 else 2 if self.fresh else most))
 
     def fits(self, n_views: int) -> bool:
         return self.samples.n_rows * self._row_bytes(n_views) <= self.budget
 
     def _row_bytes(self, n_views: int) -> int:
-        return n_views * self.width * torch.empty(0, dtype=self.dtype).element_size()
+        stored = n_views + self.samples.has_negatives
+        return stored * self.width * torch.empty(0, dtype=self.dtype).element_size() + self._input_bytes
+
+    @cached_property
+    def _input_bytes(self) -> int:
+        """Of the row itself, where batches hold it."""
+        if not self.with_inputs:
+            return 0
+        row = self.samples.sample[0][0][0]
+        return row.numel() * row.element_size()
 
     @property
     def kept(self) -> bool:
@@ -168,6 +180,12 @@ class FeatureWindows:
         unit = self.samples.read_rows
         allowed = int(self.budget // self._row_bytes(max(2, len(self.stored_views))))
         return max(unit, min(allowed, self.samples.n_rows + unit - 1) // unit * unit)
+
+    @cached_property
+    def n_windows(self) -> int:
+        """Less than one read of rows at the end makes no window of its own, but the last one longer."""
+        whole, rest = divmod(self.samples.n_rows, self.window_rows)
+        return max(1, whole + (rest >= self.samples.read_rows))
 
     def batches(
         self, epoch: int, batch_size: int, start: tuple[int, int] = (0, 0)
@@ -189,13 +207,12 @@ class FeatureWindows:
                     continue
                 if new:
                     self.rows_read += len(chosen)
-                whole = self.kept and len(chosen) == len(rows)  # kept features never change
-                yield (window, index + 1), self._picked(stored, None if whole else trained[chosen], epoch)
+                yield (window, index + 1), self._picked(stored, trained[chosen], epoch)
 
     def _dealt(self, n: int, batch_size: int, generator: torch.Generator) -> Iterator[tuple[bool, Tensor]]:
         """Shuffled positions of n rows in batches, and whether a batch comes for the first time."""
         order = torch.randperm(n, generator=generator)
-        size = n if self.replays == 1 else self.replay_batches * batch_size
+        size = n if self.replays == 1 or self.replay_batches is None else self.replay_batches * batch_size
         for stretch in _evenly(order, size):
             for replay in range(self.replays):
                 if replay:
@@ -218,7 +235,7 @@ class FeatureWindows:
     def _picked(self, stored: FeatureBatch, chosen: Tensor | None, epoch: int) -> FeatureBatch:
         """The two views of an epoch at some positions of a window (None for all of them, not copied)."""
         features = stored.features
-        if self.samples.n_views > 2 and len(features) == self.samples.n_views:
+        if self.kept and 2 < len(self.stored_views) == len(features):
             features = tuple(features[v] for v in self._pair(epoch))
 
         def pick(values: Tensor | None) -> Tensor | None:
@@ -232,18 +249,21 @@ class FeatureWindows:
         if self._kept is not None:
             yield self._kept
             return
-        size, n = self.window_rows, self.samples.n_rows
+        size, n, last = self.window_rows, self.samples.n_rows, self.n_windows - 1
         window: FeatureBatch | None = None
+        turns = not self.fresh and not self.kept and self.samples.n_views > 2
+        views = self._pair(epoch) if turns else self.stored_views  # where none are kept, others cost no more
         for start, inputs in self.samples.read(first * size):
             stop = start + len(inputs[0])
-            computed = self._computed(inputs, torch.arange(start, stop), epoch, self.stored_views)
-            begin = start // size * size
-            if window is None or (start == begin and len(window) != min(size, n - begin)):
+            computed = self._computed(inputs, torch.arange(start, stop), epoch, views)
+            index = min(start // size, last)
+            begin, end = index * size, n if index == last else (index + 1) * size
+            if window is None or (start == begin and len(window) != end - begin):
                 window = None  # before its successor is allocated
-                window = computed.like(min(size, n - begin))
+                window = computed.like(end - begin)
             window.put(start - begin, computed)
-            if stop == n or stop == begin + size:
-                result = (begin // size, window, torch.arange(begin, stop))
+            if stop == end:
+                result = (index, window, torch.arange(begin, end))
                 if self.kept:
                     self._kept = result
                 yield result
@@ -253,8 +273,6 @@ class FeatureWindows:
         samples, V = self.samples, self.samples.n_views
         seed = stream_key(samples.seed, FRESH, epoch) % 2**63 if self.fresh else samples.seed
         chosen = [index for index in which if index < V]
-        if not self.fresh and not self.kept and V > 2 and len(chosen) == 2:
-            chosen = list(self._pair(epoch))  # where none are kept, other views cost no more
         result: FeatureBatch | None = None
         for block in row_blocks(len(rows), samples.block_rows):
             views = samples.drawn(part(inputs, block), rows[block], seed, chosen)

@@ -64,15 +64,16 @@ class SGD(Solver):
     cache_bytes : int, default=2 GiB
         Features are kept if they take no more; else they are computed in windows of this size.
     replays : int, default=1
-        How often an epoch trains on every row: a stretch of rows is dealt into new batches so many times before the
-        next is taken. Pays where features are not kept, for steps cost less than kernel values, and with Gauss-Newton.
-    replay_batches : int, default=8
-        How many batches make a stretch.
+        How often an epoch trains on every row: what is in memory is dealt into new batches so many times before more is
+        computed. Pays where features are not kept, for steps cost less than kernel values.
+    replay_batches : int, default=None
+        With replays, deal stretches of so many batches so often, instead of all that is in memory.
 
     Notes
     -----
     A loss that ignores scale is regularised by |w_j|^2 / variance_j instead of |w_j|^2, and its components are returned
-    with unit variance. With more than two views per sample, epochs take turns with all pairs of them.
+    with unit variance. With more than two views per sample, epochs take turns with all pairs of them, or of as many
+    as `cache_bytes` can hold.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class SGD(Solver):
         feature_dtype: str = "auto",
         cache_bytes: int = 2 * 2**30,
         replays: int = 1,
-        replay_batches: int = 8,
+        replay_batches: int | None = None,
     ):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -161,7 +162,7 @@ class SGD(Solver):
         for name, least in least_of.items():
             value: Any = getattr(self, name)
             whole = isinstance(value, numbers.Integral) and int(value) >= least
-            if not whole and not (name == "patience" and value is None):
+            if not whole and not (name in ("patience", "replay_batches") and value is None):
                 raise ValueError(f"SGD({name}={value!r}): expected an integer >= {least}.")
         for name in ("learning_rate", "gradient_clip"):
             value = getattr(self, name)
@@ -190,6 +191,10 @@ class SGD(Solver):
 
     def _check_preconditioner(self, loss: Loss) -> None:
         chosen: Preconditioner = resolve(Preconditioner, self.preconditioner)
+        chosen.check()
+        unused = [name for name in chosen.without if getattr(self, name) != getattr(SGD(), name)]
+        if unused:
+            raise ValueError(f"Steps of preconditioner={chosen.name!r} have no use for {', '.join(unused)}.")
         lacking = chosen.missing(loss)
         if lacking is not None:
             fitting = [

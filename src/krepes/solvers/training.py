@@ -221,11 +221,12 @@ class Training:
                     "starts anew, with another checkpoint file."
                 )
         rate = self.settings.chosen_rate(self.preconditioner.default_rate)
+        clip = "" if "gradient_clip" in self.preconditioner.without else " or set gradient_clip"
         which = "gradient" if name == "gradient" else f"term {name!r}"
         return ValueError(
             f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.epoch_rows} rows: the {which} "
-            f"of {self.loss} is {value}. Lower the learning rate (it is {rate:g} now), raise regularization or set "
-            f"gradient_clip. {kept}"
+            f"of {self.loss} is {value}. Lower the learning rate (it is {rate:g} now), raise regularization{clip}. "
+            f"{kept}"
         )
 
     def _state(self) -> dict[str, Any]:

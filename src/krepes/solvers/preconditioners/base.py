@@ -62,6 +62,10 @@ class Preconditioner(Component, ABC):
     """How gradients become steps."""
 
     default_rate: ClassVar[float] = 0.03
+    without: ClassVar[tuple[str, ...]] = ()  # settings of SGD that its steps have no use for
+
+    def check(self) -> None:
+        """Refuse parameters that make no sense."""
 
     def missing(self, loss: Loss) -> str | None:
         """What the loss lacks for this preconditioner, in words; None if nothing."""

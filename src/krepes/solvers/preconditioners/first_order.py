@@ -8,6 +8,7 @@ the same step is s / (s + lam) times the gradient, with s the eigenvalues of K_m
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -84,9 +85,11 @@ class KernelPreconditioner(Preconditioner):
     def __init__(self, damping: float = 1e-3):
         self.damping = damping
 
-    def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
-        if not 0 <= self.damping < float("inf"):
+    def check(self) -> None:
+        if not (isinstance(self.damping, numbers.Real) and 0 <= float(self.damping) < float("inf")):
             raise ValueError(f"damping={self.damping!r}: expected a number >= 0.")
+
+    def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
         features = objective.coordinates.features
         mean = features.eigenvalues.sum().item() / features.n_landmarks
         return FirstOrderSteps(
