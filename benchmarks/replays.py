@@ -33,7 +33,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     X = np.load(data_file("mnist.npz"))["X"][: args.rows]
-    figures: dict = vars(args) | {}
+    figures: dict = dict(vars(args))
     first = None
     for epochs, replays in RUNS:
         losses, times = {}, []

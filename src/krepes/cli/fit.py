@@ -110,10 +110,7 @@ def fit(
     )
     overrides = training | dict(map(model_options.override, override))
     if training:
-        named = (
-            "--epochs, --batch-size, --learning-rate, --replays, --preconditioner and --initialization are"
-        )
-        model_options.check_trains(loss, solver, named)
+        model_options.check_trains(loss, solver)
     check_exists(data)
     pixels = parse_size(size)
     check_writable(output, force)

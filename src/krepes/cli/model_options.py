@@ -139,7 +139,7 @@ def training_overrides(**given: Any) -> dict[str, Any]:
     return {f"solver__{name}": value for name, value in given.items() if value is not None}
 
 
-def check_trains(loss: str, solver: str, named: str) -> None:
+def check_trains(loss: str, solver: str) -> None:
     """Refuse options of training where nothing is trained."""
     from krepes.components import resolve
     from krepes.losses import as_loss
@@ -148,8 +148,8 @@ def check_trains(loss: str, solver: str, named: str) -> None:
     chosen = choose_solver(as_loss(loss)) if solver == "auto" else resolve(Solver, solver)
     if chosen.data != "samples":
         raise typer.BadParameter(
-            f"{named} for training on samples; {loss} is solved by {chosen.name}, which does not train. Add "
-            "--solver sgd to train it."
+            f"--epochs and the other options of training are for losses that are trained on samples; {loss} is solved "
+            f"by {chosen.name}, without any of them. Add --solver sgd to train it."
         )
 
 

@@ -153,11 +153,10 @@ beside the numbers.
     from krepes.cli.tune_report import Command
 
     space = explored(range_, choice)
-    overrides = model_options.training_overrides(max_epochs=epochs) | dict(
-        map(model_options.override, override)
-    )
+    overrides = dict(map(model_options.override, override))
     if epochs is not None:
-        model_options.check_trains(loss, solver, "--epochs is")
+        model_options.check_trains(loss, solver)
+        overrides = {"solver__max_epochs": epochs} | overrides
     if lengthscale is not None:
         overrides = {"kernel__lengthscale": model_options.lengthscale_value(lengthscale)} | overrides
     if regularization is not None:

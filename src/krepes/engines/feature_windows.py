@@ -151,10 +151,11 @@ class FeatureWindows:
     def stored_views(self) -> list[int]:
         """Indices of the views that a window holds: as many as can be kept, else the two of its epoch."""
         V, step = self.samples.n_views, len(self.functions)  # matched views come in pairs
-        most = max((v for v in range(2, V + 1, step) if self.fits(v)), default=2)
-        return list(range(V if V < 2 else 2 if self.fresh else most))
+        kept = [] if self.fresh else [v for v in range(2, V + 1, step) if self.fits(v)]
+        return list(range(max(kept, default=min(V, 2))))
 
     def fits(self, n_views: int) -> bool:
+        """Whether the features of so many views of all rows can be kept."""
         return self.samples.n_rows * self._row_bytes(n_views) <= self.budget
 
     def _row_bytes(self, n_views: int) -> int:
