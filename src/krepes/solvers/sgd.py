@@ -194,7 +194,9 @@ class SGD(Solver):
         chosen.check()
         unused = [name for name in chosen.without if getattr(self, name) != getattr(SGD(), name)]
         if unused:
-            raise ValueError(f"Steps of preconditioner={chosen.name!r} have no use for {', '.join(unused)}.")
+            raise ValueError(
+                f"Steps of preconditioner={chosen.name!r} have no use for {', '.join(unused)}: leave the default."
+            )
         lacking = chosen.missing(loss)
         if lacking is not None:
             fitting = [
