@@ -26,7 +26,7 @@ from sklearn.linear_model import RidgeClassifier
 from torch import Tensor
 
 from krepes import KernelEmbedding
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.losses import Batch, Loss
 
 BATCH, EPOCHS, RATES = 256, 50, (1e-4, 1e-3, 1e-2, 3e-2, 1e-1)

@@ -26,8 +26,8 @@ from recording import clock, data_file, record
 from krepes import KernelEmbedding
 from krepes.evaluation import linear_probe
 from krepes.explain import Concept, class_coverage, concept_profile
-from krepes.feature_cache import FeatureCache
 from krepes.kernels import EmpiricalNTK
+from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.landmarks import PivotedCholesky
 from krepes.networks import as_network
 from krepes.solvers import SGD

@@ -15,7 +15,6 @@ import numpy as np
 from recording import data_file, record
 
 from krepes import KernelEmbedding
-from krepes.embedding_passes import map_rows
 from krepes.explain import top_attribution, top_influence, top_leave_out
 
 
@@ -38,7 +37,7 @@ def main() -> None:
     images = np.load(data_file("mnist.npz"))["X"]
     model = KernelEmbedding(256, n_landmarks=args.landmarks, random_state=0).fit(images[:6000])
     rows = images[-args.rows :]
-    block = best(lambda: [None for _ in map_rows(model, model.features_.kernel_block, rows, None)])
+    block = best(lambda: [None for _ in model.map_rows(model.features_.kernel_block, rows)])
     figures: dict = {
         "rows": args.rows,
         "landmarks": args.landmarks,

@@ -16,9 +16,9 @@ import torch
 from recording import record
 
 from krepes import engines
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, SpectralContrastive, VICReg
-from krepes.nystrom import NystromMap
 from krepes.solvers import choose_solver
 from krepes.views import Tabular
 

@@ -10,7 +10,7 @@ from krepes._version import __version__
 _PUBLIC = {
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
-    "load": "krepes.embedding",
+    "load": "krepes.one_pass",
 }
 
 __all__ = ["KernelEmbedding", "TableEncoder", "__version__", "load"]

@@ -12,31 +12,40 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from krepes import model_file
-from krepes.components import NamedParts, resolve
-from krepes.embedding_file import read_embedding, write_embedding
-from krepes.embedding_inputs import check_same_input
-from krepes.embedding_passes import check_negatives, map_rows, open_samples, open_sources, sum_moments
-from krepes.embedding_setup import check_parameters, prepare
+from krepes.base import model_file
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.code_identity import code_identity
+from krepes.base.components import resolve
+from krepes.base.model_file import State, digest
+from krepes.base.progress import display
+from krepes.engines import Engine
+from krepes.features import FeatureSpace, FitData, Samples
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
-from krepes.losses import Loss, as_loss
-from krepes.moments import Moments
-from krepes.solvers import Callback, Solution, Solver, choose_solver
+from krepes.losses import CallableLoss, Loss, as_loss
+from krepes.moments import MomentPass, Moments
+from krepes.one_pass import OnePassEstimator, check_count
+from krepes.solvers import Callback, Solver, choose_solver
+from krepes.solvers.linear_map import LinearMap
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
 
+REFITTED = {"loss", "n_components", "regularization", "feature_noise", "solver", "verbose"}  # need no data
 
-class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+
+class KernelEmbedding(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnePassEstimator[Moments, LinearMap]
+):
     """Learn a kernel representation of unlabelled rows, images or objects.
 
     Parameters
@@ -64,6 +73,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
         "table" standardises the columns of an array, "normalize" the channels of images.
+    engine : Engine or None, default=None
+        Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
         "auto" takes a GPU where there is one.
     dtype : "float32" or "float64", default="float32"
@@ -84,7 +95,10 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Rows of the training data that the landmarks are.
     rank_ : int
         r, the number of Nyström features kept.
-    moments_ : Moments
+    space_ : FeatureSpace
+        All that was fixed before the first kernel value; shared with copies and refits.
+    moments_ : Moments or None
+        None where the loss was trained on samples, or a file came without them.
     kernel_, loss_, views_, solver_ : the objects used
     loss_parameters_ : dict of ndarrays
         What the loss has trained of its own, such as BYOL's predictor.
@@ -108,8 +122,8 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
     (150, 4)
     """
 
-    moments_: Moments | None
-    _solution: Solution | None
+    loss_: Loss
+    solver_: Solver
 
     component_kinds = {
         "kernel": Kernel,
@@ -118,39 +132,44 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         "landmarks": LandmarkSelector,
         "solver": Solver,
     }
+    total_name = "moments"
 
     def __init__(
         self,
         n_components: int = 64,
         *,
-        kernel: Any = "gaussian",
-        loss: Any = "spectral_contrastive",
-        views: Any = "auto",
+        kernel: str | Kernel | Callable = "gaussian",
+        loss: str | Loss | Callable = "spectral_contrastive",
+        views: str | Views | None = "auto",
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int = 1000,
-        solver: Any = "auto",
+        solver: str | Solver = "auto",
         regularization: float = 0.01,
-        feature_noise: Any = "auto",
+        feature_noise: float | str = "auto",
         preprocess: Any = "auto",
+        engine: Engine | None = None,
         device: str = "auto",
         dtype: str = "float32",
         random_state: Any = None,
         verbose: int = 0,
     ):
+        super().__init__(
+            kernel=kernel,
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.n_components = n_components
-        self.kernel = kernel
         self.loss = loss
         self.views = views
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
         self.solver = solver
         self.regularization = regularization
         self.feature_noise = feature_noise
-        self.preprocess = preprocess
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
 
     def set_params(self, **params: Any) -> KernelEmbedding:
         """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""
@@ -176,29 +195,33 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         *,
         positives: Any = None,
         negatives: Any = None,
+        sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         callback: Callback | None = None,
     ) -> KernelEmbedding:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
-        same form as X; views are then not drawn. `y` is ignored. With `checkpoint`, a file of that name keeps
+        same form as X; views are then not drawn. `y` is ignored. A row counts `sample_weight` times in the moments;
+        rows of weight zero are left out. With `checkpoint`, a file of that name keeps
         the state of a long fit: the same call after an interruption goes on from there (give `random_state`).
         `callback(step, values)` is called after every epoch, or step of a descent on moments, with what `history_`
         gets; what it raises ends the fit.
         """
-        check_parameters(self)
-        if checkpoint is not None and self.random_state is None:
-            raise ValueError(
-                "checkpoint= needs a fixed random_state: without it, a second run is another fit."
-            )
-        solver = self._chosen_solver()
-        self._prepare(X, positives, negatives)
-        if solver.data == "samples":
-            self._train(solver, X, positives, negatives, checkpoint, callback)
+        self._check_parameters()
+        self._check_checkpoint(checkpoint)
+        self.loss_, self.solver_ = self._task()
+        data = self._opened(X, positives, negatives, sample_weight)
+        space = self._prepared(data)
+        if self.solver_.data == "samples":
+            space, total = replace(space, exact_views=False), None  # every batch draws its views
+            solution = self._trained(space, data, checkpoint, callback)
         else:
-            self._accumulate(X, positives, negatives, checkpoint=checkpoint)
-            self._solve(callback)
+            total = self._summed(space, data, 0, checkpoint)
+            solution = self._minimised(space, total, callback)
+        self._start(space)
+        self._record_input(X, space.inputs)
+        self.total_, self.n_samples_seen_, self._solution = total, data.n_rows, solution
         return self
 
     def partial_fit(
@@ -208,6 +231,7 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         *,
         positives: Any = None,
         negatives: Any = None,
+        sample_weight: Any = None,
         first_row: int | None = None,
     ) -> KernelEmbedding:
         """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
@@ -215,120 +239,130 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
         The solve waits until the representation is asked for. `first_row` is the global index of the first
         row of X, which keys its random views: workers that share a data set give it.
         """
-        if not hasattr(self, "landmarks_"):
-            check_parameters(self)
-            self._check_solver_adds()
-            self._prepare(X, positives, negatives)
-        else:
-            self._check_has_moments()
-            check_same_input(self, X)
-        self._accumulate(X, positives, negatives, first_row)
-        self._solution = None
-        return self
+        self.loss_, self.solver_ = self._task()
+        self._check_solver_adds()
+        self._warn_of_unused(negatives)
+        return self._add_rows(X, first_row, positives=positives, negatives=negatives, weight=sample_weight)
 
-    def _prepare(self, X: Any, positives: Any = None, negatives: Any = None) -> None:
-        prepare(self, X, positives, negatives)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_components", self.n_components)
+        if not _is_amount(self.regularization):
+            raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
+        if self.feature_noise != "auto" and not _is_amount(self.feature_noise):
+            raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
 
-    def _chosen_solver(self) -> Solver:
+    def _task(self) -> tuple[Loss, Solver]:
+        """What is minimised, and how."""
         loss = as_loss(self.loss)
-        return choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+        return loss, choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
 
-    def _check_solver_adds(self) -> None:
-        if self._chosen_solver().data == "samples":
+    def _opened(self, X: Any, positives: Any, negatives: Any, sample_weight: Any) -> FitData:
+        if sample_weight is not None and self.solver_.data == "samples":
             raise ValueError(
-                f"{as_loss(self.loss)} with solver={self._chosen_solver().name!r} is trained on the samples "
-                "themselves: it cannot be continued with more rows, merged or refitted from moments. Call fit with "
-                "all rows, or choose a loss of moments, such as spectral_contrastive or barlow_twins."
+                f"{self.loss_} is trained on batches of samples, which have no weights: leave sample_weight out, "
+                "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
+            )
+        self._warn_of_unused(negatives)
+        return FitData.open(X, positives, negatives, weight=sample_weight)
+
+    def _warn_of_unused(self, negatives: Any) -> None:
+        if negatives is not None and not self.loss_.uses_negatives:
+            warnings.warn(
+                f"{self.loss_} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
+                "own with uses_negatives = True.",
+                UserWarning,
+                stacklevel=4,
             )
 
-    def _accumulate(
-        self,
-        X: Any,
-        positives: Any,
-        negatives: Any,
-        first_row: int | None = None,
-        checkpoint: str | os.PathLike | None = None,
-    ) -> None:
-        """Add the moments of X to those of the rows seen before."""
-        check_negatives(self.loss_, positives, negatives)
-        sources = open_sources(self, X, positives, negatives)
-        offset = self.n_samples_seen_ if first_row is None else first_row
-        part = sum_moments(self, sources, offset, checkpoint)
-        self.moments_ = part if self.moments_ is None else self.moments_ + part
-        self.n_samples_seen_ += sources[0].n_rows  # type: ignore[union-attr]
+    def _views_needed(self) -> int:
+        return self.loss_.views_needed
 
-    def _train(
+    def _accumulator(self, space: FeatureSpace) -> MomentPass:
+        return MomentPass(space)
+
+    def _trained(
         self,
-        solver: Solver,
-        X: Any,
-        positives: Any,
-        negatives: Any,
+        space: FeatureSpace,
+        data: FitData,
         checkpoint: str | os.PathLike | None,
         callback: Callback | None,
-    ) -> None:
+    ) -> LinearMap:
         """Minimise the loss over the samples."""
-        check_negatives(self.loss_, positives, negatives)
-        self.solver_, self.exact_views_ = solver, False  # every batch draws its views
-        sources = open_sources(self, X, positives, negatives)
-        samples = open_samples(self, sources, checkpoint)
+        samples = Samples(space, data.reader(space.inputs, space.placement), progress=display(self.verbose))
+        if checkpoint is not None:
+            samples.checkpoint = Checkpoint(checkpoint, self._training_identity(samples))
         if self.loss_.views_needed > 1:
-            samples.noise_variance = self._feature_noise() * samples.mean_eigenvalue
-        self._finish(samples, self.regularization * samples.mean_eigenvalue, self.rank_, callback)
+            samples.noise_variance = self._feature_noise(space.views) * samples.mean_eigenvalue
+        solution = self._found(space, samples, self.regularization * samples.mean_eigenvalue, callback)
         if samples.checkpoint is not None:
             samples.checkpoint.remove()
-        self.n_samples_seen_ = samples.n_rows
+        return solution
+
+    def _training_identity(self, samples: Samples) -> dict[str, str]:
+        """Hashes, by name, of all that training depends on."""
+        space = samples.space
+        settings = {
+            "rows per block": samples.block_rows,
+            "loss": [self.loss_, _code(self.loss_)],
+            "solver": self.solver_,
+            "n_components": self.n_components,
+            "regularization": self.regularization,
+            "feature_noise": self.feature_noise,
+        }
+        hashes = {name: digest(value) for name, value in settings.items()}
+        return samples.reader.identity() | hashes | space.fingerprint() | space.seed_fingerprint()
 
     # Solving
 
-    def _solve(self, callback: Callback | None = None) -> Solution:
+    def _solve(self, value: Moments) -> LinearMap:
+        """Minimise the loss, as it is set now, over the moments."""
+        self.loss_, self.solver_ = self._task()
+        return self._minimised(self.space_, value)
+
+    def _minimised(
+        self, space: FeatureSpace, moments: Moments, callback: Callback | None = None
+    ) -> LinearMap:
         """Minimise the loss over the moments."""
-        moments = self.moments_
-        if moments is None:
-            raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
-        self.loss_, self.solver_ = as_loss(self.loss), self._chosen_solver()
         lam = self.regularization * moments.S.trace().item() / moments.rank
         if self.loss_.views_needed > 1:
-            moments = moments.with_feature_noise(self._feature_noise())
-        return self._finish(moments, lam, moments.rank, callback)
+            moments = moments.with_feature_noise(self._feature_noise(space.views))
+        return self._found(space, moments, lam, callback)
 
-    def _finish(self, data: Any, lam: float, rank: int, callback: Callback | None) -> Solution:
-        """Solve, from moments or from samples, and keep the solution."""
-        generator = torch.Generator().manual_seed(self.seed_)
+    def _found(
+        self, space: FeatureSpace, data: Moments | Samples, lam: float, callback: Callback | None
+    ) -> LinearMap:
+        """Solve, from moments or from samples."""
+        generator = torch.Generator().manual_seed(space.seed)
         start = time.perf_counter()
         solution = self.solver_.solve(self.loss_, data, self.n_components, lam, generator, callback)
         logger.info("%s: %.1f s, %d iterations", self.solver_, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
             warnings.warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
-                f"features have rank {rank} and regularization={self.regularization:g} cuts weak ones.",
+                f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
                 UserWarning,
                 stacklevel=4,
             )
-        A = solution.coefficients
-        self._solution = solution
-        self._coefficients = self.features_.coefficients(solution.W) if A is None else A
-        self._intercept = solution.gamma.to(self._coefficients)
-        return solution
+        return LinearMap.of(solution, space.features)
 
-    def _feature_noise(self) -> float:
+    def _feature_noise(self, views: Views) -> float:
         if self.feature_noise != "auto":
             return float(self.feature_noise)
-        return 0.0 if isinstance(self.views_, Image | Paired) else 0.1
+        return 0.0 if isinstance(views, Image | Paired) else 0.1
 
-    def _solved(self) -> Solution:
-        if "_solution" not in vars(self):
-            raise AttributeError("This KernelEmbedding is not fitted yet: call fit first.")
-        return self._solution if self._solution is not None else self._solve()
+    @property
+    def moments_(self) -> Moments | None:
+        check_is_fitted(self, "space_")
+        return self.total_
 
     @property
     def coefficients_(self) -> np.ndarray:
-        self._solved()
-        return self._coefficients.cpu().numpy()
+        return self._solved().A.cpu().numpy()
 
     @property
     def intercept_(self) -> np.ndarray:
-        self._solved()
-        return self._intercept.cpu().numpy()
+        return self._solved().gamma.cpu().numpy()
 
     @property
     def loss_parameters_(self) -> dict[str, np.ndarray]:
@@ -352,110 +386,93 @@ class KernelEmbedding(NamedParts, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def refit(self, **params: Any) -> KernelEmbedding:
         """A new model from the same moments: another loss, width, regularization or solver, without data."""
-        self._check_has_moments()
-        allowed = {"loss", "n_components", "regularization", "feature_noise", "solver", "verbose"}
-        fixed = sorted({key.split("__")[0] for key in params} - allowed)
+        self._check_has_total()
+        fixed = sorted({key.split("__")[0] for key in params} - REFITTED)
         if fixed:
             raise ValueError(
                 f"{', '.join(fixed)} cannot change without the data: moments depend on it. "
-                f"refit takes {', '.join(sorted(allowed))}; for the rest call fit."
+                f"refit takes {', '.join(sorted(REFITTED))}; for the rest call fit."
             )
         copy = self.empty_copy().set_params(**params)
-        check_parameters(copy)
+        copy._check_parameters()
         copy._check_solver_adds()
-        copy.moments_, copy.n_samples_seen_ = self.moments_, self.n_samples_seen_
-        copy._solve()
+        copy.total_, copy.n_samples_seen_ = self.total_, self.n_samples_seen_
+        copy._solved()
         return copy
 
     def empty_copy(self) -> KernelEmbedding:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
-        check_is_fitted(self, "landmarks_")
-        copy = clone(self)
-        vars(copy).update({name: value for name, value in vars(self).items() if name.endswith("_")})
-        copy.moments_, copy.n_samples_seen_, copy._solution = None, 0, None
+        copy = super().empty_copy()
+        copy.loss_, copy.solver_ = copy._task()
         return copy
 
-    def merge(self, other: KernelEmbedding) -> KernelEmbedding:
-        """Add the rows that another model has seen; both must share everything that moments depend on."""
-        if not isinstance(other, KernelEmbedding):
-            raise TypeError(f"merge takes another KernelEmbedding; got {type(other).__name__}.")
-        self._check_has_moments()
-        other._check_has_moments()
-        mine, theirs = self.fingerprint(), other.fingerprint()
-        different = [part for part in mine if mine[part] != theirs[part]]
-        if different:
-            raise ValueError(
-                f"These models cannot be merged: they differ in {', '.join(different)}. Start the parts from "
-                "one model's empty_copy()."
-            )
-        if other.moments_ is not None:
-            self.moments_ = other.moments_ if self.moments_ is None else self.moments_ + other.moments_
-            self.n_samples_seen_ += other.n_samples_seen_
-            self._solution = None
-        return self
-
-    def _check_has_moments(self) -> None:
-        check_is_fitted(self, "landmarks_")
+    def _check_has_total(self) -> None:
+        check_is_fitted(self, "space_")
         self._check_solver_adds()
-        if self.moments_ is None and self._solution is not None:
-            raise ValueError(
-                "This model was saved without moments: it can transform, but not be refitted, continued or "
-                "merged. Save with moments=True to keep them."
-            )
+        super()._check_has_total()
 
-    def fingerprint(self) -> dict[str, str]:
-        """A hash of each part that moments depend on."""
-        parts = {
-            "preprocessing": self.input_space_,
-            "kernel": self.kernel_,
-            "landmarks": self.landmarks_,
-            "views": self.views_,
-            "dtype": self.dtype,
-        }
-        return {name: model_file.digest(part) for name, part in parts.items()}
+    def _check_solver_adds(self) -> None:
+        loss, solver = self._task()
+        if solver.data == "samples":
+            raise ValueError(
+                f"{loss} with solver={solver.name!r} is trained on the samples "
+                "themselves: it cannot be continued with more rows, merged or refitted from moments. Call fit with "
+                "all rows, or choose a loss of moments, such as spectral_contrastive or barlow_twins."
+            )
 
     # Using
 
     def transform(self, X: Any) -> np.ndarray:
         """The representation of every row, shape (n, h)."""
-        check_is_fitted(self, "landmarks_")
-        check_same_input(self, X)
+        self.check_input(X)
         return np.concatenate(list(self.iter_transform(X)))
 
     def iter_transform(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
         """The representation in batches: memory stays bounded whatever n is."""
-        check_is_fitted(self, "landmarks_")
-        self._solved()
-        A = self._coefficients.to(self.precision_.dtype)
-        gamma = self._intercept.to(self.precision_.dtype)
-        for Z in map_rows(
-            self, lambda X: self.features_.kernel_block(X).to(A.dtype) @ A + gamma, X, batch_rows
-        ):
+        check_is_fitted(self, "space_")
+        found, dtype, kernel_block = self._solved(), self.space_.dtype, self.features_.kernel_block
+        A, gamma = found.A.to(dtype), found.gamma.to(dtype)
+        for Z in self.map_rows(lambda rows: kernel_block(rows).to(dtype) @ A + gamma, X, batch_rows):
             yield Z.cpu().numpy()
 
     def coverage(self, X: Any) -> np.ndarray:
         """|phi(x)|^2 / k(x, x) in [0, 1]: 1 = spanned by the landmarks, small = unlike anything seen."""
-        return self._mapped("coverage", X)
+        check_is_fitted(self, "space_")
+        return self._mapped(self.features_.coverage, X)
 
     def residual(self, X: Any) -> np.ndarray:
         """k(x, x) - |phi(x)|^2: the part of every row that the landmarks do not span."""
-        return self._mapped("residual", X)
-
-    def _mapped(self, method: str, X: Any) -> np.ndarray:
-        check_is_fitted(self, "landmarks_")
-        check_same_input(self, X)
-        function = getattr(self.features_, method)
-        return np.concatenate([values.cpu().numpy() for values in map_rows(self, function, X, None)])
+        check_is_fitted(self, "space_")
+        return self._mapped(self.features_.residual, X)
 
     # Files
 
     def save(self, path: str | os.PathLike, *, moments: bool = True, overwrite: bool = False) -> None:
         """Write one safetensors file: landmarks (real rows of the data), coefficients and, with `moments`,
         what `refit`, `partial_fit` and `merge` need."""
-        check_is_fitted(self, "landmarks_")
-        write_embedding(self, path, moments, overwrite)
+        check_is_fitted(self, "space_")
+        seen = self.total_ is not None or self._solution is not None
+        keeps = moments and (self.total_ is not None or not seen)  # a model trained on samples has none
+        solved = self._solved().state(self.space_.dtype) | {"solver": self.solver_} if seen else {}
+        state = self._state(keeps) | {"loss": self.loss_} | solved
+        model_file.write(path, type(self).__name__, state, overwrite)
+
+    @classmethod
+    def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> KernelEmbedding:
+        model = super()._from_state(state, kernel, device)
+        model.loss_ = state["loss"]
+        if "A" in state:
+            model.solver_ = state["solver"]
+            model._solution = LinearMap.from_state(state, model.space_.device)
+        return model
 
 
-def load(path: str | os.PathLike, *, kernel: Any = None, device: str = "auto") -> KernelEmbedding:
-    """Read a model file. `kernel` gives back a user's kernel function, which a file cannot hold."""
-    return read_embedding(KernelEmbedding, path, kernel, device)
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(0 <= value < np.inf)
+
+
+def _code(loss: Loss) -> str | None:
+    """The identity of a user's function, or of an object of a user's class; krepes's own are known by name."""
+    if isinstance(loss, CallableLoss):
+        return code_identity(loss.function)
+    return None if type(loss).__module__.startswith("krepes.") else code_identity(loss)

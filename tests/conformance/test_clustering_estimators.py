@@ -11,9 +11,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from krepes.base.components import named
 from krepes.clustering import Coding, Precision, Projection, SubspaceClustering
 from krepes.clustering.self_expression import DualExpression
-from krepes.components import named
 from krepes.kernels import Gaussian
 from labels import label
 

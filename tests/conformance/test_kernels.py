@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 
 import krepes.kernels
-from krepes.components import Component, named
+from krepes.base.components import Component, named
 from krepes.kernels import (
     Custom,
     EmpiricalNTK,

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 
 import krepes.landmarks
-from krepes.components import named, resolve
+from krepes.base.components import named, resolve
 from krepes.kernels import Custom, Gaussian
 from krepes.landmarks import KMeansPlusPlus, LandmarkSelector, Leverage, PivotedCholesky
 from labels import label

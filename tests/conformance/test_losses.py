@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from torch.nn.functional import cross_entropy, one_hot
 
-from krepes.components import named, resolve
+from krepes.base.components import named, resolve
 from krepes.losses import (
     BYOL,
     Autoencoder,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from krepes.components import named, resolve
+from krepes.base.components import named, resolve
 from krepes.losses import BarlowTwins, Loss, VICReg
 from krepes.solvers import Solver
 from paired_features import paired

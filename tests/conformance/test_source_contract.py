@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
+from krepes.base.rows import concat_rows, count_rows
 from krepes.sources import open_source, read_array, reservoir
 from krepes.sources.numpy_files import CompressedArraySource, npz_header
-from krepes.sources.rows import concat_rows, count_rows
 
 N = 23
 X = np.arange(N * 3, dtype=np.float32).reshape(N, 3) / 7

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from krepes.components import named, resolve
+from krepes.base.components import named, resolve
 from krepes.views import NoViews, Paired, Views
 
 DRAWN = sorted(named(Views))

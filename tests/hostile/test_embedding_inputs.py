@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
-from krepes.components import named
+from krepes.base.components import named
 from krepes.kernels import Custom, Sigmoid
 from krepes.losses import Loss
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krepes.evaluation import knn_probe, linear_probe, plan_protocol, probe_protocol
-from krepes.labels import encode_labels
+from krepes.preprocessing.labels import encode_labels
 
 rng = np.random.default_rng(0)
 Z = np.concatenate([rng.normal(size=(20, 3)) - 3, rng.normal(size=(20, 3)) + 3])

@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from krepes import model_file
-from krepes.files import atomic_path, check_writable
+from krepes.base import model_file
+from krepes.base.files import atomic_path, check_writable
 from krepes.kernels import Gaussian, Sum
 from krepes.solvers import SGD
-from krepes.solvers.preconditioners import GaussNewton
+from krepes.solvers.sgd.preconditioners import GaussNewton
 
 
 def test_an_exception_leaves_nothing(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.kernels import (
     ArcCosine,
     Custom,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from krepes.components import named
+from krepes.base.components import named
 from krepes.kernels import Custom, Gaussian, Laplacian, Linear, Sigmoid
 from krepes.landmarks import KMeansPlusPlus, LandmarkSelector, Leverage, PivotedCholesky, Uniform
 from labels import label

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding, load
-from krepes.engines.checkpoint import Checkpoint
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.model_file import read
 from krepes.losses import Loss
-from krepes.model_file import read
 from krepes.solvers import SGD
-from krepes.solvers.training import Training
+from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
 from sample_problems import PAIRS, X
 
@@ -165,7 +165,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.model_file.write", full)
+    monkeypatch.setattr("krepes.base.model_file.write", full)
     with pytest.warns(
         UserWarning, match=r"could not be written .*No space left.*no state is kept, and the fit goes on"
     ):

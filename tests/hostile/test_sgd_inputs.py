@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding
+from krepes.base.checkpoint import Checkpoint
 from krepes.engines import FeatureWindows
-from krepes.engines.checkpoint import Checkpoint
 from krepes.landmarks import Uniform
 from krepes.losses import BYOL, BarlowTwins, SimCLR, SpectralContrastive, VICReg
 from krepes.solvers import SGD
-from krepes.solvers.preconditioners import GaussNewton, KernelPreconditioner
-from krepes.solvers.training import Training
+from krepes.solvers.sgd.preconditioners import GaussNewton, KernelPreconditioner
+from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
 from sample_problems import PAIRS, X, fitted
 

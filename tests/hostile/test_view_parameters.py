@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.kernels import Gaussian, Laplacian
 from krepes.views import Image, Paired, Tabular, Views
 

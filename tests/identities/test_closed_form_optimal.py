@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from krepes.components import named
+from krepes.base.components import named
 from krepes.losses import (
     BarlowTwins,
     KernelPCA,

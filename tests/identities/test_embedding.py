@@ -12,7 +12,7 @@ from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
 import krepes.engines.local as local
 from krepes import KernelEmbedding, linalg, load
-from krepes.components import named
+from krepes.base.components import named
 from krepes.kernels import Gaussian, Linear
 from krepes.losses import Loss
 from krepes.solvers import choose_solver
@@ -102,7 +102,7 @@ def test_results_do_not_depend_on_block_size(monkeypatch, views):
 def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
     """A pass that is interrupted and resumed from its checkpoint equals one that was not."""
     monkeypatch.setattr("krepes.engines.block_rows", lambda *_: 16)
-    monkeypatch.setattr("krepes.engines.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
     whole = KernelEmbedding(**SMALL).fit(X)
     path = tmp_path / "pass"
     original, calls = local.add_halving, []
@@ -126,8 +126,8 @@ def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("krepes.engines.block_rows", lambda *_: 16)
-    monkeypatch.setattr("krepes.engines.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.engines.checkpoint.Checkpoint.remove", lambda self: None)
+    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.remove", lambda self: None)
     path = tmp_path / "pass"
     KernelEmbedding(**SMALL).fit(X, checkpoint=path)
     with pytest.raises(ValueError, match="belongs to another fit"):

@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 import torch
 
-from krepes.components import named
+from krepes.base.components import named
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, Loss, VICReg
 from krepes.losses.statistics import SampleStatistics
-from krepes.nystrom import NystromMap
-from krepes.solvers.coordinates import Landmarks, Whitened
-from krepes.solvers.objective import GAMMA, Objective, P
-from krepes.solvers.preconditioners.base import StepRule
-from krepes.solvers.preconditioners.gauss_newton import (
+from krepes.solvers.sgd.coordinates import Landmarks, Whitened
+from krepes.solvers.sgd.objective import GAMMA, Objective, P
+from krepes.solvers.sgd.preconditioners.base import StepRule
+from krepes.solvers.sgd.preconditioners.gauss_newton import (
     MOMENT_ROWS,
     Curvature,
     Flat,

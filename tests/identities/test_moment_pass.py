@@ -7,9 +7,9 @@ import torch
 
 from krepes.engines import MomentPass, block_rows, run
 from krepes.engines.local import add_halving, prefetched
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian, Polynomial
 from krepes.moments import Moments
-from krepes.nystrom import NystromMap
 from krepes.views import NoViews, Paired, Tabular
 
 N = 100

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from krepes.linalg import GramSum, descending_eigh, inverse_sqrt, truncated_eigh
+from krepes.base.linalg import GramSum, descending_eigh, inverse_sqrt, truncated_eigh
 from krepes.moments import Moments
 
 

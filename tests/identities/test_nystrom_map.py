@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 
+from krepes.base.linalg import RELATIVE_CUT
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import ArcCosine, Custom, Gaussian, Laplacian, Linear, Matern, Polynomial, Sigmoid
-from krepes.linalg import RELATIVE_CUT
-from krepes.nystrom import NystromMap
 from labels import label
 from tolerances import TOLERANCE, assert_same
 

@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding, load
-from krepes.components import named
+from krepes.base.components import named
 from krepes.engines import FeatureWindows, Samples
-from krepes.engines.view_pairs import view_pairs
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.directions import DirectionLoss
-from krepes.nystrom import NystromMap
 from krepes.solvers import SGD
 from krepes.solvers.base import steps_words
-from krepes.solvers.coordinates import Landmarks, Whitened
-from krepes.solvers.objective import GAMMA, Objective, P
-from krepes.solvers.preconditioners import KernelPreconditioner
+from krepes.solvers.sgd.coordinates import Landmarks, Whitened
+from krepes.solvers.sgd.objective import GAMMA, Objective, P
+from krepes.solvers.sgd.preconditioners import KernelPreconditioner
+from krepes.solvers.sgd.view_pairs import view_pairs
 from krepes.views import Tabular
 from sample_problems import PAIRS, X, fitted, full_batch, random_batch
 

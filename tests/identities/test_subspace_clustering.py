@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import clustering_oracles as oracles
 import kernel_oracles
+from krepes.base.components import named
 from krepes.clustering import (
     Covariance,
     ElasticNet,
@@ -25,7 +26,6 @@ from krepes.clustering import (
 from krepes.clustering.affinity import affinity, components, linked
 from krepes.clustering.self_expression import SPACES, DualExpression, PrimalExpression
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
-from krepes.components import named
 from krepes.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from labels import label
 

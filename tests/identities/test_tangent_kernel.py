@@ -12,10 +12,10 @@ from sklearn.base import clone
 from torch import nn
 
 from krepes import KernelEmbedding, load
-from krepes.feature_cache import FeatureCache
 from krepes.kernels import EmpiricalNTK
 from krepes.kernels.tangent.capture import ScalarNetwork
 from krepes.kernels.tangent.exact import Side, is_factored
+from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import MLP
 
@@ -312,7 +312,7 @@ def test_an_interrupted_write_leaves_nothing_that_is_read(tmp_path, monkeypatch)
             raise KeyboardInterrupt
         save(file, values, **options)
 
-    monkeypatch.setattr("krepes.feature_cache.np.save", killed)
+    monkeypatch.setattr("krepes.kernels.tangent.feature_cache.np.save", killed)
     with pytest.raises(KeyboardInterrupt):
         cache(rows, lambda X: -X)
     monkeypatch.undo()

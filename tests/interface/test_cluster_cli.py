@@ -11,9 +11,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from command_line import run as command
+from krepes.base.components import named
 from krepes.cli.names import declared_names
 from krepes.clustering import Coding, SubspaceClustering
-from krepes.components import named
 
 run = partial(command, "cluster")
 

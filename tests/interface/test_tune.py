@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
-from krepes.components import named
+from krepes.base.components import named
 from krepes.evaluation import Range, Search, linear_probe, search
 from krepes.evaluation.search_space import SPACES, loss_space, settle
 from krepes.evaluation.search_split import split_rows

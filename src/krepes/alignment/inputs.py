@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from krepes.labels import MISSING, encode_labels
+from krepes.preprocessing.labels import MISSING, encode_labels
 
 
 def as_matrix(X: Any, name: str = "X", finite: bool = True) -> np.ndarray:

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from krepes.alignment.sketch import SketchedCKA
-from krepes.components import resolve
+from krepes.base.components import resolve
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Linear
 from krepes.landmarks import LandmarkSelector
-from krepes.nystrom import NystromMap
 
 COUNTSKETCH = "countsketch"
 N_TABLES = 4  # [tang, Sec. 3.3.1]

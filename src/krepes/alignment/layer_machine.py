@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.machines import LeaveOneOutRidge, TransductiveRidge
-from krepes.nystrom import NystromMap
 
 
 def candidate_kernels(kernel: Any, Z: np.ndarray, factors: Any, generator: torch.Generator) -> list[Kernel]:

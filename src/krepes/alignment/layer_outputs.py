@@ -15,7 +15,7 @@ from torch import nn
 
 from krepes.alignment.inputs import as_matrix, check_same_rows
 from krepes.alignment.layers import as_tensor, iter_layers, layer_names
-from krepes.linalg import row_blocks
+from krepes.base.linalg import row_blocks
 
 MATRIX = "X"  # the layer's name where the columns of one matrix are all there is
 GIVEN_BLOCK = 4096  # rows at once of layers that are in memory anyway

@@ -36,15 +36,15 @@ from krepes.alignment.layer_choice import choose_layers, listed
 from krepes.alignment.layer_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layer_machine import candidate_kernels, kernel_ridge
 from krepes.alignment.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
-from krepes.components import Component, NamedParts
+from krepes.base.components import Component, NamedParts
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel
-from krepes.labels import MISSING, encode_labels
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
 from krepes.machines import temperature
 from krepes.machines.ridge import ALPHAS
 from krepes.machines.transductive import BETAS
 from krepes.networks import as_network
-from krepes.nystrom import NystromMap
+from krepes.preprocessing.labels import MISSING, encode_labels
 
 
 class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):

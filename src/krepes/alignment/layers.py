@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from krepes.alignment.inputs import check_same_rows, target_matrix
 from krepes.alignment.sketch import SketchedCKA
-from krepes.linalg import row_blocks
+from krepes.base.linalg import row_blocks
 
 
 def layer_names(module: nn.Module) -> list[str]:

@@ -29,7 +29,7 @@ import scipy.linalg
 import scipy.sparse
 
 from krepes.alignment.inputs import as_matrix, check_finite, check_same_rows
-from krepes.views.streams import uniform
+from krepes.base.streams import uniform
 
 BLOCK_ROWS = 16_384
 

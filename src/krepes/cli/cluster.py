@@ -139,15 +139,17 @@ def _rows_and_labels(
     """All rows as one array, encoded where they are a table, and the labels to compare with."""
     import torch
 
+    from krepes.base.placement import Placement
+    from krepes.base.progress import Bars
     from krepes.cli.data import read_labels
     from krepes.cli.needs import check_rows_memory, row_width
-    from krepes.preparation import choose_precision, prepare_inputs
-    from krepes.progress import Bars
+    from krepes.engines import Local
+    from krepes.preprocessing.preparing import prepare_inputs
 
     width = row_width(source)
     check_rows_memory(source.n_rows, width, "Cluster a part of the rows.")
     preprocess = model_options.preprocessing("auto", source, path, [label] if label else [], exclude)
-    space, _ = prepare_inputs(source, preprocess, 1, seed, choose_precision("float64", "cpu"), Bars())
+    space, _ = prepare_inputs(source, preprocess, 1, seed, Placement.of("float64", "cpu"), Local(), Bars())
     X = torch.cat([space.tensor(batch, torch.float64) for _, batch in source.batches(8192)]).numpy()
     if label is not None:
         return X, source.label_column(label) if source.kind == "table" else read_labels(f"{path}:{label}")
@@ -160,7 +162,7 @@ def _write(output: Path, labels: Any, force: bool) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    from krepes.files import atomic_path
+    from krepes.base.files import atomic_path
 
     with atomic_path(output, overwrite=force) as temporary, temporary.open("wb") as stream:
         suffix = output.suffix.lower()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from krepes.progress import Bars
+from krepes.base.progress import Bars
 
 
 def check_exists(path: Path) -> None:

@@ -56,8 +56,8 @@ def demo(
     Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples \
 that explain one digit, and leaves a saved model, a figure and a page that explains every digit.
     """
+    from krepes.base.files import atomic_path, check_writable
     from krepes.cli.describe import console
-    from krepes.files import atomic_path, check_writable
 
     endings = ("krepes", "png", "npz", "html")
     model_path, figure_path, data_path, report_path = (output / f"digits.{ending}" for ending in endings)

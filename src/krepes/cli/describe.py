@@ -94,8 +94,8 @@ def model_facts(model: Any) -> dict[str, str]:
     """What a fitted model is, line by line."""
     landmarks, rank = len(model.landmarks_), model.rank_
     chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
+    from krepes.report.model_card import steps_words
     from krepes.solvers import WORK
-    from krepes.solvers.base import steps_words
 
     taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
     terms = {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}

@@ -110,9 +110,9 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
 
     [cyan]krepes evaluate digits.krepes digits.npz --n-train 60000 --knn[/]
     """
+    from krepes.base.files import check_writable
     from krepes.cli.data import check_exists
     from krepes.cli.describe import console
-    from krepes.files import check_writable
 
     if label_fraction is not None and not 0 < label_fraction <= 1:
         raise typer.BadParameter(
@@ -170,7 +170,7 @@ def _show(results: dict[str, Any], dataset: Any, out: Any) -> None:
 
 def _write(results: dict[str, Any], output: Path, force: bool) -> None:
     """All numbers, of every repeat."""
-    from krepes.files import atomic_path
+    from krepes.base.files import atomic_path
 
     content = {
         name: {

@@ -117,9 +117,9 @@ def explain(
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
     """
     from krepes import load
+    from krepes.base.files import check_writable
     from krepes.cli.data import check_exists, open_for
     from krepes.cli.explain_row import explain_row
-    from krepes.files import check_writable
 
     if output is None and sample is None:
         raise typer.BadParameter(
@@ -199,8 +199,8 @@ def _write(
     force: bool,
     seed: int,
 ) -> None:
+    from krepes.base.files import readable_bytes
     from krepes.cli.describe import console
-    from krepes.files import readable_bytes
     from krepes.report import write_report
 
     write_report(

@@ -94,11 +94,11 @@ def fit(
 
     [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
+    from krepes.base.files import check_writable
     from krepes.cli.data import check_exists, open_data, parse_size
     from krepes.cli.describe import console
     from krepes.cli.fit_summary import show_summary
     from krepes.cli.needs import check_fit_memory, model_bytes, row_width
-    from krepes.files import check_writable
 
     training = model_options.training_overrides(
         max_epochs=epochs,

@@ -25,8 +25,8 @@ def warn_of_scales(landmarks: Any) -> None:
 
 def show_summary(model: Any, output: Path, data: Path, seconds: float, out: Any) -> None:
     """What was fitted, where it is, and what to do next."""
+    from krepes.base.files import readable_bytes
     from krepes.cli.describe import facts, model_facts
-    from krepes.files import readable_bytes
 
     size = readable_bytes(output.stat().st_size)
     out.print(facts(model_facts(model) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"}))

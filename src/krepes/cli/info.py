@@ -30,9 +30,9 @@ def info(model: options.Model, verbose: options.Verbose = False) -> None:
 
     check_exists(model)
     from krepes import load
+    from krepes.base.files import readable_bytes
+    from krepes.base.model_file import read, sizes
     from krepes.cli.describe import column_roles, console, facts, model_facts
-    from krepes.files import readable_bytes
-    from krepes.model_file import read, sizes
 
     header, _ = read(model)
     embedding = load(model, device="cpu")
@@ -59,8 +59,8 @@ def info(model: options.Model, verbose: options.Verbose = False) -> None:
 
 def _sizes(tensors: dict[str, int]) -> Any:
     """Bytes by part, largest first."""
+    from krepes.base.files import readable_bytes
     from krepes.cli.describe import simple_table
-    from krepes.files import readable_bytes
 
     parts: dict[str, int] = {}
     for name, size in tensors.items():

@@ -141,7 +141,7 @@ def training_overrides(**given: Any) -> dict[str, Any]:
 
 def check_trains(loss: str, solver: str) -> None:
     """Refuse options of training where nothing is trained."""
-    from krepes.components import resolve
+    from krepes.base.components import resolve
     from krepes.losses import as_loss
     from krepes.solvers import Solver, choose_solver
 

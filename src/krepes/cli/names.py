@@ -1,6 +1,6 @@
 """What may be given by name, and the defaults, read from the source text: without importing torch.
 
-A class is found by the line `name = "..."` in its body, exactly what `krepes.components.named` finds after
+A class is found by the line `name = "..."` in its body, exactly what `krepes.base.components.named` finds after
 importing everything; a test compares the two.
 """
 

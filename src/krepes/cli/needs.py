@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from krepes.files import readable_bytes
+from krepes.base.files import readable_bytes
 
 # Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
 LEAST_MATRICES, USUAL_MATRICES = 8, 18

@@ -11,7 +11,7 @@ FIGURES = (".png", ".pdf", ".svg")
 
 def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
     """Refuse files that cannot be written, before anything is computed."""
-    from krepes.files import check_writable
+    from krepes.base.files import check_writable
 
     if table is not None and table == figure:
         raise ValueError(f"--output and --figure are both {table}: give two names.")
@@ -27,7 +27,7 @@ def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
     """Rows of values, the first of which are the names of the columns."""
     import csv
 
-    from krepes.files import atomic_path
+    from krepes.base.files import atomic_path
 
     with atomic_path(path, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
@@ -35,7 +35,7 @@ def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
 
 def save_figure(drawn: Any, path: Path, force: bool) -> None:
     """A matplotlib figure in the format that its name asks for."""
-    from krepes.files import atomic_path
+    from krepes.base.files import atomic_path
 
     with atomic_path(path, overwrite=force) as temporary:
         drawn.savefig(temporary, format=path.suffix.lower().lstrip("."), dpi=120, bbox_inches="tight")

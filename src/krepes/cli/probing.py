@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.progress import Bars
 from krepes.cli.labelled import LabelledData
 from krepes.cli.needs import check_rows_memory
 from krepes.evaluation import ProtocolResult, plan_protocol
-from krepes.progress import Bars
 
 _BATCH_ROWS = 16_384
 
@@ -49,7 +49,7 @@ def probe_all(
 
 def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> dict[str, np.ndarray]:
     """The representation, and the features before the kernel, of some rows of a data set."""
-    space, precision = model.input_space_, model.precision_
+    space = model.space_
     width = int(np.prod(model.landmarks_.shape[1:])) if raw else 0
     advice = "Use fewer labels (--label-fraction)" + (
         ", or leave out the raw features (--no-raw)." if raw else "."
@@ -60,7 +60,7 @@ def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> di
         for batch in _wanted(dataset.sources, rows):
             Z.append(model.transform(batch))
             if raw:
-                encoded = space.tensor(batch, precision.dtype)
+                encoded = space.inputs.tensor(batch, space.dtype)
                 X.append(encoded.reshape(len(encoded), -1).numpy())
             stage.advance(len(Z[-1]))
     features = {"representation": np.concatenate(Z)}
@@ -69,7 +69,7 @@ def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> di
 
 def _wanted(sources: list[Any], rows: np.ndarray) -> Iterator[Any]:
     """The rows at sorted indices into all sources, in batches."""
-    from krepes.sources.rows import count_rows, take_rows
+    from krepes.base.rows import count_rows, take_rows
 
     offset = 0
     for source in sources:

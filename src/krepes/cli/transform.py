@@ -48,10 +48,10 @@ of images a table also has the column [bold]file[/].
 
     [cyan]krepes transform people.krepes new_people.csv -o features.parquet --keep id[/]
     """
+    from krepes.base.files import atomic_path, check_writable, readable_bytes
     from krepes.cli.data import check_exists, open_for
     from krepes.cli.describe import console
     from krepes.cli.writers import check_suffix, output_bytes, writing
-    from krepes.files import atomic_path, check_writable, readable_bytes
 
     suffix = check_suffix(output, keep)
     check_exists(model)

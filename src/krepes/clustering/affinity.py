@@ -20,14 +20,14 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from krepes.base.linalg import row_blocks, rows_within
 from krepes.clustering.self_expression import Index
-from krepes.linalg import row_blocks, rows_within
 
-Rows = Callable[[Index], Tensor]  # some samples i -> c_i, shape (b, n)
+CoefficientRows = Callable[[Index], Tensor]  # some samples i -> c_i, shape (b, n)
 BLOCK_BYTES = 128 * 2**20
 
 
-def affinity(rows: Rows, n: int, truncation: int | None) -> Any:
+def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Any:
     """W, shape (n, n): a sparse array with `truncation` coefficients per row, a dense array without."""
     if truncation is None or truncation >= n:
         C = rows(slice(0, n)).abs()
@@ -41,7 +41,7 @@ def affinity(rows: Rows, n: int, truncation: int | None) -> Any:
     return W
 
 
-def _largest(rows: Rows, n: int, t: int) -> tuple[np.ndarray, np.ndarray]:
+def _largest(rows: CoefficientRows, n: int, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The t largest magnitudes of every row, relative to the largest, and their columns: both (n, t)."""
     values, columns = np.empty((n, t)), np.empty((n, t), dtype=np.int32)
     for block in row_blocks(n, rows_within(BLOCK_BYTES, 16 * n)):
@@ -60,7 +60,7 @@ def components(W: Any) -> tuple[int, np.ndarray]:
     return connected_components(scipy.sparse.csr_array(W), directed=False)
 
 
-def linked(W: Any, rows: Rows, n_clusters: int) -> Any:
+def linked(W: Any, rows: CoefficientRows, n_clusters: int) -> Any:
     """W with its smallest components joined to others, until there are no more than clusters.
 
     Components that no coefficient leaves stay as they are.
@@ -83,7 +83,9 @@ def linked(W: Any, rows: Rows, n_clusters: int) -> Any:
     return W
 
 
-def _strongest_link(rows: Rows, labels: np.ndarray, component: int) -> tuple[int, int, float] | None:
+def _strongest_link(
+    rows: CoefficientRows, labels: np.ndarray, component: int
+) -> tuple[int, int, float] | None:
     """The largest relative coefficient from a component to a row outside it, as (i, j, weight)."""
     best: tuple[int, int, float] | None = None
     outside = torch.from_numpy(labels != component)

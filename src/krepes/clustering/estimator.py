@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from krepes.base.components import NamedParts
+from krepes.base.linalg import row_blocks, rows_within
 from krepes.clustering.affinity import affinity, components
 from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, basis_of, iterates
@@ -21,9 +23,7 @@ from krepes.clustering.normalization import normalized
 from krepes.clustering.projections import Projection
 from krepes.clustering.settings import LARGEST_DUAL, Settings, settings_for
 from krepes.clustering.spectral import assign, leading_eigenpairs
-from krepes.components import NamedParts
 from krepes.kernels import Kernel
-from krepes.linalg import row_blocks, rows_within
 
 BLOCK_BYTES = 128 * 2**20
 

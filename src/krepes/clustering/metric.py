@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.clustering.affinity import Rows, affinity, linked
+from krepes.clustering.affinity import CoefficientRows, affinity, linked
 from krepes.clustering.normalization import normalized, scale_of
 from krepes.clustering.projections import Projection
 from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
@@ -59,7 +59,7 @@ class Iterate:
         return PrimalExpression(kernel, self.X, lam, self.X[chosen])
 
     @cached_property
-    def coefficients(self) -> Rows:
+    def coefficients(self) -> CoefficientRows:
         return self.settings.coding.rows(self.expression)
 
     @cached_property

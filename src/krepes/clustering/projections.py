@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from krepes.components import Component, resolve
-from krepes.linalg import descending_eigh
+from krepes.base.components import Component, resolve
+from krepes.base.linalg import descending_eigh
 
 
 class Projection(Component, ABC):

@@ -37,8 +37,8 @@ import torch
 from torch import Tensor
 
 from krepes.clustering.gradient_sums import GradientSums
+from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel
-from krepes.nystrom import NystromMap
 
 SPACES = ("latent", "data")
 Index = slice | Tensor  # some of the samples

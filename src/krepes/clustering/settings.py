@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.components import resolve
 from krepes.clustering.codings import Coding
 from krepes.clustering.normalization import choose_normalization
 from krepes.clustering.projections import Projection, as_projection
-from krepes.components import resolve
 from krepes.kernels import Gaussian, Kernel, as_kernel
 
 SELECTIONS = ("eigengap", "last")

@@ -1,83 +1,128 @@
 """The engine that runs in this process: blocks of rows, one after the other.
 
-The next batch is read while the present one is computed. A block that does not fit into memory is halved
+The next batch is read and encoded while the present one is computed. A block that does not fit into memory is halved
 and tried again. Blocks start at fixed multiples of the block size, whatever the batches of the source are.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
 
-from krepes.engines.checkpoint import Checkpoint
-from krepes.engines.moment_pass import MomentPass
-from krepes.linalg import row_blocks, rows_within
-from krepes.progress import Progress, Silent
+from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.blocks import Block, Reader
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.model_file import State, digest
+from krepes.base.progress import Progress
+from krepes.engines.base import BLOCKS_PER_BATCH, SMALLEST_BLOCK, Engine, block_rows, shown
 
 logger = logging.getLogger("krepes")
 
-MEMORY_BUDGET = 512 * 2**20  # bytes that one block may take
-SMALLEST_BLOCK = 16
+Item = TypeVar("Item")
 
 
-def block_rows(
-    n_landmarks: int, rank: int, n_views: int, n_features: int, budget: int = MEMORY_BUDGET
-) -> int:
-    """Rows per block: kernel values, features of every view and the views themselves within the budget.
+class Local(Engine):
+    """Runs everything in this process."""
 
-    A power of two up to 2048, where matrix products have reached their full rate already.
-    """
-    bytes_per_row = 4 * (2 * n_landmarks + (n_views + 1) * rank + 2 * n_views * n_features)
-    rows = rows_within(budget, bytes_per_row, SMALLEST_BLOCK, 2048)
-    return 2 ** (rows.bit_length() - 1)
+    def reduce(
+        self,
+        accumulator: Accumulator[S, T],
+        reader: Reader,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        progress: Progress | None = None,
+        name: str = "Moments",
+    ) -> T:
+        """See `Engine.reduce`.
+
+        Sums are brought into their final precision at the end of every batch, so that a pass resumed there has the
+        same bits.
+        """
+        size, start = block_rows(accumulator.bytes_per_row), 0
+        saved = (
+            None if checkpoint is None else Checkpoint(checkpoint, pass_identity(accumulator, reader, size))
+        )
+        state = None if saved is None else saved.restored()
+        if state is not None:
+            accumulator.restore(state["sums"])
+            start = state["next_row"]
+        batches = reader.read(BLOCKS_PER_BATCH * size, start)
+        with shown(progress).stage(name, reader.n_rows - start) as stage, prefetched(batches) as ahead:
+            for batch in ahead:
+                for block in batch.blocks(size):
+                    add_halving(accumulator, block)
+                    stage.advance(len(block))
+                accumulator.flush()
+                start += len(batch)
+                if saved is not None:
+                    saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")
+        if saved is not None:
+            saved.remove()
+        return accumulator.result()
+
+    def map(
+        self,
+        function: Callable[[Block], torch.Tensor],
+        reader: Reader,
+        *,
+        bytes_per_row: int = 0,
+        batch_rows: int | None = None,
+        progress: Progress | None = None,
+        name: str = "Transform",
+    ) -> Iterator[torch.Tensor]:
+        size = block_rows(bytes_per_row)
+        for batch in self.stream(reader, batch_rows or BLOCKS_PER_BATCH * size, progress=progress, name=name):
+            parts = [function(block) for block in batch.blocks(size)]
+            yield torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def stream(
+        self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
+    ) -> Iterator[Block]:
+        batches = reader.read(batch_rows)
+        with shown(progress).stage(name, reader.n_rows) as stage, prefetched(batches) as ahead:
+            for batch in ahead:
+                yield batch
+                stage.advance(len(batch))
 
 
-def run(
-    moment_pass: MomentPass,
-    batches: Iterable[tuple[int, tuple[Any, ...]]],
-    total: int | None = None,
-    progress: Progress | None = None,
-    size: int = 2048,
-    checkpoint: Checkpoint | None = None,
-    first_row: int = 0,
-) -> None:
-    """Feed batches (first global row, (X[, positives[, negatives]])) to a moment pass; rows start at `first_row`.
-
-    Sums are moved to float64 at the end of every batch, so that a pass resumed there has the same bits.
-    """
-    with (progress or Silent()).stage("Moments", total) as stage, prefetched(batches) as ahead:
-        for first, inputs in ahead:
-            for block in row_blocks(len(inputs[0]), size):
-                rows = torch.arange(first + block.start, first + block.stop)
-                add_halving(moment_pass, tuple(None if x is None else x[block] for x in inputs), rows)
-                stage.advance(len(rows))
-            moment_pass.flush()
-            if checkpoint is not None:
-                next_row = first - first_row + len(inputs[0])
-                checkpoint.offer(partial(_pass_state, moment_pass, next_row), f"row {next_row:,}")
+def as_engine(value: Engine | None) -> Engine:
+    """The engine that an estimator was given; None is the one that runs in this process."""
+    if value is None:
+        return Local()
+    if isinstance(value, Engine):
+        return value
+    raise TypeError(
+        f"engine={value!r}: expected None, which runs in this process, or a krepes.engines.Engine."
+    )
 
 
-def _pass_state(moment_pass: MomentPass, next_row: int) -> dict[str, Any]:
-    return {"next_row": next_row, "sums": moment_pass.state()}
+def pass_identity(accumulator: Accumulator[S, T], reader: Reader, size: int) -> dict[str, str]:
+    """Hashes, by name, of all that a pass depends on."""
+    return reader.identity() | {"rows per block": digest(size)} | accumulator.fingerprint()
 
 
-def add_halving(moment_pass: MomentPass, inputs: tuple[Any, ...], rows: torch.Tensor) -> None:
+def _pass_state(accumulator: Accumulator[S, T], next_row: int) -> State:
+    return {"next_row": next_row, "sums": accumulator.state()}
+
+
+def add_halving(accumulator: Accumulator[S, T], block: Block) -> None:
     """Add a block; where memory runs out, add its two halves instead."""
     try:
-        moment_pass.add(inputs[0], rows, *inputs[1:])
+        accumulator.add(block)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error) or len(rows) <= SMALLEST_BLOCK:
+        if not is_out_of_memory(error) or len(block) <= SMALLEST_BLOCK:
             raise
-        logger.warning("Out of memory with %d rows at once; trying half of them.", len(rows))
-        half = len(rows) // 2
-        for part in (slice(None, half), slice(half, None)):
-            add_halving(moment_pass, tuple(None if x is None else x[part] for x in inputs), rows[part])
+        logger.warning("Out of memory with %d rows at once; trying half of them.", len(block))
+        half = len(block) // 2
+        for part in (block[:half], block[half:]):
+            add_halving(accumulator, part)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -88,7 +133,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
 
 
-class prefetched:  # noqa: N801  (reads as a function)
+class prefetched(Generic[Item]):  # noqa: N801  (reads as a function)
     """Iterate while a thread prepares the next item; leaving the block ends the thread.
 
     >>> with prefetched(iter([1, 2, 3])) as items:
@@ -96,12 +141,12 @@ class prefetched:  # noqa: N801  (reads as a function)
     [1, 2, 3]
     """
 
-    def __init__(self, items: Iterable[Any], depth: int = 1):
+    def __init__(self, items: Iterable[Item], depth: int = 1):
         self.items = items
-        self.ready: queue.Queue = queue.Queue(maxsize=depth)
+        self.ready: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(maxsize=depth)
         self.stopped = threading.Event()
 
-    def __enter__(self) -> Iterator[Any]:
+    def __enter__(self) -> Iterator[Item]:
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
         return self._results()
@@ -122,14 +167,14 @@ class prefetched:  # noqa: N801  (reads as a function)
         except BaseException as error:  # handed to the consumer, who raises it
             self._put((None, error))
 
-    def _put(self, pair: tuple[Any, BaseException | None]) -> None:
+    def _put(self, pair: tuple[Item | None, BaseException | None]) -> None:
         while not self.stopped.is_set():
             try:
                 return self.ready.put(pair, timeout=0.1)
             except queue.Full:
                 continue
 
-    def _results(self) -> Iterator[Any]:
+    def _results(self) -> Iterator[Item]:
         while True:
             item, error = self.ready.get()
             if isinstance(error, StopIteration):
@@ -141,19 +186,3 @@ class prefetched:  # noqa: N801  (reads as a function)
     def _drain(self) -> None:
         while not self.ready.empty():
             self.ready.get_nowait()
-
-
-def map_blocks(
-    function: Callable[[Any], torch.Tensor],
-    batches: Iterable[tuple[int, Any]],
-    size: int,
-    total: int | None = None,
-    progress: Progress | None = None,
-    name: str = "Transform",
-) -> Iterator[torch.Tensor]:
-    """Apply a function to blocks of rows; one result per batch."""
-    with (progress or Silent()).stage(name, total) as stage, prefetched(batches) as ahead:
-        for _, X in ahead:
-            parts = [function(X[block]) for block in row_blocks(len(X), size)]
-            stage.advance(len(X))
-            yield torch.cat(parts) if len(parts) > 1 else parts[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.labels import MISSING, encode_labels
+from krepes.preprocessing.labels import MISSING, encode_labels
 
 
 @dataclass(frozen=True)

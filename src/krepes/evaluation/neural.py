@@ -16,21 +16,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from krepes.embedding_inputs import check_same_input, opened, record_input
-from krepes.linalg import row_blocks
+from krepes.base.linalg import row_blocks
+from krepes.base.placement import Placement
+from krepes.base.progress import display
+from krepes.base.streams import stream_key
+from krepes.engines import Local
 from krepes.losses import Loss, as_loss
 from krepes.losses.base import Batch
 from krepes.networks import as_network
-from krepes.preparation import choose_precision, choose_views, prepare_inputs
-from krepes.progress import display
+from krepes.preprocessing.input_record import RecordsInput
+from krepes.preprocessing.preparing import prepare_inputs
 from krepes.solvers import SGD
 from krepes.sources import Source, open_source
-from krepes.views.streams import stream_key
+from krepes.views.choosing import choose_views
 
 logger = logging.getLogger("krepes")
 
@@ -39,7 +42,7 @@ READ_ROWS = 4096
 ORDER, FRESH = range(2)  # purposes of random streams
 
 
-class NeuralEmbedding(TransformerMixin, BaseEstimator):
+class NeuralEmbedding(TransformerMixin, RecordsInput):
     """Self-supervised training of a network, all parameters, as a scikit-learn transformer.
 
     Parameters
@@ -125,19 +128,19 @@ class NeuralEmbedding(TransformerMixin, BaseEstimator):
         if source.n_rows < 2:
             raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
         self.loss_ = _checked_loss(as_loss(self.loss))
-        self.precision_ = choose_precision(self.dtype, self.device)
+        self.placement_ = Placement.of(self.dtype, self.device)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self.seed_)
         progress = display(self.verbose)
         views = choose_views(self.views, source, self.loss_.views_needed, paired=False)
         space, candidates = prepare_inputs(
-            source, self.preprocess, CANDIDATES, self.seed_, self.precision_, progress
+            source, self.preprocess, CANDIDATES, self.seed_, self.placement_, Local(), progress
         )
-        record_input(self, X, source, space)
+        self._record_input(X, space)
         self.input_space_ = space
         self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
         network = self._network(candidates.rows[:2], generator)
-        rows = torch.cat(list(self._rows(source)))
+        rows = torch.cat(list(self._rows(space.selected(source))))
         self.history_ = self._train(network, rows, generator, progress)
         self.network_ = network.eval()
         self.n_iter_ = self.max_epochs
@@ -146,12 +149,12 @@ class NeuralEmbedding(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """Embeddings (n, h), or features, of rows."""
         check_is_fitted(self)
-        check_same_input(self, X)
+        self._check_same_input(X, self.input_space_)
         network = self.network_ if self.output == "embedding" else self.network_[0]
         with torch.no_grad():
             parts = [
                 network(rows[block]).cpu()
-                for rows in self._rows(opened(X, self.input_space_))
+                for rows in self._rows(self.input_space_.open(X))
                 for block in row_blocks(len(rows), self.batch_size)
             ]
         return torch.cat(parts).numpy()
@@ -181,7 +184,7 @@ class NeuralEmbedding(TransformerMixin, BaseEstimator):
 
     def _rows(self, source: Source) -> Iterator[Tensor]:
         for _, batch in source.batches(READ_ROWS):
-            yield self.input_space_.tensor(batch, self.precision_.dtype, self.precision_.device)
+            yield self.input_space_.tensor(batch, self.placement_.dtype, self.placement_.device)
 
     # Training
 

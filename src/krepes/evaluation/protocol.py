@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.labels import MISSING, Labels, encode_labels
+from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
 from .inputs import check_classes, check_matrix
 from .linear import linear_probe

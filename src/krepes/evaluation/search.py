@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator, clone
 
-from krepes import model_file
+from krepes.base import model_file
 from krepes.embedding import KernelEmbedding
 from krepes.sources import Source, open_source
 from krepes.sources.subset import subset

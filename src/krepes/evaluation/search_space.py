@@ -15,10 +15,10 @@ from typing import Any
 
 from sklearn.base import clone
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.losses import Loss, as_loss
 from krepes.solvers import SGD, Solver, choose_solver
-from krepes.solvers.preconditioners import Preconditioner
+from krepes.solvers.sgd.preconditioners import Preconditioner
 
 # [krepes, B.3] stops after 60 to 80 epochs, or after 10 to 20 without a lower held-out loss.
 MAX_EPOCHS, PATIENCE = 60, 10

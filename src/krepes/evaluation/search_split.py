@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.labels import MISSING, Labels, encode_labels
+from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
 from .inputs import check_classes
 from .protocol import Protocol, plan_protocol

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.files import check_writable
+from krepes.base.files import check_writable
 
 from .search_space import Choice, Range, Space
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import RELATIVE_CUT
 from krepes.explain.ranking import (
     TopLandmarks,
     Values,
@@ -29,7 +30,6 @@ from krepes.explain.ranking import (
     n_landmarks,
     top_landmarks,
 )
-from krepes.linalg import RELATIVE_CUT
 
 
 def influence(model: Any, X: Any) -> np.ndarray:
@@ -99,6 +99,6 @@ def _inverse(model: Any) -> Tensor:
     landmarks = model.landmarks_
     wide = landmarks.double() if isinstance(landmarks, Tensor) else landmarks
     K_mm = model.kernel_(wide).double()
-    eps = RELATIVE_CUT[model.precision_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
+    eps = RELATIVE_CUT[model.space_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
     K_mm.diagonal().add_(eps)
     return torch.cholesky_inverse(torch.linalg.cholesky(K_mm))

@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-
-from krepes.embedding_inputs import check_same_input, opened
-from krepes.embedding_passes import map_rows
 
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
@@ -69,9 +65,8 @@ def top_landmarks_with(
 
 
 def _blocks(model: Any, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
-    check_is_fitted(model, "landmarks_")
-    check_same_input(model, X)
-    return map_rows(model, lambda rows: function(model.features_.kernel_block(rows)), X, None)
+    model.check_input(X)
+    return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
 
 
 def n_landmarks(model: Any) -> int:
@@ -87,13 +82,11 @@ def landmark_rows(model: Any) -> np.ndarray | None:
 def landmarks_are_rows_of(model: Any, X: Any) -> bool:
     """Whether X is the data whose rows the landmarks are: then its labels are theirs."""
     rows = landmark_rows(model)
-    source = opened(X, model.input_space_)
-    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
+    reader = model.space_.reader(X)
+    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
         return False
     order = np.argsort(rows)
-    found = model.input_space_.tensor(
-        source.take(rows[order]), model.precision_.dtype, model.precision_.device
-    )
+    found = reader.take(rows[order]).inputs[0]
     if not isinstance(found, Tensor):
         return bool(found == [model.landmarks_[i] for i in order])
     return torch.equal(found, model.landmarks_[torch.from_numpy(order).to(found.device)])
@@ -107,4 +100,4 @@ def by_landmark(model: Any, M: Tensor) -> Tensor:
 
 def coefficients(model: Any, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
-    return torch.from_numpy(np.ascontiguousarray(model.coefficients_)).to(model.precision_.device, dtype)
+    return torch.from_numpy(np.ascontiguousarray(model.coefficients_)).to(model.space_.device, dtype)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.base import Kernel
 from krepes.kernels.combine import Product, Scaled, Sum

@@ -20,7 +20,7 @@ import numbers
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Block, VectorKernel
+from krepes.kernels.base import KernelColumns, VectorKernel
 from krepes.kernels.distances import distances_to
 
 
@@ -47,7 +47,7 @@ class ArcCosine(VectorKernel):
         self.degree = degree
         self.depth = depth
 
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         self._check()
         y_norm = Y.norm(dim=1)
         chords = distances_to(directions(Y, y_norm))

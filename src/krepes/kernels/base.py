@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.components import Component
-from krepes.linalg import row_blocks, rows_within
+from krepes.base.components import Component
+from krepes.base.linalg import row_blocks, rows_within
 
-Block = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
+KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
 
 BLOCK_BYTES = 256 * 2**20  # what one call may hold beyond its result
 
@@ -63,7 +63,7 @@ class Kernel(Component, ABC):
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         """A function X -> k(X, Y), with the part that depends on Y alone computed now."""
 
     @abstractmethod
@@ -133,14 +133,14 @@ class VectorKernel(Kernel):
     """A kernel on vectors: subclasses see (n, d) floating tensors of one dtype and device."""
 
     @abstractmethod
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         """`against` for Y of shape (m, d)."""
 
     @abstractmethod
     def diag_rows(self, X: Tensor) -> Tensor:
         """`diag` for X of shape (n, d)."""
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         Y = as_rows(Y)
         block = self.against_rows(Y)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel
+from krepes.kernels.base import Kernel, KernelColumns
 
 
 class Pair(Kernel):
@@ -54,7 +54,7 @@ class Sum(Pair):
     tensor([[4.]], dtype=torch.float64)
     """
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         left, right = (kernel.against(Y) for kernel in self._kernels())
         return lambda X: left(X).add_(right(X))
 
@@ -87,7 +87,7 @@ class Product(Pair):
     tensor([[9.]], dtype=torch.float64)
     """
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         left, right = (kernel.against(Y) for kernel in self._kernels())
         return lambda X: left(X).mul_(right(X))
 
@@ -124,7 +124,7 @@ class Scaled(Kernel):
     def takes_objects(self) -> bool:  # type: ignore[override]
         return self._inner().takes_objects
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         block, factor = self._inner().against(Y), self._factor()
         return lambda X: block(X).mul_(factor)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel
+from krepes.kernels.base import Kernel, KernelColumns
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
 
@@ -56,7 +56,7 @@ class Custom(Kernel):
         self.diagonal = diagonal
         self.pairwise = pairwise
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         return lambda X: self._matrix(X, Y)
 
     def diag(self, X: Any) -> Tensor:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from krepes.linalg import row_blocks
+from krepes.base.linalg import row_blocks
 
 LARGEST_EXPONENT_ERROR = 1e-5
 PAIR_NUMBERS = 2**23  # numbers held at once when pairs are computed from their differences

@@ -20,7 +20,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import Block, VectorKernel, as_rows
+from krepes.kernels.base import KernelColumns, VectorKernel, as_rows
 
 
 class Linear(VectorKernel):
@@ -34,7 +34,7 @@ class Linear(VectorKernel):
 
     name = "linear"
 
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         return lambda X: X @ Y.mT
 
     def diag_rows(self, X: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class DotProductKernel(VectorKernel):
         Y, scale = as_rows(Y), self._scale()
         return self.derivative((as_rows(X, like=Y) @ Y.mT).mul_(scale).add_(self.offset)).mul_(scale)
 
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         f, scale = self.function(), self._scale()
         return lambda X: f((X @ Y.mT).mul_(scale).add_(self.offset))
 

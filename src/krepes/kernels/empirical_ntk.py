@@ -25,8 +25,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from krepes.feature_cache import FeatureCache
-from krepes.kernels.base import Block, Kernel
+from krepes.base.linalg import row_blocks, rows_within
+from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
 from krepes.kernels.tangent.exact import (
     SMALL,
@@ -37,8 +37,8 @@ from krepes.kernels.tangent.exact import (
     is_factored,
     kept_numbers,
 )
+from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
-from krepes.linalg import row_blocks, rows_within
 from krepes.networks import Network, as_network
 
 METHODS = ("auto", "full", "factored", "sketch")
@@ -208,7 +208,7 @@ class EmpiricalNTK(Kernel):
 
     # Values
 
-    def against(self, Y: Any) -> Block:
+    def against(self, Y: Any) -> KernelColumns:
         Y = _as_inputs(Y)
         scalar = self._at(Y)
         if self.chosen_method == "sketch":

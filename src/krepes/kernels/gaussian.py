@@ -12,7 +12,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel
+from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.distances import squared_distances_to
 from krepes.kernels.radial import RadialKernel
 
@@ -41,7 +41,7 @@ class Gaussian(RadialKernel):
     def reach(self) -> float:
         return math.sqrt(2)
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         exponent = squared_distances_to(Y, scale=-0.5 / lengthscale**2)
         return lambda X: exponent(X).exp_()
 

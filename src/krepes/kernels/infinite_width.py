@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from krepes.kernels.arc_cosine import angles, directions, relu_layer
-from krepes.kernels.base import Block, VectorKernel
+from krepes.kernels.base import KernelColumns, VectorKernel
 from krepes.kernels.distances import distances_to
 
 KINDS = ("ntk", "nngp")
@@ -85,7 +85,7 @@ class InfiniteWidth(VectorKernel):
         self.weight_variance = weight_variance
         self.bias_variance = bias_variance
 
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         dual = self._checked()
         y_inputs = self._inputs(Y)
         y_norm = y_inputs.norm(dim=1)

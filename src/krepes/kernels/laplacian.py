@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel
+from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.distances import manhattan_distances_to
 from krepes.kernels.radial import RadialKernel, reciprocal
 
@@ -50,7 +50,7 @@ class Laplacian(RadialKernel):
             raise ValueError(f"norm={self.norm!r}: expected 1 (Manhattan) or 2 (Euclidean).")
         return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         distances = self.distances_to(Y)
         return lambda X: distances(X).mul_(-1 / lengthscale).exp_()
 

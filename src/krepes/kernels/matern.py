@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from krepes.kernels.base import Block
+from krepes.kernels.base import KernelColumns
 from krepes.kernels.radial import RadialKernel, reciprocal
 
 
@@ -40,7 +40,7 @@ class Matern(RadialKernel):
         super().__init__(lengthscale)
         self.nu = nu
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         self._check_nu()
         distances = self.distances_to(Y)
 

@@ -17,7 +17,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import Block, VectorKernel, as_rows
+from krepes.kernels.base import KernelColumns, VectorKernel, as_rows
 from krepes.kernels.distances import distances_to, median_distance
 
 
@@ -44,14 +44,14 @@ class RadialKernel(VectorKernel):
         self.lengthscale = lengthscale
 
     @abstractmethod
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> Block:
+    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         """`against` for rows and one positive lengthscale."""
 
     def distances_to(self, Y: Tensor):
         """The distance of which this kernel is a function, as X -> (b, m)."""
         return distances_to(Y)
 
-    def against_rows(self, Y: Tensor) -> Block:
+    def against_rows(self, Y: Tensor) -> KernelColumns:
         lengthscale = self._lengthscale(Y.shape[1])
         if isinstance(lengthscale, float):
             return self.against_scaled(Y, lengthscale)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.components import Component
+from krepes.base.components import Component
 from krepes.kernels import Kernel
 from krepes.landmarks.sampling import permutation
 

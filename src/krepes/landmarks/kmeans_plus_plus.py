@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import RELATIVE_CUT, row_blocks, rows_within
 from krepes.kernels import Kernel
 from krepes.kernels.base import as_rows
 from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
-from krepes.linalg import RELATIVE_CUT, row_blocks, rows_within
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -95,7 +95,7 @@ class KMeansPlusPlus(LandmarkSelector):
                 "KMeansPlusPlus(space='input') needs vectors, but the candidates are a list of objects. "
                 "Use KMeansPlusPlus(space='kernel'), which measures distances with the kernel."
             )
-        return InputSpace(candidates)
+        return EuclideanSpace(candidates)
 
 
 def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
@@ -135,7 +135,7 @@ class Space(ABC):
         return D
 
 
-class InputSpace(Space):
+class EuclideanSpace(Space):
     """|x - c|^2, in float64: in float32 an outlier's norm would drown the distances between the others."""
 
     def __init__(self, candidates: Tensor):

@@ -26,11 +26,11 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from krepes.conjugate_gradients import conjugate_gradients
+from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels import Kernel
 from krepes.landmarks.base import LandmarkSelector, require_finite
 from krepes.landmarks.sampling import draw_distinct
-from krepes.linalg import row_blocks, rows_within
 
 STORED_BYTES = 512 * 2**20  # a kernel matrix up to this size is kept
 BLOCK_BYTES = 64 * 2**20

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import RELATIVE_CUT
 from krepes.kernels import Kernel
 from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
-from krepes.linalg import RELATIVE_CUT
 
 
 class PivotedCholesky(LandmarkSelector):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
 from krepes.losses.base import Batch, Logits, Loss, MomentLoss

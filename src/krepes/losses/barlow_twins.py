@@ -17,7 +17,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.linalg import descending_eigh, symmetric
+from krepes.base.linalg import descending_eigh, symmetric
 from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, inverse_root, off_diagonal
 from krepes.losses.forms import NOISE
 from krepes.losses.statistics import SampleStatistics, Statistics

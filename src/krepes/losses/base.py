@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from krepes.components import Component
+from krepes.base.components import Component
 from krepes.losses.forms import MomentForms
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments

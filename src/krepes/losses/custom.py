@@ -11,11 +11,11 @@ import torch
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
+from krepes.base.model_file import External
 from krepes.losses.base import Batch, Loss, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
 from krepes.losses.statistics import Statistics
-from krepes.model_file import External
 
 
 def _has_weights(loss: Any) -> bool:

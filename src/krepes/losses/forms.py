@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from krepes.linalg import descending_eigh, symmetric
+from krepes.base.linalg import descending_eigh, symmetric
 from krepes.losses.statistics import MomentStatistics
 from krepes.moments import Moments
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.linalg import descending_eigh, symmetric
+from krepes.base.linalg import descending_eigh, symmetric
 from krepes.losses.forms import MomentForms
 
 VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]

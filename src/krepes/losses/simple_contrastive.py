@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.linalg import descending_eigh
+from krepes.base.linalg import descending_eigh
 from krepes.losses.base import MomentLoss, Terms
 from krepes.losses.forms import NOISE
 from krepes.losses.statistics import Statistics

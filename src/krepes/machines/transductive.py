@@ -27,7 +27,7 @@ import scipy.linalg
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.linalg import row_blocks
+from krepes.base.linalg import row_blocks
 from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
 
 BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.networks.base import Network, n_parameters
 from krepes.networks.convnet import ConvNet
 from krepes.networks.efficientnet_lite import EfficientNetLite0

@@ -22,7 +22,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from krepes.components import Component
+from krepes.base.components import Component
 from krepes.networks.initialization import set_constants, torch_default
 from krepes.networks.weights import file_digest, load_weights
 

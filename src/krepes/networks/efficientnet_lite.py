@@ -12,7 +12,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, Projection
+from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck
 
 STAGES = (  # expansion, channels, blocks, stride of the first, kernel size
     (1, 16, 1, 1, 3),
@@ -51,7 +51,7 @@ class MBConv(nn.Module):
         self._depthwise_conv = nn.Conv2d(hidden, hidden, kernel_size, stride, groups=hidden, bias=False)
         self._bn1 = nn.BatchNorm2d(hidden, eps=EPSILON)
         self._depthwise_activation = nn.ReLU6()
-        self._project_conv = Projection(hidden, n_outputs)
+        self._project_conv = LinearBottleneck(hidden, n_outputs)
         self._bn2 = nn.BatchNorm2d(n_outputs, eps=EPSILON)
         self.adds = stride == 1 and n_inputs == n_outputs
 

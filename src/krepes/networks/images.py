@@ -3,7 +3,7 @@
     (b, h, w[, c]) in [0, 1]  ->  (x - mean) / std  ->  channels first  ->  bilinear resize to `resolution`
 
 Resizing is inside the network, so that views, landmarks and files hold small images and the kernel's rows stay raw.
-Pixels that were already normalised (`krepes.input_space.Normalize`) must not be given to a network that does it
+Pixels that were already normalised (`krepes.preprocessing.Normalize`) must not be given to a network that does it
 itself.
 """
 
@@ -66,7 +66,7 @@ class ImageInput(nn.Module):
         return functional.interpolate(x, size, mode="bilinear", align_corners=False, antialias=shrink)
 
 
-class Projection(nn.Conv2d):
+class LinearBottleneck(nn.Conv2d):
     """A 1x1 convolution that no activation follows: its start values keep the scale without one."""
 
     weight_variance = 1.0

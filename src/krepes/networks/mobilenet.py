@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, Projection
+from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck
 
 STAGES = (  # expansion, channels, blocks, stride of the first
     (1, 16, 1, 1),
@@ -42,7 +42,7 @@ class InvertedResidual(nn.Module):
         self.conv = nn.Sequential(
             *expand,
             convolution(hidden, hidden, stride=stride, groups=hidden),
-            Projection(hidden, n_outputs),
+            LinearBottleneck(hidden, n_outputs),
             nn.BatchNorm2d(n_outputs),
         )
         self.adds = stride == 1 and n_inputs == n_outputs

@@ -1,5 +1,6 @@
-"""From tables to numbers: columns standardised, imputed and one-hot encoded, once, and saved with the model."""
+"""From raw rows to the numbers that kernels compare."""
 
-from .table_encoder import TableEncoder
+from krepes.preprocessing.input_space import InputSpace, Normalize
+from krepes.preprocessing.table_encoder import TableEncoder
 
-__all__ = ["TableEncoder"]
+__all__ = ["InputSpace", "Normalize", "TableEncoder"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,9 +21,12 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.components import Component
+from krepes.base.components import Component
+from krepes.base.progress import Progress
+from krepes.base.rows import rebatch
+from krepes.engines import Engine, as_engine
 from krepes.sources import Batch, Reservoir, Source, TableSource, open_source
-from krepes.sources.rows import rebatch
+from krepes.sources.reading import RawReader
 from krepes.sources.source import check_columns
 from krepes.sources.vectors_table import VectorsTable
 
@@ -118,7 +121,8 @@ class TableEncoder(TransformerMixin, Component):
         seed: int = 0,
         n_candidates: int = 10_000,
         batch_rows: int | None = None,
-        progress: Callable[[int], None] | None = None,
+        engine: Engine | None = None,
+        progress: Progress | None = None,
     ) -> tuple[Batch, np.ndarray]:
         """Learn the columns of a source in one scan that also draws a uniform sample of rows.
 
@@ -128,7 +132,8 @@ class TableEncoder(TransformerMixin, Component):
         seed : int, of the sample.
         n_candidates : rows in the sample.
         batch_rows : rows to read at once; changes no result.
-        progress : called with the number of rows read so far.
+        engine : who reads the rows ahead; by default this process.
+        progress : what shows how far the scan is.
 
         Returns
         -------
@@ -144,12 +149,12 @@ class TableEncoder(TransformerMixin, Component):
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
         sample = Reservoir(max(n_candidates, median_rows), seed)
         scan = ColumnScan(table_source.schema)
-        batches = (batch for _, batch in table_source.batches(batch_rows or chunk_rows))
-        for start, table in rebatch(batches, chunk_rows):
+        blocks = as_engine(engine).stream(
+            RawReader(table_source), batch_rows or chunk_rows, progress=progress, name="Preparing"
+        )
+        for start, table in rebatch((block.inputs[0] for block in blocks), chunk_rows):
             scan.add(table)
             sample.add(start, table)
-            if progress is not None:
-                progress(start + table.num_rows)
         refuse_infinite(sorted(scan.infinite))
         decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_)
         self.columns_, self.roles_ = decide(usable.schema, scan, sample.rows()[0])

@@ -22,7 +22,7 @@ from krepes.report.model_card import (
     tiles,
 )
 from krepes.report.page import packed, packed_codes, packed_places
-from krepes.report.samples import Feature, Samples
+from krepes.report.samples import Feature, ShownSamples
 from krepes.report.shown_rows import Column, ShownRows
 
 NOTICES = {
@@ -56,7 +56,7 @@ class Given:
 
 
 def contents(
-    model: Any, shown: ShownRows, given: Given, samples: Samples | None, n_top: int, random_state: int
+    model: Any, shown: ShownRows, given: Given, samples: ShownSamples | None, n_top: int, random_state: int
 ) -> dict[str, Any]:
     """Everything that the page shows; the rows themselves only where `samples` are given."""
     Z = model.transform(shown.source).astype(np.float64)
@@ -182,7 +182,7 @@ def _concept(concept: Any) -> dict[str, Any]:
     }
 
 
-def _samples(found: Samples | None) -> dict[str, Any]:
+def _samples(found: ShownSamples | None) -> dict[str, Any]:
     """The rows and landmarks themselves; nothing where they are left out."""
     if found is None:
         return {"features": [], "images": None, "texts": None}
@@ -193,7 +193,7 @@ def _samples(found: Samples | None) -> dict[str, Any]:
     }
 
 
-def _left_out(found: Samples | None) -> list[str]:
+def _left_out(found: ShownSamples | None) -> list[str]:
     if found is None or len(found.features) == found.n_features:
         return []
     return [

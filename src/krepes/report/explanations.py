@@ -21,7 +21,6 @@ import torch
 from scipy.linalg import eigh
 from torch import Tensor
 
-from krepes.embedding_passes import map_rows
 from krepes.explain import as_direction, class_direction
 from krepes.explain.attribution import contributions
 from krepes.explain.concept_profile import landmark_representation
@@ -184,6 +183,6 @@ def top_values(model: Any, source: Source, directions: Sequence[Direction], n_to
             parts += [best.double(), V.gather(1, best).double()]
         return torch.cat(parts, dim=1)
 
-    blocks = [block.cpu().numpy() for block in map_rows(model, largest, source, None)]
+    blocks = [block.cpu().numpy() for block in model.map_rows(largest, source)]
     columns = np.split(np.concatenate(blocks), 2 * len(functions), axis=1)
     return [Tops(ids.astype(np.int64), values) for ids, values in zip(columns[::2], columns[1::2])]

@@ -16,7 +16,6 @@ from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
 from krepes.explain.ranking import n_landmarks
 from krepes.report.shown_rows import Column, ShownRows
-from krepes.solvers.base import steps_words
 
 LOW_COVERAGE = 0.1
 TEST_SHARE = 0.2
@@ -174,3 +173,13 @@ def probe_words(probe: Any) -> str:
 def classifier_of(probe: Any) -> Any:
     """The classifier of a probe; of the first repeat, where there are several."""
     return probe.results[0].classifier if isinstance(probe, ProtocolResult) else probe.classifier
+
+
+def steps_words(model: Any) -> str:
+    """How far a fitted model's solver went, to be added to its name; nothing for closed forms."""
+    if model.n_iter_ <= 1:
+        return ""
+    if model.solver_.data != "samples":
+        return f", {model.n_iter_:,} iterations"
+    earlier = model.best_epoch_ not in (None, model.n_iter_)
+    return f", {model.n_iter_:,} epochs" + (f", epoch {model.best_epoch_:,} taken" if earlier else "")

@@ -56,7 +56,7 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Samples:
+class ShownSamples:
     """What the rows and the landmarks are; `n_features` counts those left out too."""
 
     features: list[Feature]
@@ -65,16 +65,16 @@ class Samples:
     texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
 
 
-def read_samples(model: Any, source: Source) -> Samples:
+def read_samples(model: Any, source: Source) -> ShownSamples:
     """The shown rows, and the landmarks as the model keeps them."""
     space, m = model.input_space_, n_landmarks(model)
     landmarks = model.landmarks_[:m]
     if space.kind == "objects":
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
-        return Samples([], 0, texts=(rows, [_text(row) for row in landmarks]))
+        return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
     encoded = landmarks.cpu().double().numpy()
     if space.kind == "images":
-        return Samples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
+        return ShownSamples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
     return _features(model, source, encoded)
 
 
@@ -98,7 +98,7 @@ def _raw_pixels(space: Any, landmarks: np.ndarray) -> np.ndarray:
     return landmarks * space.divide
 
 
-def _features(model: Any, source: Source, landmarks: np.ndarray) -> Samples:
+def _features(model: Any, source: Source, landmarks: np.ndarray) -> ShownSamples:
     space = model.input_space_
     if space.encoder is None:
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
@@ -109,14 +109,14 @@ def _features(model: Any, source: Source, landmarks: np.ndarray) -> Samples:
     kept = _most_varied(landmarks, groups)
     parts: list[list[np.ndarray]] = [[] for _ in kept]
     for _, batch in source.batches(BATCH_ROWS):
-        rows = space.tensor(batch, model.precision_.dtype).cpu().double().numpy()
+        rows = space.tensor(batch, model.space_.dtype).cpu().double().numpy()
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
     features = [
         _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]]))
         for j, found in zip(kept, parts)
     ]
-    return Samples(features, len(columns))
+    return ShownSamples(features, len(columns))
 
 
 def _most_varied(landmarks: np.ndarray, groups: list[list[int]]) -> list[int]:

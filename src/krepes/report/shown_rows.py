@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from krepes.embedding_inputs import check_same_input, opened
 from krepes.explain.ranking import landmark_rows
-from krepes.labels import MISSING, encode_labels, missing_values
+from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.subset import subset
 
@@ -58,8 +57,8 @@ class Column:
 
 def open_rows(model: Any, X: Any, max_rows: int, random_state: int) -> ShownRows:
     """Open the data as the model takes them, and choose the rows to show."""
-    check_same_input(model, X)
-    source = opened(X, model.input_space_)
+    model.check_input(X)
+    source = model.input_space_.open(X)
     n = source.n_rows
     rows = np.arange(n)
     if n > max_rows:
@@ -76,9 +75,9 @@ def _landmarks_among(model: Any, source: Source) -> np.ndarray | None:
     rows = landmark_rows(model)
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
         return None
-    space, precision = model.input_space_, model.precision_
+    space = model.space_
     try:
-        found = space.tensor(source.take(rows), precision.dtype, precision.device)
+        found = space.inputs.tensor(source.take(rows), space.dtype, space.device)
     except ValueError:  # other rows, that this model cannot take
         return None
     if isinstance(found, torch.Tensor):

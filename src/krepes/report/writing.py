@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.files import atomic_path, check_writable
+from krepes.base.files import atomic_path, check_writable
 from krepes.report.contents import Given, contents
 from krepes.report.page import page
 from krepes.report.samples import read_samples

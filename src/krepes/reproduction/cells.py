@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from krepes.components import resolve
+from krepes.base.components import resolve
 from krepes.embedding import KernelEmbedding
 from krepes.losses import Loss
 from krepes.solvers import SGD, choose_solver

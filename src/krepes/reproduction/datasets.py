@@ -21,7 +21,7 @@ from krepes.reproduction.cells import Size
 
 
 @dataclass
-class Split:
+class DataSplit:
     """Rows for training, for a probe and for testing, in a form that KernelEmbedding takes."""
 
     train: Any
@@ -31,7 +31,7 @@ class Split:
     y_test: np.ndarray
 
 
-def load_split(dataset: str, folder: Path, size: Size, seed: int = 0) -> Split:
+def load_split(dataset: str, folder: Path, size: Size, seed: int = 0) -> DataSplit:
     """At most `size.rows` training rows, `size.labels` labelled ones and `size.test_rows` for testing.
 
     Labelled rows come from the training part, from the rows that are trained on first.
@@ -44,7 +44,7 @@ def load_split(dataset: str, folder: Path, size: Size, seed: int = 0) -> Split:
     n_labels = max(20, len(trained) // 10) if size.labels is None else size.labels
     shuffled = trained[np.random.default_rng(seed).permutation(len(trained))]
     labelled = np.concatenate([shuffled, order[size.rows :]])[:n_labels]
-    return Split(
+    return DataSplit(
         rows_of(X, trained), rows_of(X, labelled), y[labelled], rows_of(X_test, tested), y_test[tested]
     )
 

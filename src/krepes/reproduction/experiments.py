@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from krepes import __version__
-from krepes.files import atomic_path
+from krepes.base.files import atomic_path
 
 
 @dataclass(frozen=True)

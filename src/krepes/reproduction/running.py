@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from krepes import __version__
+from krepes.base.files import atomic_path
 from krepes.evaluation import linear_probe
-from krepes.files import atomic_path
 from krepes.networks import file_digest
 from krepes.reproduction.cells import Cell, Run, Table
-from krepes.reproduction.datasets import Split, load_split
+from krepes.reproduction.datasets import DataSplit, load_split
 
 logger = logging.getLogger("krepes")
 
@@ -38,7 +38,7 @@ def run_table(
     """All cells of a table, or those that `only` names; `callback(number done, cell, result)` after each."""
     settings = _settings(table, run)
     results = _restored(output, settings)
-    split: tuple[str, Split] | None = None
+    split: tuple[str, DataSplit] | None = None
     cells = cells_of(table, only)
     for cell in cells:
         cell.model(run)  # what is missing is said now, not after an hour
@@ -97,7 +97,7 @@ def _settings(table: Table, run: Run) -> dict[str, Any]:
     }
 
 
-def _run(cell: Cell, split: Split, run: Run) -> dict[str, Any]:
+def _run(cell: Cell, split: DataSplit, run: Run) -> dict[str, Any]:
     model = cell.model(run)
     begin = time.perf_counter()
     try:

@@ -14,12 +14,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from krepes.components import Component, named
+from krepes.base.components import Component, named
+from krepes.features import Samples
 from krepes.losses import Loss, Statistics
 from krepes.moments import Moments
 
@@ -61,14 +62,17 @@ class Solution:
     coefficients: Tensor | None = None
     parameters: dict[str, Tensor] = field(default_factory=dict)
 
-    @property
-    def best_epoch(self) -> int | None:
-        """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
-        values = [step["held_out"] for step in self.history if "held_out" in step]
-        return values.index(min(values)) + 1 if values else None
+
+def best_epoch(history: list[dict[str, float]]) -> int | None:
+    """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
+    values = [step["held_out"] for step in history if "held_out" in step]
+    return values.index(min(values)) + 1 if values else None
 
 
-class Solver(Component, ABC):
+D = TypeVar("D", bound=Moments | Samples)
+
+
+class Solver(Component, ABC, Generic[D]):
     """Minimises a loss plus its regulariser over (W, gamma)."""
 
     data: ClassVar[str] = "moments"  # what it works on: "moments" or "samples"
@@ -80,7 +84,7 @@ class Solver(Component, ABC):
     def solve(
         self,
         loss: Loss,
-        data: Any,  # Moments, or Samples
+        data: D,
         n_components: int,
         lam: float,
         generator: torch.Generator | None = None,
@@ -96,7 +100,7 @@ class Solver(Component, ABC):
             lacks.append(f"freedom from its constraint ({loss.constraint!r})")
         return lacks
 
-    def check(self, loss: Loss, data: Any, n_components: int, lam: float) -> None:
+    def check(self, loss: Loss, data: D, n_components: int, lam: float) -> None:
         """Refuse, before any work, what cannot be solved."""
         if lacks := self.missing(loss):
             raise ValueError(
@@ -169,13 +173,3 @@ def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
     else:
         why = "the views of a sample share nothing: no direction is positively correlated between them"
     return ValueError(f"No component is left for {loss}: {why}.")
-
-
-def steps_words(model: Any) -> str:
-    """How far a fitted model's solver went, to be added to its name; nothing for closed forms."""
-    if model.n_iter_ <= 1:
-        return ""
-    if model.solver_.data != "samples":
-        return f", {model.n_iter_:,} iterations"
-    earlier = model.best_epoch_ not in (None, model.n_iter_)
-    return f", {model.n_iter_:,} epochs" + (f", epoch {model.best_epoch_:,} taken" if earlier else "")

@@ -9,7 +9,7 @@ from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
 
 
-class ClosedForm(Solver):
+class ClosedForm(Solver[Moments]):
     """Ask the loss for its minimiser.
 
     Examples

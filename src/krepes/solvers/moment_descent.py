@@ -40,7 +40,7 @@ SPAN_STEPS = 300  # at most, within the span
 VANISHED = 1e-8  # of the largest variance: a component below it was cut by the regulariser
 
 
-class MomentDescent(Solver):
+class MomentDescent(Solver[Moments]):
     """L-BFGS on the moments, for any loss that is a function of them.
 
     Parameters

@@ -1,8 +1,9 @@
 """Where batches come from: arrays, frames, lists, files and folders, in memory or larger than it."""
 
+from krepes.base.rows import Batch
+
 from .numpy_files import read_array
 from .opening import open_source
-from .rows import Batch
 from .sampling import Reservoir, reservoir
 from .source import Source, TableSource
 

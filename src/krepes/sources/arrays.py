@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .rows import Batch, is_tensor, take_rows
+from krepes.base.rows import Batch, is_tensor, take_rows
+
 from .source import Source
 
 RESHAPE = (

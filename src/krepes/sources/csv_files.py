@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from .rows import Batch, rebatch
+from krepes.base.rows import Batch, rebatch
+
 from .source import TableSource, check_unique
 
 _BLOCK_BYTES = 1 << 20

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .rows import Batch, take_rows
+from krepes.base.rows import Batch, take_rows
+
 from .source import TableSource, check_unique, conform, plain_schema
 
 Index = slice | np.ndarray

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from .rows import Batch
+from krepes.base.rows import Batch
+
 from .source import Source
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

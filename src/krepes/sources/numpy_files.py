@@ -23,8 +23,9 @@ from typing import IO
 
 import numpy as np
 
+from krepes.base.rows import Batch
+
 from .arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
-from .rows import Batch
 from .source import Source
 
 _READ_BYTES = 1 << 23

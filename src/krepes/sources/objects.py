@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.rows import Batch, is_tensor
+
 from .arrays import channels_last, check_rows, kind_of
-from .rows import Batch, is_tensor
 from .source import Source
 
 

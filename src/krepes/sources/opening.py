@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from krepes.base.rows import is_tensor
+
 from .arrays import ArraySource, numbers_of_objects
 from .csv_files import open_csv
 from .frames import is_pandas, is_polars, mapping_source, pandas_source, polars_source, table_source
@@ -18,7 +20,6 @@ from .images import SUFFIXES, open_images
 from .numpy_files import open_npy, open_npz
 from .objects import DatasetSource, ObjectSource, numeric_list
 from .parquet import open_parquet
-from .rows import is_tensor
 from .source import Source, TableSource
 
 _PARQUET = (".parquet", ".pq")

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .rows import Batch, concat_rows, rebatch, take_rows
+from krepes.base.rows import Batch, concat_rows, rebatch, take_rows
+
 from .source import TableSource, check_unique, conform, plain_schema
 
 _READ_ROWS = 16_384

@@ -14,7 +14,8 @@ import operator
 
 import numpy as np
 
-from .rows import Batch, concat_rows, count_rows, take_rows
+from krepes.base.rows import Batch, concat_rows, count_rows, take_rows
+
 from .source import SCAN_ROWS, Source
 
 CHUNK = 1024  # rows per chunk of the stream

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from .rows import Batch, concat_rows, count_rows, take_rows
+from krepes.base.rows import Batch, concat_rows, count_rows, take_rows
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .rows import Batch, count_rows, rebatch, take_rows
+from krepes.base.rows import Batch, count_rows, rebatch, take_rows
+
 from .source import SCAN_ROWS, Source, TableSource
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .rows import Batch, is_tensor
+from krepes.base.rows import Batch, is_tensor
+
 from .source import Source, TableSource
 
 

@@ -3,7 +3,7 @@
     views(X, rows, seed) -> (view_1, ..., view_V),      psi(x) = E_aug k(aug(x), y)      [krepes, Sec. 2]
 
 A view is a function of (row of X, global row index, seed, index of the view) and of nothing else: its draws
-come from `krepes.views.streams`. The two views of a row are independent given the row, so the cross moment of
+come from `krepes.base.streams`. The two views of a row are independent given the row, so the cross moment of
 their features is the second moment of psi; where `expected` has a formula, training on it is training on
 infinitely many views.
 """
@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from krepes.components import Component
-from krepes.kernels.base import Block, Kernel
+from krepes.base.components import Component
+from krepes.kernels.base import Kernel, KernelColumns
 
 
 class Views(Component, ABC):
@@ -81,7 +81,7 @@ class Views(Component, ABC):
         """Whether `expected` has a formula for this kernel."""
         return False
 
-    def expected_against(self, kernel: Kernel, Y: Any) -> Block | None:
+    def expected_against(self, kernel: Kernel, Y: Any) -> KernelColumns | None:
         """A function X -> E_aug k(aug(x), y), shape (b, m), prepared for Y; None where there is no formula."""
         return None
 

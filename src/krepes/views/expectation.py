@@ -21,8 +21,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.base import Kernel
-from krepes.linalg import row_blocks, rows_within
 from krepes.views.chebyshev import coefficients
 from krepes.views.forms import Binary, Categories, GatedSeries, Series
 from krepes.views.units import Unit

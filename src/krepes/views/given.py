@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel
+from krepes.kernels.base import Kernel, KernelColumns
 from krepes.views.base import Views
 
 
@@ -32,7 +32,7 @@ class NoViews(Views):
     def exact(self, kernel: Kernel) -> bool:
         return True
 
-    def expected_against(self, kernel: Kernel, Y: Any) -> Block:
+    def expected_against(self, kernel: Kernel, Y: Any) -> KernelColumns:
         return kernel.against(Y)
 
     def expected_cost(self, kernel: Kernel, n_features: int, dtype: torch.dtype = torch.float32) -> float:

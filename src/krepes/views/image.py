@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from krepes.base.streams import uniform
 from krepes.views.base import Views
-from krepes.views.streams import uniform
 
 PADDINGS = ("zeros", "border", "reflection")
 N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear

@@ -24,11 +24,11 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import Block, Kernel, as_rows
+from krepes.base.streams import normal, uniform
+from krepes.kernels.base import Kernel, KernelColumns, as_rows
 from krepes.views.base import Views
 from krepes.views.columns import ColumnSummary, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation
-from krepes.views.streams import normal, uniform
 from krepes.views.units import Unit
 
 CHOICE, TABLE_ROW, NOISE = range(3)  # purposes of the draws of one view
@@ -158,7 +158,7 @@ class Tabular(Views):
         only_noise = self.drop == self.replace == 0
         return only_noise and hasattr(self, "scale_") and kernel.smoothed(self._noise()) is not None
 
-    def expected_against(self, kernel: Kernel, Y: Any) -> Block | None:
+    def expected_against(self, kernel: Kernel, Y: Any) -> KernelColumns | None:
         self.check()
         if not self.exact(kernel):
             return None
@@ -182,7 +182,7 @@ class Tabular(Views):
             return None
         return kernel if self.noise == 0 else kernel.smoothed(self._noise())
 
-    def _products_against(self, kernel: Kernel, Y: Tensor) -> Block:
+    def _products_against(self, kernel: Kernel, Y: Tensor) -> KernelColumns:
         self._check_width(Y.shape[1])
         units = self._units()
         terms = [(w, ProductExpectation(factor, units, Y)) for w, factor in kernel.product_terms() or []]

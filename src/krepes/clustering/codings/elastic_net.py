@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 from torch import Tensor
 
-from krepes.clustering.affinity import Rows
+from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.base import Coding
 from krepes.clustering.self_expression import Index, SelfExpression
 
@@ -49,7 +49,7 @@ class ElasticNet(Coding):
         self.strength = strength
         self.max_iter = max_iter
 
-    def rows(self, expression: SelfExpression) -> Rows:
+    def rows(self, expression: SelfExpression) -> CoefficientRows:
         if not 0 < self.l1_ratio <= 1:
             raise ValueError(f"l1_ratio={self.l1_ratio!r}: expected a number in (0, 1].")
         if not self.strength > 1:

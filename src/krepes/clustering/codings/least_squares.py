@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.clustering.affinity import Rows
+from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.base import Coding
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression
 from krepes.kernels import Linear
@@ -42,7 +42,7 @@ class LeastSquares(Coding):
         self.regularization = regularization
         self.zero_diagonal = zero_diagonal
 
-    def rows(self, expression: SelfExpression) -> Rows:
+    def rows(self, expression: SelfExpression) -> CoefficientRows:
         if not self.regularization > 0:
             raise ValueError(f"regularization={self.regularization!r}: expected a positive number.")
         linear = DualExpression(Linear(), expression.X, float(self.regularization))

@@ -11,10 +11,10 @@ import numbers
 import torch
 from torch import Tensor
 
-from krepes.clustering.affinity import Rows
+from krepes.base.linalg import row_blocks, rows_within
+from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.base import Coding
 from krepes.clustering.self_expression import Index, SelfExpression
-from krepes.linalg import row_blocks, rows_within
 
 BLOCK_BYTES = 128 * 2**20
 
@@ -46,7 +46,7 @@ class MatchingPursuit(Coding):
         self.n_nonzero = n_nonzero
         self.tol = tol
 
-    def rows(self, expression: SelfExpression) -> Rows:
+    def rows(self, expression: SelfExpression) -> CoefficientRows:
         if not isinstance(self.n_nonzero, numbers.Integral) or self.n_nonzero < 1:
             raise ValueError(f"n_nonzero={self.n_nonzero!r}: expected an integer >= 1.")
         X, most = expression.X, min(int(self.n_nonzero), len(expression.X) - 1)

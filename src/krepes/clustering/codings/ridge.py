@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from krepes.clustering.affinity import Rows
+from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.base import Coding
 from krepes.clustering.self_expression import SelfExpression
 
@@ -21,5 +21,5 @@ class Ridge(Coding):
 
     name = "ridge"
 
-    def rows(self, expression: SelfExpression) -> Rows:
+    def rows(self, expression: SelfExpression) -> CoefficientRows:
         return expression.coefficients

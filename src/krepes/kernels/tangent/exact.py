@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.tangent.capture import Gradients, ScalarNetwork
 from krepes.kernels.tangent.layers import Factors
-from krepes.linalg import row_blocks, rows_within
 
 BLOCK_BYTES = 256 * 2**20  # of the largest temporary
 SQUARED_ROWS = 16

@@ -1,0 +1,1 @@
+"""What everything stands on: components, files, numbers, and the contracts between data, sums and engines."""

@@ -1,0 +1,131 @@
+"""Accumulators: all that is learned in one pass over the data is a sum over blocks of rows.
+
+    sums_0 = zero(),   sums_k = plus(sums_(k-1), block_k),   result = value(sums)
+
+A subclass writes pure functions of its running sums. The sums themselves are replaced, in one assignment, when
+everything has been computed, so an exception in the middle of a block (memory that ran out) adds nothing and the block
+can be tried again in halves. That is the whole point of the split between `plus` and `add`.
+
+Results are values: immutable, with `+`, `-`, `* float` and a number of samples `n`. So passes over parts of the data
+add up to a pass over all of it, on one machine or on many.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, Self, TypeVar
+
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+
+
+class Value(Protocol):
+    """What a pass results in."""
+
+    @property
+    def n(self) -> float: ...
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def __sub__(self, other: Self, /) -> Self: ...
+
+    def __mul__(self, factor: float, /) -> Self: ...
+
+    def state(self) -> State: ...
+
+
+S = TypeVar("S")  # running sums
+T = TypeVar("T", bound=Value)
+
+
+class Accumulator(ABC, Generic[S, T]):
+    """A sum over blocks.
+
+    Attributes
+    ----------
+    sums : S
+        Of the blocks added so far. Never changed in place.
+    """
+
+    sums: S
+
+    # What a subclass writes
+
+    @abstractmethod
+    def zero(self) -> S:
+        """The sums of no rows."""
+
+    @abstractmethod
+    def plus(self, sums: S, block: Block) -> S:
+        """The sums with a block added; `sums` stays as it is."""
+
+    @abstractmethod
+    def joined(self, first: S, second: S) -> S:
+        """The sums of two sets of rows together."""
+
+    @abstractmethod
+    def value(self, sums: S) -> T:
+        """The result of these sums."""
+
+    @abstractmethod
+    def sums_state(self, sums: S) -> State:
+        """Sums as tensors and plain values, for a checkpoint."""
+
+    @abstractmethod
+    def sums_from(self, state: State) -> S:
+        """The inverse of `sums_state`."""
+
+    @abstractmethod
+    def value_from(self, state: State) -> T:
+        """The result whose `state()` this is, for a model file."""
+
+    def settled(self, sums: S) -> S:
+        """Sums in the form in which they are stored; a sum that buffers in low precision empties its buffer."""
+        return sums
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory that `plus` takes for one row of a block: decides how large blocks are."""
+        return 0
+
+    def fingerprint(self) -> dict[str, str]:
+        """Hashes, by name, of all that the sums depend on besides the rows."""
+        return {}
+
+    # What it then has
+
+    def __init__(self) -> None:
+        self.sums = self.zero()
+
+    def empty(self) -> Self:
+        """The same accumulator with no rows added: for another worker."""
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
+        copy.sums = copy.zero()
+        return copy
+
+    def add(self, block: Block) -> None:
+        """Add a block. If an exception is raised, nothing was added."""
+        self.sums = self.plus(self.sums, block)
+
+    def flush(self) -> None:
+        """Bring the sums into the form in which they are stored; at the end of batches, for the same bits."""
+        self.sums = self.settled(self.sums)
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows that another has seen; returns self."""
+        self.sums = self.joined(self.sums, other.sums)
+        return self
+
+    def result(self) -> T:
+        """The value of everything added so far."""
+        return self.value(self.settled(self.sums))
+
+    def state(self) -> State:
+        """Tensors and plain values, for a checkpoint."""
+        self.flush()
+        return self.sums_state(self.sums)
+
+    def restore(self, state: State) -> None:
+        """Continue from a state."""
+        self.sums = self.sums_from(state)

@@ -1,0 +1,112 @@
+"""Blocks: rows that are computed at once, with all that is known of them, and readers, which yield them.
+
+    Source -> Reader -> Block -> Accumulator -> value
+
+A block knows the global index of each of its rows. Random draws are keyed by it, so that the size of blocks, the
+number of workers and interruptions never change a result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from krepes.base.linalg import row_blocks
+from krepes.base.rows import Rows, slice_rows, take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of the data.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (b,), int64
+        Their global indices.
+    inputs : tuple of Rows, each b long
+        X; X and positives; or X, positives and negatives.
+    y : ndarray of shape (b, ...), optional
+        Targets, as the user gave them: numbers or labels.
+    weight : ndarray of shape (b,), float64, optional
+        None where every row counts once.
+    group : ndarray of shape (b,), optional
+        What a `Split` may divide by.
+
+    Examples
+    --------
+    >>> import torch
+    >>> block = Block(torch.arange(10, 13), (torch.tensor([[1.0], [2.0], [3.0]]),), y=np.array(["a", "b", "a"]))
+    >>> block[1:].rows.tolist(), block.take(np.array([0, 2])).y.tolist()
+    ([11, 12], ['a', 'a'])
+    """
+
+    rows: Tensor
+    inputs: tuple[Rows, ...]
+    y: np.ndarray | None = None
+    weight: np.ndarray | None = None
+    group: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: slice) -> Block:
+        start, stop, _ = part.indices(len(self))
+        inputs = tuple(slice_rows(x, start, stop) for x in self.inputs)
+        return Block(
+            self.rows[part],
+            inputs,
+            *(None if a is None else a[part] for a in (self.y, self.weight, self.group)),
+        )
+
+    def take(self, indices: np.ndarray) -> Block:
+        """The rows at these positions, in that order."""
+        inputs = tuple(take_rows(x, indices) for x in self.inputs)
+        return Block(
+            self.rows[indices],
+            inputs,
+            *(None if a is None else a[indices] for a in (self.y, self.weight, self.group)),
+        )
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """This block in blocks of at most `size` rows."""
+        for part in row_blocks(len(self), size):
+            yield self[part]
+
+
+class Reader(ABC):
+    """A range of rows that can be read as blocks, again and again, always the same.
+
+    A reader can be pickled and divided, so that an engine may send its parts to other processes.
+
+    Attributes
+    ----------
+    n_rows : int
+    """
+
+    n_rows: int
+
+    @abstractmethod
+    def read(self, batch_rows: int, start: int = 0) -> Iterator[Block]:
+        """Blocks of `batch_rows` rows (the last may be shorter) from the row `start` of the range to its end."""
+
+    @abstractmethod
+    def parts(self, n: int) -> Sequence[Reader]:
+        """At most n readers of consecutive ranges that together cover this one."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, str]:
+        """Hashes, by name, of what tells these rows from others: a checkpoint is for one reader."""
+
+
+def part_edges(n_rows: int, n_parts: int) -> list[int]:
+    """Where n_rows rows are cut into at most n_parts parts of nearly equal size.
+
+    >>> part_edges(10, 3), part_edges(2, 5)
+    ([0, 3, 6, 10], [0, 1, 2])
+    """
+    n = max(1, min(n_parts, n_rows))
+    return [n_rows * i // n for i in range(n + 1)]

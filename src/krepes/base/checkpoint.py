@@ -1,0 +1,91 @@
+"""Checkpoints: an interrupted fit goes on where it stopped, with the same bits.
+
+The file holds the state of the work and a fingerprint of all that it depends on. It is written atomically between two
+steps, at most every `seconds`, and removed when the work is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from krepes.base import model_file
+
+logger = logging.getLogger("krepes")
+
+KIND = "Checkpoint"
+
+
+class Checkpoint:
+    """Saves and restores the state of a long fit.
+
+    Parameters
+    ----------
+    path : path
+    fingerprint : dict of str
+        Hashes of data, preprocessing, kernel, landmarks, views, solver, ..., by name; a file with others is refused.
+    seconds : float, default=30
+        The least time between two writes.
+
+    Attributes
+    ----------
+    place : str or None
+        Where the work was when the file was last written, in words.
+    """
+
+    def __init__(self, path: str | os.PathLike, fingerprint: dict[str, str], seconds: float = 30.0):
+        self.path, self.fingerprint, self.seconds = Path(path), fingerprint, seconds
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"checkpoint={str(path)!r}: there is no folder {self.path.parent}.")
+        self.written = time.monotonic()
+        self.place: str | None = None
+
+    def restored(self) -> dict[str, Any] | None:
+        """The state of an earlier run; None if there was none."""
+        if not self.path.exists():
+            return None
+        remedy = "Delete it to start anew, or name another file."
+        try:
+            _, content = model_file.read(self.path, KIND)
+        except ValueError as error:
+            raise ValueError(f"{self.path} cannot be read as a checkpoint. {remedy} ({error})") from error
+        found, mine = content["fingerprint"], self.fingerprint
+        if found != mine:
+            other = (
+                [name for name in mine if found.get(name) != mine[name]] if isinstance(found, dict) else []
+            )
+            raise ValueError(
+                f"The checkpoint {self.path} belongs to another fit: it differs in {', '.join(other) or 'its data'}. "
+                f"{remedy}"
+            )
+        self.place = content["place"]
+        logger.warning("Resuming from %s at %s", self.path, self.place)
+        return content["state"]
+
+    def offer(self, state: Callable[[], dict[str, Any]], place: str) -> None:
+        """Write if the last write was long enough ago; where that fails (a full disk), the fit goes on."""
+        if time.monotonic() - self.written < self.seconds:
+            return
+        content = {"fingerprint": self.fingerprint, "place": place, "state": state()}
+        self.written = time.monotonic()
+        try:
+            model_file.write(self.path, KIND, content, overwrite=True)
+        except (OSError, SafetensorError) as error:
+            kept = "no state is kept" if self.place is None else f"the state at {self.place} is kept"
+            warnings.warn(
+                f"The checkpoint {self.path} could not be written ({error}); {kept}, and the fit goes on.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        self.place = place
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)

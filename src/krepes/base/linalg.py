@@ -1,0 +1,80 @@
+"""Linear algebra with one policy: the only home of truncation, inverse square roots and signs.
+
+    K = U diag(s) U^T,  s_1 >= s_2 >= ... ; directions with s_i <= cut * s_1 are dropped      (relative cut)
+
+A relative cut of 1e-6 makes float32 and float64 features span the same space and shortens them at almost
+no loss of trace; an absolute one (1e-12 is common) leaves a tail of rounding noise which whitening losses
+amplify. Symmetric matrices are decomposed in float64, whatever the dtype of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import scipy.linalg
+import torch
+from torch import Tensor
+
+RELATIVE_CUT = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 1e-4, torch.float16: 1e-4}
+
+
+def symmetric(M: Tensor) -> Tensor:
+    """(M + M^T) / 2."""
+    return (M + M.mT) / 2
+
+
+def fix_signs(U: Tensor) -> Tensor:
+    """Flip columns so that the entry of largest magnitude is positive: the same signs on every machine."""
+    if U.numel() == 0:
+        return U
+    largest = U.gather(0, U.abs().argmax(dim=0, keepdim=True))
+    return U * torch.where(largest < 0, -1.0, 1.0).to(U.dtype)
+
+
+def descending_eigh(M: Tensor, n_components: int | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of a symmetric matrix in float64, largest first, with fixed signs.
+
+    >>> values, vectors = descending_eigh(torch.tensor([[2.0, 0.0], [0.0, 5.0]]))
+    >>> values.tolist()
+    [5.0, 2.0]
+    """
+    M, r = symmetric(M.double()), len(M)
+    if n_components is not None and n_components < r / 2 and M.device.type == "cpu":
+        # Only the leading part: 2 to 3 times faster than all of it.
+        found = scipy.linalg.eigh(M.numpy(), subset_by_index=[r - n_components, r - 1], driver="evr")
+        values, vectors = (torch.from_numpy(part) for part in found)
+    else:
+        values, vectors = torch.linalg.eigh(M)
+    kept = slice(None) if n_components is None else slice(n_components)
+    return values.flip(0)[kept], fix_signs(vectors.flip(1)[:, kept])
+
+
+def truncated_eigh(M: Tensor, cut: float) -> tuple[Tensor, Tensor]:
+    """Eigenpairs of a positive semi-definite matrix above `cut` times the largest, largest first."""
+    values, vectors = descending_eigh(M)
+    largest = values[0].item() if values.numel() else 0.0
+    if not largest > 0:
+        return values[:0], vectors[:, :0]
+    kept = int((values > cut * largest).sum())
+    return values[:kept], vectors[:, :kept]
+
+
+def inverse_sqrt(M: Tensor, cut: float = 1e-12) -> Tensor:
+    """The pseudo-inverse square root of a positive semi-definite matrix, symmetric.
+
+    >>> inverse_sqrt(torch.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    values, vectors = truncated_eigh(M, cut)
+    return (vectors * values.rsqrt()) @ vectors.mT
+
+
+def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
+    """Slices that cover n_rows rows in blocks."""
+    for start in range(0, n_rows, block_rows):
+        yield slice(start, min(start + block_rows, n_rows))
+
+
+def rows_within(budget_bytes: float, bytes_per_row: float, smallest: int = 64, largest: int = 4096) -> int:
+    """How many rows fit into a memory budget, within limits that keep matrix products efficient."""
+    return int(min(largest, max(smallest, budget_bytes // max(bytes_per_row, 1))))

@@ -1,0 +1,92 @@
+"""Rows of a batch, whatever the batch is: an array, a tensor, a pyarrow table or a list.
+
+The few operations that sources, samplers and passes need on all four, so that nothing after them asks for a type: a
+new kind of rows (sparse, ragged) is one more branch in each. Nothing here copies more than the rows asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import torch
+
+Batch = Any  # as read: (b, d) or (b, h, w[, c]) numpy array or torch tensor; pyarrow.Table; list
+Rows: TypeAlias = (
+    "torch.Tensor | list[Any]"  # in a model's input space: (b, ...) tensor, or list of b objects
+)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a torch tensor, without importing torch to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def count_rows(batch: Batch) -> int:
+    return batch.num_rows if isinstance(batch, pa.Table) else len(batch)
+
+
+def slice_rows(batch: Batch, start: int, stop: int) -> Batch:
+    if isinstance(batch, pa.Table):
+        return batch.slice(start, max(stop - start, 0))
+    return batch[start:stop]
+
+
+def take_rows(batch: Batch, indices: np.ndarray) -> Batch:
+    """The rows at `indices`, in that order, as a copy."""
+    if isinstance(batch, pa.Table):
+        return _compact(batch).take(pa.array(indices))
+    if isinstance(batch, np.ndarray):
+        return batch[indices]
+    if is_tensor(batch):
+        return batch[sys.modules["torch"].as_tensor(indices, device=batch.device)]
+    return [batch[i] for i in indices]
+
+
+def concat_rows(parts: list[Batch]) -> Batch:
+    """The parts one after the other; a single part is returned as it is."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if isinstance(first, pa.Table):
+        return pa.concat_tables(parts)
+    if isinstance(first, np.ndarray):
+        return np.concatenate(parts)
+    if is_tensor(first):
+        return sys.modules["torch"].cat(parts)
+    return [row for part in parts for row in part]
+
+
+def rebatch(parts: Iterable[Batch], batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    """Cut a stream of parts of any size into batches of exactly `batch_rows` rows (the last may be short).
+
+    >>> [(i, b.tolist()) for i, b in rebatch([np.array([1, 2, 3]), np.array([4, 5])], 2)]
+    [(0, [1, 2]), (2, [3, 4]), (4, [5])]
+    """
+    held: list[Batch] = []
+    n_held = 0
+    for part in parts:
+        n_part, offset = count_rows(part), 0
+        while offset < n_part:
+            piece = slice_rows(part, offset, offset + batch_rows - n_held)
+            offset += count_rows(piece)
+            n_held += count_rows(piece)
+            held.append(piece)
+            if n_held == batch_rows:
+                yield start, concat_rows(held)
+                start, held, n_held = start + n_held, [], 0
+    if held:
+        yield start, concat_rows(held)
+
+
+def _compact(table: pa.Table) -> pa.Table:
+    """One chunk per column and one dictionary, because `take` on differing dictionaries is not defined."""
+    if any(column.num_chunks > 1 for column in table.columns):
+        return table.unify_dictionaries().combine_chunks()
+    return table

@@ -1,0 +1,77 @@
+"""The engine contract: who runs a pass.
+
+An engine knows readers and accumulators, and nothing of what they hold. Blocks, prefetching, halving where memory runs
+out, progress and checkpoints live here once, for every estimator. An engine that runs elsewhere sends
+`reader.parts(n)` and `accumulator.empty()` there (both can be pickled) and merges what comes back; it is one more file.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+import torch
+
+from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.blocks import Block, Reader
+from krepes.base.linalg import rows_within
+from krepes.base.progress import Progress, Silent
+
+MEMORY_BUDGET = 512 * 2**20  # bytes that one block may take
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 2048
+BLOCKS_PER_BATCH = 4
+
+
+class Engine(ABC):
+    """Runs sums and maps over the blocks of a reader."""
+
+    @abstractmethod
+    def reduce(
+        self,
+        accumulator: Accumulator[S, T],
+        reader: Reader,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        progress: Progress | None = None,
+        name: str = "Moments",
+    ) -> T:
+        """Add all rows to the accumulator and return its result.
+
+        With `checkpoint`, a file of that name keeps the state of the pass; the same call goes on from there. The file
+        is removed when the pass is done.
+        """
+
+    @abstractmethod
+    def map(
+        self,
+        function: Callable[[Block], torch.Tensor],
+        reader: Reader,
+        *,
+        bytes_per_row: int = 0,
+        batch_rows: int | None = None,
+        progress: Progress | None = None,
+        name: str = "Transform",
+    ) -> Iterator[torch.Tensor]:
+        """A function of every block, in the order of the rows; one result for every batch of rows."""
+
+    @abstractmethod
+    def stream(
+        self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
+    ) -> Iterator[Block]:
+        """All blocks in the order of the rows, read ahead: for what has to see them one after the other."""
+
+
+def block_rows(bytes_per_row: int, budget: int | None = None) -> int:
+    """Rows per block within a memory budget: a power of two, up to where matrix products have their full rate.
+
+    >>> block_rows(30_000), block_rows(1_000_000), block_rows(10**9)
+    (2048, 512, 16)
+    """
+    allowed = MEMORY_BUDGET if budget is None else budget
+    rows = rows_within(allowed, bytes_per_row, SMALLEST_BLOCK, LARGEST_BLOCK)
+    return 2 ** (rows.bit_length() - 1)
+
+
+def shown(progress: Progress | None) -> Progress:
+    return Silent() if progress is None else progress

@@ -1,0 +1,8 @@
+"""Feature spaces: landmarks, the features they give, and readers of rows in them."""
+
+from krepes.features.nystrom import NystromMap
+from krepes.features.readers import FitData, RowReader
+from krepes.features.samples import Samples
+from krepes.features.space import FeatureSpace
+
+__all__ = ["FeatureSpace", "FitData", "NystromMap", "RowReader", "Samples"]

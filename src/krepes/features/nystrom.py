@@ -1,0 +1,166 @@
+"""Nyström features: an explicit map whose inner products approximate the kernel.
+
+    phi(x) = F^T k_x,   K_mm = U diag(s) U^T,   F = U diag(s)^(-1/2)      [krepes, Eq. 2]
+
+k_x holds the kernel values between x and the m landmarks; eigenvalues below a relative cut are dropped and
+r remain. <phi(x), phi(y)> equals k(x, y) where the landmarks span the data. A model f(x) = A^T k_x + gamma
+is W^T phi(x) + gamma with A = F W, and Tr(A^T K_mm A) = |W|^2.
+
+Cost O(m^3) once, then O(n m d + n m r); memory O(b m) in blocks of b rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from krepes.base.linalg import RELATIVE_CUT, descending_eigh
+from krepes.kernels import Kernel
+
+
+class NystromMap:
+    """Features of a kernel on a set of landmarks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With data-dependent parameters already numbers (`kernel.fitted`).
+    landmarks : Tensor of shape (m, ...) or list of m objects
+    dtype : torch.dtype, default=torch.float32
+        Of the features; K_mm and its decomposition are float64.
+    cut : float, default=None
+        Eigenvalues of K_mm below `cut` times the largest are dropped: 1e-6 for float32, 1e-12 for float64.
+
+    Attributes
+    ----------
+    F : Tensor of shape (m, r), float64
+    eigenvalues : Tensor of shape (r,), float64
+        Of K_mm, largest first.
+    rank : int
+        r, the number of features.
+
+    Examples
+    --------
+    With every point a landmark the kernel is reproduced:
+
+    >>> from krepes.kernels import Gaussian
+    >>> X = torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64)
+    >>> features = NystromMap(Gaussian(1.0), X, dtype=torch.float64)
+    >>> Phi = features(X)
+    >>> bool(torch.allclose(Phi @ Phi.T, Gaussian(1.0)(X)))
+    True
+    """
+
+    def __init__(
+        self, kernel: Kernel, landmarks: Any, dtype: torch.dtype = torch.float32, cut: float | None = None
+    ):
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.dtype = dtype
+        self.cut = RELATIVE_CUT[dtype] if cut is None else cut
+        self.factors: tuple[Tensor, Tensor] | None = self._decompose()
+        self.prepare()
+
+    @classmethod
+    def restored(
+        cls, kernel: Kernel, landmarks: Any, dtype: torch.dtype, factors: tuple[Tensor, Tensor] | None
+    ) -> NystromMap:
+        """The map of a saved model; without (eigenvalues, F) they are computed when they are first needed."""
+        self = cls.__new__(cls)
+        self.kernel, self.landmarks, self.dtype = kernel, landmarks, dtype
+        self.cut, self.factors = RELATIVE_CUT[dtype], factors
+        self.prepare()
+        return self
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        if self.factors is None:
+            self.factors = self._decompose()
+        return self.factors[0]
+
+    @property
+    def F(self) -> Tensor:
+        if self.factors is None:
+            self.factors = self._decompose()
+        return self.factors[1]
+
+    @property
+    def rank(self) -> int:
+        return len(self.eigenvalues)
+
+    def prepare(self) -> None:
+        """Compute what depends on the landmarks alone."""
+        self._block = self.kernel.against(self.landmarks)
+        self._projection: Tensor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.prepare()
+
+    def _decompose(self) -> tuple[Tensor, Tensor]:
+        wide = self.landmarks.double() if isinstance(self.landmarks, Tensor) else self.landmarks
+        K_mm = self.kernel(wide).double()
+        if not torch.isfinite(K_mm).all():
+            raise ValueError(f"The kernel {self.kernel} has NaN or infinite values between landmarks.")
+        values, vectors = descending_eigh(K_mm)
+        largest, smallest = values[0].item(), values[-1].item()
+        if not largest > 0:
+            raise ValueError(
+                f"The kernel {self.kernel} is zero or negative between all landmarks (largest eigenvalue "
+                f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
+            )
+        # A positive semi-definite K_mm has rounding noise of about m * eps below zero, not more.
+        if smallest < -1e-8 * largest or not self.kernel.positive_semidefinite:
+            warnings.warn(
+                f"The kernel {self.kernel} is not positive semi-definite (K_mm has eigenvalues from "
+                f"{smallest:.3g} to {largest:.3g}); its negative part is dropped.",
+                UserWarning,
+                stacklevel=3,
+            )
+        kept = int((values > self.cut * largest).sum())
+        return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()
+
+    @property
+    def n_landmarks(self) -> int:
+        return len(self.landmarks)
+
+    def kernel_block(self, X: Any) -> Tensor:
+        """k(X, landmarks), shape (b, m)."""
+        return self._block(X)
+
+    def project(self, K: Tensor) -> Tensor:
+        """Features from kernel values: (b, m) -> (b, r)."""
+        if self._projection is None:
+            self._projection = self.F.to(self.dtype)
+        return K.to(self.dtype) @ self._projection
+
+    def __call__(self, X: Any) -> Tensor:
+        """phi(X), shape (b, r)."""
+        return self.project(self._block(X))
+
+    def residual(self, X: Any) -> Tensor:
+        """k(x, x) - |phi(x)|^2 >= 0: what the landmarks do not span, shape (n,)."""
+        return (self.kernel.diag(X) - self(X).double().square().sum(1)).clamp_(min=0)
+
+    def coverage(self, X: Any) -> Tensor:
+        """|phi(x)|^2 / k(x, x) in [0, 1], shape (n,); 1 where k(x, x) = 0, which any landmarks span."""
+        total = self.kernel.diag(X).double()
+        spanned = self(X).double().square().sum(1)
+        return torch.where(total > 0, spanned / total, torch.ones_like(total)).clamp_(0, 1)
+
+    def coefficients(self, W: Tensor) -> Tensor:
+        """A = F W, shape (m, h)."""
+        return self.F @ W.to(self.F)
+
+    def principal(self, n_components: int) -> Tensor:
+        """W_0 of the paper's principal component initialisation, A_0 = U_h diag(s_h)^(-1/2).  [krepes, 3.1]
+
+        It uses the landmarks only; `Moments.principal` uses all the data.
+        """
+        return torch.eye(self.rank, min(n_components, self.rank), dtype=self.F.dtype, device=self.F.device)

@@ -1,0 +1,195 @@
+"""The rows of a fit: opened once, and read as blocks in a model's input space.
+
+    FitData = sources side by side (X, positives, negatives), targets, weights, groups
+    RowReader = FitData + input space + range of rows
+
+Rows are encoded where they are read, which is in the engine's prefetching thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.blocks import Block, Reader, part_edges
+from krepes.base.model_file import digest
+from krepes.base.placement import Placement
+from krepes.base.rows import Batch, count_rows, slice_rows
+from krepes.preprocessing.input_space import InputSpace
+from krepes.sources import Source, open_source
+
+IDENTITY_ROWS = 256  # of pairs, by which a checkpoint knows them
+ALONGSIDE = ("y", "weight", "group")
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """What a model is fitted on.
+
+    Attributes
+    ----------
+    sources : tuple of Sources of n rows each
+        X; X and positives; or X, positives and negatives.
+    y : ndarray of shape (n, ...), optional
+    weight : ndarray of shape (n,), float64, optional
+    group : ndarray of shape (n,), optional
+    """
+
+    sources: tuple[Source, ...]
+    y: np.ndarray | None = None
+    weight: np.ndarray | None = None
+    group: np.ndarray | None = None
+
+    @classmethod
+    def open(
+        cls,
+        X: Any,
+        positives: Any = None,
+        negatives: Any = None,
+        *,
+        y: Any = None,
+        weight: Any = None,
+        group: Any = None,
+        opener: Callable[[Any], Source] = open_source,
+    ) -> FitData:
+        """Open the data; `opener` is that of an input space, where there is one already."""
+        if negatives is not None and positives is None:
+            raise ValueError(
+                "negatives= need positives= too: a triplet is a sample, a positive and a negative."
+            )
+        sources = tuple(opener(data) for data in (X, positives, negatives) if data is not None)
+        n = sources[0].n_rows
+        for name, source in zip(("positives", "negatives"), sources[1:]):
+            if source.n_rows != n:
+                raise ValueError(f"{name}= has {source.n_rows} rows, X has {n}: one is needed for every row.")
+        return cls(sources, _targets(y, n), as_weights(weight, n), _along(group, n, "groups"))
+
+    @property
+    def n_rows(self) -> int:
+        return self.sources[0].n_rows
+
+    @property
+    def paired(self) -> bool:
+        return len(self.sources) > 1
+
+    @property
+    def counting_rows(self) -> np.ndarray | None:
+        """The rows whose weight is not zero; None where that is all of them."""
+        if self.weight is None or (self.weight > 0).all():
+            return None
+        return np.flatnonzero(self.weight > 0)
+
+    def reader(self, inputs: InputSpace, placement: Placement, first_row: int = 0) -> RowReader:
+        """A reader of all rows; `first_row` is the global index of the first."""
+        selected = replace(self, sources=tuple(map(inputs.selected, self.sources)))
+        return RowReader(selected, inputs, placement, first_row, 0, self.n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class RowReader(Reader):
+    """The rows start .. stop of some data as blocks in an input space."""
+
+    data: FitData
+    inputs: InputSpace
+    placement: Placement
+    first_row: int  # the global index of row 0 of the data
+    start: int
+    stop: int
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return self.stop - self.start
+
+    def read(self, batch_rows: int, start: int = 0) -> Iterator[Block]:
+        first = self.start + start
+        streams = [source.batches(batch_rows, first) for source in self.data.sources]
+        for batches in zip(*streams):
+            if first >= self.stop:
+                return
+            last = min(first + count_rows(batches[0][1]), self.stop)
+            rows = torch.arange(self.first_row + first, self.first_row + last)
+            inputs = tuple(self._encoded(slice_rows(batch, 0, last - first)) for _, batch in batches)
+            yield Block(rows, inputs, *self._alongside(slice(first, last)))
+            first = last
+
+    def take(self, indices: np.ndarray) -> Block:
+        """The rows at these positions of the range, in that order."""
+        places = self.start + indices
+        inputs = tuple(self._encoded(source.take(places)) for source in self.data.sources)
+        return Block(torch.from_numpy(self.first_row + places), inputs, *self._alongside(places))
+
+    def parts(self, n: int) -> list[RowReader]:
+        edges = part_edges(self.n_rows, n)
+        return [
+            replace(self, start=self.start + first, stop=self.start + stop)
+            for first, stop in pairwise(edges)
+        ]
+
+    def identity(self) -> dict[str, str]:
+        """The number of rows, the pairs by a sample of them, and all targets and weights.
+
+        Rows of X are known by the landmarks among them.
+        """
+        n = self.n_rows
+        chosen = self.start + np.unique(np.linspace(0, n - 1, min(n, IDENTITY_ROWS)).astype(np.int64))
+        pairs = [self._known(source.take(chosen)) for source in self.data.sources[1:]]
+        known: dict[str, Any] = {"number of rows": n, "pairs": pairs + [None] * (2 - len(pairs))}
+        for name, values in zip(ALONGSIDE, self._alongside(slice(self.start, self.stop))):
+            if values is not None:  # text is hashed as JSON
+                known[name] = values if values.dtype.kind in "biuf" else values.tolist()
+        return {name: digest(value) for name, value in known.items()}
+
+    def _encoded(self, batch: Batch) -> Any:
+        return self.inputs.tensor(batch, self.placement.dtype, self.placement.device)
+
+    def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
+        values = (getattr(self.data, name) for name in ALONGSIDE)
+        return [None if array is None else array[part] for array in values]
+
+    def _known(self, rows: Batch) -> Any:
+        """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
+        values = self.inputs.tensor(rows, torch.float64, torch.device("cpu"))
+        if isinstance(values, Tensor):
+            return values
+        return [value if isinstance(value, str | int | float) else None for value in values]
+
+
+def as_weights(weight: Any, n_rows: int) -> np.ndarray | None:
+    """Sample weights, checked: finite numbers >= 0, not all of them zero; a single number counts for all rows."""
+    if weight is None:
+        return None
+    try:
+        array = np.asarray(weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight: expected one number per row; {error}.") from error
+    array = np.full(n_rows, float(array)) if array.ndim == 0 else array
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has the shape {array.shape}; expected ({n_rows},), one number per row."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError("sample_weight has negative, NaN or infinite values; expected numbers >= 0.")
+    if not (array > 0).any():
+        raise ValueError("sample_weight is zero for every row: there is nothing to learn from.")
+    return array
+
+
+def _targets(y: Any, n_rows: int) -> np.ndarray | None:
+    return _along(y, n_rows, "y")
+
+
+def _along(values: Any, n_rows: int, name: str) -> np.ndarray | None:
+    """One entry for every row, as an array."""
+    if values is None:
+        return None
+    array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if array.ndim == 0 or len(array) != n_rows:
+        given = "a single value" if array.ndim == 0 else f"{len(array):,} values"
+        raise ValueError(f"{name} has {given} for {n_rows:,} rows; one is needed for every row.")
+    return array

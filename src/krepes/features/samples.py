@@ -1,0 +1,123 @@
+"""The rows of a fit, for losses that need more than moments: what a solver may ask of them.
+
+Rows come in the order of the data or by index, views of them as functions of (seed, row), so that every pass and every
+resumed run sees the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from krepes.base.blocks import Block
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.progress import Progress, Silent
+from krepes.base.rows import Rows
+from krepes.base.streams import stream_key
+from krepes.engines.base import BLOCKS_PER_BATCH, block_rows
+from krepes.features.nystrom import NystromMap
+from krepes.features.readers import RowReader
+from krepes.features.space import FeatureSpace
+
+SAMPLE_ROWS = 4096  # rows that scales are estimated from
+SAMPLE = 3  # purpose of a random stream; 0 to 2 are those of feature windows
+
+
+@dataclass
+class Samples:
+    """The rows of a fit, for a solver that goes through them many times.
+
+    Attributes
+    ----------
+    space : FeatureSpace
+    reader : RowReader
+        Blocks with two or three inputs are pairs or triplets.
+    block_rows : int
+        Rows per block computed; a read has several blocks.
+    noise_variance : float
+        Of noise to be added to the features of every view.
+    checkpoint : Checkpoint, optional
+    progress : Progress
+    """
+
+    space: FeatureSpace
+    reader: RowReader
+    block_rows: int = 0
+    noise_variance: float = 0.0
+    checkpoint: Checkpoint | None = None
+    progress: Progress = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        self.block_rows = self.block_rows or block_rows(self.space.bytes_per_row)
+
+    @property
+    def features(self) -> NystromMap:
+        return self.space.features
+
+    @property
+    def seed(self) -> int:
+        return self.space.seed
+
+    @property
+    def n_rows(self) -> int:
+        return self.reader.n_rows
+
+    @property
+    def n_views(self) -> int:
+        return self.space.views.n_views
+
+    @property
+    def has_negatives(self) -> bool:
+        """Whether inputs are triplets."""
+        return len(self.reader.data.sources) > 2
+
+    @property
+    def landmark_views(self) -> int:
+        """Views of every landmark among the centres of `features`, ordered by view."""
+        return self.space.views_per_landmark
+
+    @property
+    def read_rows(self) -> int:
+        """Rows per batch read."""
+        return BLOCKS_PER_BATCH * self.block_rows
+
+    def read(self, start: int) -> Iterator[Block]:
+        """Batches of `read_rows` rows from row `start`, a multiple of that number."""
+        return self.reader.read(self.read_rows, start)
+
+    def drawn(self, block: Block, seed: int, which: Sequence[int]) -> list[Rows]:
+        """Some of the views of a block of rows; pairs (and triplets) come as they are."""
+        if len(block.inputs) > 1:
+            return list(block.inputs)
+        X = block.inputs[0]
+        if self.n_views == 1:
+            return [X]
+        return [self.space.views.view(X, block.rows, seed, index) for index in which]
+
+    def random_rows(self, size: int, *key: int) -> np.ndarray:
+        """Distinct row indices, sorted; all rows if there are no more."""
+        if size >= self.n_rows:
+            return np.arange(self.n_rows)
+        generator = np.random.default_rng(stream_key(self.seed, *key))
+        return np.sort(generator.choice(self.n_rows, size, replace=False))
+
+    @cached_property
+    def sample(self) -> Block:
+        """A uniform sample of rows; all of them where they are few."""
+        return self.reader.take(self.random_rows(SAMPLE_ROWS, SAMPLE))
+
+    @cached_property
+    def mean_eigenvalue(self) -> float:
+        """tr(S) / r over the sample: what the strength of the regulariser is relative to."""
+        which = range(min(2, self.n_views))
+        views: list[Tensor] = [
+            self.features(view)
+            for block in self.sample.blocks(self.block_rows)
+            for view in self.drawn(block, self.seed, which)[:2]
+        ]
+        total = sum(Phi.double().square().sum().item() for Phi in views)
+        return total / sum(map(len, views)) / self.features.rank

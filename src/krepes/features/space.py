@@ -1,0 +1,314 @@
+"""The feature space of a model: all that is fixed before the first kernel value.
+
+    row -> input space -> views -> k(., landmarks) -> phi(x) = F^T k_x
+
+It is a value: built once by `FeatureSpace.prepare`, shared by a model and its copies, never changed, hashed by part,
+saved with the model. Everything that is learned afterwards is a sum over features of this space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.model_file import State, digest
+from krepes.base.placement import Placement
+from krepes.base.progress import Progress
+from krepes.base.rows import Rows
+from krepes.engines import Engine
+from krepes.features.landmark_choice import LandmarkChoice, with_views
+from krepes.features.nystrom import NystromMap
+from krepes.features.readers import FitData, RowReader
+from krepes.features.stored_kernels import check_probe, kernel_probe, with_function
+from krepes.kernels import Kernel
+from krepes.preprocessing.input_space import InputSpace
+from krepes.preprocessing.preparing import Candidates, prepare_inputs
+from krepes.sources.subset import subset
+from krepes.views import NoViews, Views
+from krepes.views.choosing import choose_views
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSpace:
+    """What must exist before the first kernel value.
+
+    Attributes
+    ----------
+    inputs : InputSpace
+        How raw rows become tensors: encoder, shape, scale.
+    kernel : Kernel
+        With numbers for its data-dependent parameters.
+    views : Views
+    landmarks : Tensor of shape (m, ...) or list of m objects
+        In the input space.
+    landmark_rows : ndarray of shape (m,) or None
+        The rows of the training data that they are; None for points of the user's.
+    views_per_landmark : int
+        p; with p > 1 there are m p landmarks, ordered by view.
+    features : NystromMap
+    rank : int
+        r, the number of features.
+    exact_views : bool
+        Whether augmentations are integrated instead of sampled in pairs.
+    placement : Placement
+        dtype and device.
+    seed : int
+        Of the views' random streams.
+
+    Examples
+    --------
+    >>> from krepes.kernels import Linear
+    >>> space = FeatureSpace.on(Linear(), torch.tensor([[2.0, 0.0]]))
+    >>> space.features(torch.tensor([[3.0, 5.0]]))          # <x, l> / |l|
+    tensor([[3.]])
+    """
+
+    inputs: InputSpace
+    kernel: Kernel
+    views: Views
+    landmarks: Rows
+    landmark_rows: np.ndarray | None
+    views_per_landmark: int
+    features: NystromMap
+    rank: int
+    exact_views: bool
+    placement: Placement
+    seed: int
+
+    @classmethod
+    def prepare(
+        cls,
+        data: FitData,
+        *,
+        kernel: Kernel,
+        landmarks: Any,
+        n_landmarks: int,
+        views: str | Views | None = None,
+        views_needed: int = 1,
+        preprocess: Any = "auto",
+        placement: Placement,
+        seed: int,
+        engine: Engine,
+        progress: Progress,
+        prefer: np.ndarray | None = None,
+    ) -> FeatureSpace:
+        """Fix the space from data, in at most one scan of them.
+
+        Parameters
+        ----------
+        data : FitData
+            Rows of weight zero are not looked at. Positives and negatives are views.
+        kernel, landmarks, n_landmarks, views, preprocess : as an estimator takes them
+        views_needed : int
+            How many views of a sample will be compared: 1 or 2.
+        placement, seed, engine, progress
+        prefer : ndarray of row indices, optional
+            Rows that become landmarks before any other, such as those that have labels.
+        """
+        source, generator = data.sources[0], torch.Generator().manual_seed(seed)
+        if source.n_rows < 2:
+            raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
+        chosen_views = choose_views(views, source, views_needed, data.paired)
+        choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
+        part = source if counting is None else subset(source, counting)
+        inputs, candidates = prepare_inputs(
+            part, preprocess, choice.n_candidates, seed, placement, engine, progress
+        )
+        if counting is not None:
+            candidates = replace(candidates, indices=counting[candidates.indices])
+        fitted_kernel = kernel.fitted(candidates.rows, generator)
+        fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
+        reader = data.reader(inputs, placement)
+        with progress.stage("Landmarks"):
+            if choice.selector is None:
+                chosen = choice.points(source, inputs, placement)
+            else:
+                preferred = _preferred(prefer, reader, choice.n_candidates, seed)
+                chosen = choice.choose(candidates, preferred, fitted_kernel, generator)
+            p = choice.views_per_landmark
+            if p > 1:
+                pairs = reader.take(chosen[1]).inputs[1:] if data.paired and chosen[1] is not None else ()
+                chosen = with_views(chosen, fitted_views, p, seed, pairs)
+            return cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed)
+
+    @classmethod
+    def on(
+        cls,
+        kernel: Kernel,
+        landmarks: Rows,
+        *,
+        rows: np.ndarray | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+    ) -> FeatureSpace:
+        """The space of landmarks that are known, in the space of the kernel: rows as they are, without views."""
+        tensor = isinstance(landmarks, Tensor)
+        inputs = InputSpace("vectors", tuple(landmarks.shape[1:])) if tensor else InputSpace("objects")
+        number = dtype or (landmarks.dtype if tensor else torch.float64)
+        placement = Placement(number, landmarks.device if tensor else torch.device("cpu"))
+        return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
+
+    @classmethod
+    def _of(
+        cls,
+        inputs: InputSpace,
+        kernel: Kernel,
+        views: Views,
+        landmarks: Rows,
+        landmark_rows: np.ndarray | None,
+        views_per_landmark: int,
+        placement: Placement,
+        seed: int,
+    ) -> FeatureSpace:
+        features = NystromMap(kernel, landmarks, placement.dtype)
+        exact = _views_are_exact(views, features)
+        fixed = (inputs, kernel, views, landmarks, landmark_rows, views_per_landmark)
+        return cls(*fixed, features, features.rank, exact, placement, seed)
+
+    def with_kernel(self, kernel: Kernel) -> FeatureSpace:
+        """The same rows, views and landmarks under another kernel, such as one whose metric was learned."""
+        fixed = (self.inputs, kernel, self.views, self.landmarks, self.landmark_rows, self.views_per_landmark)
+        return self._of(*fixed, self.placement, self.seed)
+
+    # What follows from it
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.placement.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.placement.device
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row of the input space; 0 for objects."""
+        return int(np.prod(self.landmarks.shape[1:])) if isinstance(self.landmarks, Tensor) else 0
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory for one row in a block: kernel values, features of every view and the views themselves."""
+        V = self.views.n_views
+        return 4 * (2 * len(self.landmarks) + (V + 1) * self.rank + 2 * V * self.width)
+
+    @cached_property
+    def _expected(self) -> Callable[[Rows], Tensor] | None:
+        return self.views.expected_against(self.kernel, self.landmarks)
+
+    def expected(self, X: Rows) -> Tensor:
+        """E_aug k(aug(x), landmarks), shape (b, m)."""
+        if self._expected is None:
+            raise ValueError(f"{self.views} have no formula for their expectation under {self.kernel}.")
+        return self._expected(X)
+
+    def reader(self, X: Any) -> RowReader:
+        """Any data, opened as this space takes them, as a reader."""
+        return self.open(X).reader(self.inputs, self.placement)
+
+    def open(self, X: Any, positives: Any = None, negatives: Any = None, **alongside: Any) -> FitData:
+        """Open data for this space; see `FitData.open`."""
+        return FitData.open(X, positives, negatives, opener=self.inputs.open, **alongside)
+
+    def map(
+        self,
+        function: Callable[[Rows], Tensor],
+        X: Any,
+        engine: Engine,
+        progress: Progress | None = None,
+        batch_rows: int | None = None,
+    ) -> Iterator[Tensor]:
+        """A function of rows in the input space, block by block; one result for every batch."""
+        return engine.map(
+            lambda block: function(block.inputs[0]),
+            self.reader(X),
+            bytes_per_row=self.bytes_per_row,
+            batch_rows=batch_rows,
+            progress=progress,
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each part that sums over features depend on."""
+        parts = {
+            "preprocessing": self.inputs,
+            "kernel": self.kernel,
+            "landmarks": self.landmarks,
+            "views": self.views,
+            "dtype": str(self.dtype).removeprefix("torch."),
+        }
+        return {name: digest(part) for name, part in parts.items()}
+
+    def seed_fingerprint(self) -> dict[str, str]:
+        """A hash of the seed, which merging may differ in and resuming may not."""
+        return {"random_state": digest(self.seed)}
+
+    def __getstate__(self) -> State:
+        return {name: value for name, value in vars(self).items() if name != "_expected"}
+
+    def __setstate__(self, state: State) -> None:
+        vars(self).update(state)
+
+    # Files
+
+    def state(self, factors: bool = True) -> State:
+        """What a model file keeps; without `factors`, F is computed again from the landmarks where it is needed."""
+        state: State = {
+            "input_space": self.inputs,
+            "kernel": self.kernel,
+            "views": self.views,
+            "landmarks": self.landmarks,
+            "landmark_indices": self.landmark_rows,
+            "seed": self.seed,
+            "exact_views": self.exact_views,
+            "rank": self.rank,
+            "views_per_landmark": self.views_per_landmark,
+            "kernel_probe": kernel_probe(self.kernel, self.landmarks),
+        }
+        return state | ({"F": self.features.F, "eigenvalues": self.features.eigenvalues} if factors else {})
+
+    @classmethod
+    def from_state(cls, state: State, placement: Placement, kernel: Any = None) -> FeatureSpace:
+        """The inverse of `state`; `kernel` gives back a user's function, which a file cannot hold."""
+        fitted, where = with_function(state["kernel"], kernel), placement.device
+        landmarks = state["landmarks"]
+        landmarks = landmarks.to(where) if isinstance(landmarks, Tensor) else landmarks
+        check_probe(fitted, landmarks, state["kernel_probe"])
+        factors = (state["eigenvalues"].to(where), state["F"].to(where)) if "F" in state else None
+        return cls(
+            state["input_space"],
+            fitted,
+            state["views"],
+            landmarks,
+            state["landmark_indices"],
+            state.get("views_per_landmark", 1),
+            NystromMap.restored(fitted, landmarks, placement.dtype, factors),
+            state["rank"],
+            state["exact_views"],
+            placement,
+            state["seed"],
+        )
+
+
+def _preferred(rows: np.ndarray | None, reader: RowReader, most: int, seed: int) -> Candidates | None:
+    """The preferred rows, or a uniform sample of them where they are very many."""
+    if rows is None or not len(rows):
+        return None
+    rows = np.unique(rows)
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    return Candidates(reader.take(rows).inputs[0], rows)
+
+
+def _views_are_exact(views: Views, features: NystromMap) -> bool:
+    """Integrate the augmentation where there is a formula that costs no more than sampling a view."""
+    landmarks, kernel = features.landmarks, features.kernel
+    if not isinstance(landmarks, Tensor) or not views.exact(kernel):
+        return False
+    n_features = int(np.prod(landmarks.shape[1:]))
+    sampled = 2 * n_features + 2 * features.rank + features.rank**2 / len(landmarks)
+    return views.expected_cost(kernel, n_features, features.dtype) <= sampled

@@ -1,0 +1,224 @@
+"""The moment pass: from blocks of rows to the moments of their features.
+
+    rows -> views -> K_bm -> Phi = K_bm F -> sums of w phi phi^T
+
+Each block is projected before it enters the sums: summing kernel values and projecting afterwards would
+save a product and lose the small directions in float32. Four kinds of pass:
+
+    rows      one view per sample                         S
+    views     V exchangeable views per sample             S, S_+            V + 1 Gram products
+    exact     the expected feature psi and V - 1 views    S_+ = mean psi psi^T,
+                                                          S = S_+ + mean (phi - psi)(phi - psi)^T
+    pairs     anchors, positives, maybe negatives         S_aa, S_bb, S_ab, S_an
+
+With exact views S - S_+ is positive semi-definite by construction, however few views were sampled. A row of weight w
+counts w times: its features enter Gram sums times sqrt(w).
+Memory O(r^2) for the sums and O(b (m + V r)) for a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import Accumulator
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+from krepes.base.rows import Rows
+from krepes.features.space import FeatureSpace
+from krepes.moments.gram_sum import GramSum
+from krepes.moments.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class MomentSums:
+    """Running sums; which of them are used depends on the kind of pass."""
+
+    n: float
+    trace: float  # of k(x, x)
+    sum_a: Tensor
+    sum_b: Tensor
+    gram_a: GramSum
+    gram_b: GramSum
+    cross: Tensor | None = None  # of anchors and positives, (r, r), float64
+    negative: Tensor | None = None  # of anchors and negatives
+
+    def counted(self, n: float, trace: float, total: Tensor) -> MomentSums:
+        return replace(self, n=self.n + n, trace=self.trace + trace, sum_a=self.sum_a + total)
+
+
+class MomentPass(Accumulator[MomentSums, Moments]):
+    """Accumulates the moments of the features of a space.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        Its views decide the kind of pass; blocks with positives are pairs.
+    """
+
+    def __init__(self, space: FeatureSpace):
+        self.space, self.features, self.views = space, space.features, space.views
+        super().__init__()
+
+    def zero(self) -> MomentSums:
+        r, device = self.features.rank, self.space.device
+        nothing = torch.zeros(r, dtype=torch.float64, device=device)
+        return MomentSums(0, 0.0, nothing, nothing, GramSum.zero(r, device), GramSum.zero(r, device))
+
+    def plus(self, sums: MomentSums, block: Block) -> MomentSums:
+        weights = _Weights.of(block, self.space.device)
+        if len(block.inputs) > 1:
+            return self._pairs(sums, block.inputs, weights)
+        if self.views.n_views == 1:
+            return self._rows(sums, block.inputs[0], weights)
+        if self.space.exact_views:
+            return self._exact(sums, block, weights)
+        return self._views(sums, self.views(block.inputs[0], block.rows, self.space.seed), weights)
+
+    def _rows(self, sums: MomentSums, X: Rows, weights: _Weights) -> MomentSums:
+        Phi = self.features(X)
+        counted = sums.counted(weights.n, self._trace(X, weights), weights.sum(Phi))
+        return replace(counted, gram_a=sums.gram_a.plus(weights.rooted(Phi)))
+
+    def _views(self, sums: MomentSums, views: tuple[Rows, ...], weights: _Weights) -> MomentSums:
+        Phis = [weights.rooted(self.features(view)) for view in views]
+        trace = sum(self._trace(view, weights) for view in views) / len(views)
+        gram_a = sums.gram_a.plus(*Phis)
+        total = Phis[0]
+        for Phi in Phis[1:]:
+            total.add_(Phi)  # Phis[0] is not needed any more
+        counted = sums.counted(weights.n, trace, weights.sum_of_rooted(total) / len(views))
+        return replace(counted, gram_a=gram_a, gram_b=sums.gram_b.plus(total))
+
+    def _exact(self, sums: MomentSums, block: Block, weights: _Weights) -> MomentSums:
+        X, space = block.inputs[0], self.space
+        Psi = self.features.project(space.expected(X))
+        views = [self.views.view(X, block.rows, space.seed, index) for index in range(self.views.n_views - 1)]
+        differences = [weights.rooted(self.features(view).sub_(Psi)) for view in views]
+        trace = sum(self._trace(view, weights) for view in views) / len(views)
+        counted = sums.counted(weights.n, trace, weights.sum(Psi))
+        gram_a, gram_b = sums.gram_a.plus(*differences), sums.gram_b.plus(weights.rooted(Psi))
+        return replace(counted, gram_a=gram_a, gram_b=gram_b)
+
+    def _pairs(self, sums: MomentSums, inputs: tuple[Rows, ...], weights: _Weights) -> MomentSums:
+        X, positives, *negatives = inputs
+        Phi1, Phi2 = self.features(X), self.features(positives)
+        trace = (self._trace(X, weights) + self._trace(positives, weights)) / 2
+        counted = sums.counted(weights.n, trace, weights.sum(Phi1))
+        sum_b = sums.sum_b + weights.sum(Phi2)
+        Phi1, Phi2 = weights.rooted(Phi1), weights.rooted(Phi2)
+        negative = sums.negative
+        if negatives:
+            negative = _plus_product(negative, Phi1, weights.rooted(self.features(negatives[0])))
+        return replace(
+            counted,
+            sum_b=sum_b,
+            gram_a=sums.gram_a.plus(Phi1),
+            gram_b=sums.gram_b.plus(Phi2),
+            cross=_plus_product(sums.cross, Phi1, Phi2),
+            negative=negative,
+        )
+
+    def _trace(self, X: Rows, weights: _Weights) -> float:
+        return weights.sum(self.features.kernel.diag(X)).item()
+
+    def settled(self, sums: MomentSums) -> MomentSums:
+        return replace(sums, gram_a=sums.gram_a.flushed(), gram_b=sums.gram_b.flushed())
+
+    def joined(self, first: MomentSums, second: MomentSums) -> MomentSums:
+        if first.n == 0 or second.n == 0:
+            return first if second.n == 0 else second
+        if (first.cross is None) != (second.cross is None) or (first.negative is None) != (
+            second.negative is None
+        ):
+            raise ValueError("Sums of pairs (or triplets) and of single rows cannot be merged.")
+        return MomentSums(
+            first.n + second.n,
+            first.trace + second.trace,
+            first.sum_a + second.sum_a,
+            first.sum_b + second.sum_b,
+            first.gram_a + second.gram_a,
+            first.gram_b + second.gram_b,
+            None if first.cross is None or second.cross is None else first.cross + second.cross,
+            None if first.negative is None or second.negative is None else first.negative + second.negative,
+        )
+
+    def value(self, sums: MomentSums) -> Moments:
+        gram, V, n, trace = sums.gram_a.result(), self.views.n_views, sums.n, sums.trace
+        if sums.cross is not None:
+            gram_b = sums.gram_b.result()
+            return Moments(n, sums.sum_a, sums.sum_b, gram, gram_b, sums.cross, sums.negative, trace)
+        if V == 1:
+            return Moments(n, sums.sum_a, sums.sum_a, gram, gram, trace=trace)
+        other = sums.gram_b.result()
+        if self.space.exact_views:
+            S = other + gram / (V - 1)
+            return Moments(n, sums.sum_a, sums.sum_a, S, S, other, trace=trace)
+        S = gram / V
+        return Moments(n, sums.sum_a, sums.sum_a, S, S, (other - gram) / (V * (V - 1)), trace=trace)
+
+    def value_from(self, state: State) -> Moments:
+        return Moments.from_state(state)
+
+    def sums_state(self, sums: MomentSums) -> State:
+        crosses = {"cross": sums.cross, "negative": sums.negative}
+        return {
+            "n": sums.n,
+            "trace": sums.trace,
+            "sum_a": sums.sum_a,
+            "sum_b": sums.sum_b,
+            "gram_a": sums.gram_a.flushed().total,
+            "gram_b": sums.gram_b.flushed().total,
+            **{name: cross for name, cross in crosses.items() if cross is not None},
+        }
+
+    def sums_from(self, state: State) -> MomentSums:
+        tensors = {
+            name: value.to(self.space.device) for name, value in state.items() if isinstance(value, Tensor)
+        }
+        grams = {name: GramSum(tensors.pop(name)) for name in ("gram_a", "gram_b")}
+        return MomentSums(state["n"], state["trace"], **tensors, **grams)
+
+    @property
+    def bytes_per_row(self) -> int:
+        return self.space.bytes_per_row
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.space.fingerprint() | self.space.seed_fingerprint()
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """How often every row of a block counts; None is once."""
+
+    n: float
+    weight: Tensor | None = None  # (b,), float64
+
+    @classmethod
+    def of(cls, block: Block, device: torch.device) -> _Weights:
+        if block.weight is None:
+            return cls(len(block))
+        weight = torch.from_numpy(block.weight).to(device, torch.float64)
+        return cls(weight.sum().item(), weight)
+
+    def rooted(self, Phi: Tensor) -> Tensor:
+        """sqrt(w) phi: what Gram products of weighted rows are made of. Overwrites Phi."""
+        return Phi if self.weight is None else Phi.mul_(self.weight.sqrt().to(Phi.dtype)[:, None])
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The weighted sum over rows, float64."""
+        if self.weight is None:
+            return values.sum(0, dtype=torch.float64)
+        return self.weight @ values.double()
+
+    def sum_of_rooted(self, values: Tensor) -> Tensor:
+        """The weighted sum over rows of what was already multiplied by sqrt(w)."""
+        return self.sum(values) if self.weight is None else self.weight.sqrt() @ values.double()
+
+
+def _plus_product(total: Tensor | None, X: Tensor, Y: Tensor) -> Tensor:
+    """A float64 total plus X^T Y, which is a product in the dtype of X and Y."""
+    product = X.mT @ Y
+    return product.double() if total is None else total + product

@@ -1,0 +1,403 @@
+"""OnePassEstimator: an accumulator and a solve, made into a model.
+
+    rows -> FeatureSpace -> Accumulator -> value -> solve -> model
+
+Whoever writes the two hooks, `_accumulator(space)` and `_solve(value)`, has an estimator that reads arrays, frames,
+files and objects, in memory or out of core; shows progress; goes on after an interruption with the same bits; takes
+sample weights; adds rows with `partial_fit`, models with `merge`; and is saved and loaded. See
+`examples/discriminant.py` for one in a page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from krepes.base import model_file
+from krepes.base.accumulator import Accumulator, T
+from krepes.base.components import Component, NamedParts
+from krepes.base.model_file import State
+from krepes.base.placement import Placement
+from krepes.base.progress import display
+from krepes.base.rows import Rows
+from krepes.engines import Engine, as_engine
+from krepes.features import FeatureSpace, FitData, NystromMap
+from krepes.features.stored_kernels import missing_functions
+from krepes.kernels import Kernel, as_kernel
+from krepes.landmarks import LandmarkSelector
+from krepes.preprocessing import InputSpace
+from krepes.preprocessing.input_record import RecordsInput
+from krepes.views import Views
+
+R = TypeVar("R")  # what a solve gives
+
+# The estimators that `load` knows, and where they are; imported when a file needs them.
+SAVED = {"KernelEmbedding": "krepes.embedding"}
+
+
+class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
+    """The base of every model that one pass over the data gives.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
+    landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
+    n_landmarks : int, default=1000
+    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    engine : Engine or None, default=None
+        Who runs the pass; None is this process. It is not saved.
+    device, dtype, random_state, verbose : as in KernelEmbedding
+
+    Attributes
+    ----------
+    space_ : FeatureSpace
+        All that was fixed before the first kernel value.
+    total_ : value of the accumulator, or None
+        The sums over all rows seen; None where a file came without them.
+    n_samples_seen_ : int
+    kernel_, views_, landmarks_, landmark_indices_, features_, rank_, input_space_, seed_ : parts of the space
+    """
+
+    component_kinds: ClassVar[dict[str, type[Component]]] = {"kernel": Kernel, "landmarks": LandmarkSelector}
+    total_name: ClassVar[str] = "total"  # of the sums, in a model file
+    views: str | Views | None = None
+
+    space_: FeatureSpace
+    total_: T | None
+    n_samples_seen_: int
+    _solution: R | None
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel | Callable = "gaussian",
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int = 1000,
+        preprocess: Any = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.preprocess = preprocess
+        self.engine = engine
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What a subclass writes
+
+    @abstractmethod
+    def _accumulator(self, space: FeatureSpace) -> Accumulator[Any, T]:
+        """The sum over rows that the model is solved from."""
+
+    @abstractmethod
+    def _solve(self, value: T) -> R:
+        """What the model needs beyond the sums; kept as `_solution`, which `_solved()` gives."""
+
+    def _views_needed(self) -> int:
+        """How many views of a sample the accumulator compares."""
+        return 1
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense."""
+        check_count("n_landmarks", self.n_landmarks)
+
+    # Fitting
+
+    def fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: str | os.PathLike | None = None
+    ) -> Self:
+        """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        Rows count `sample_weight` times; those of weight zero are left out. With `checkpoint`, a file of that name
+        keeps the state of a long pass: the same call after an interruption goes on from there (give `random_state`).
+        """
+        self._check_parameters()
+        self._check_checkpoint(checkpoint)
+        data = FitData.open(X, y=y, weight=sample_weight)
+        space = self._prepared(data)
+        total = self._summed(space, data, 0, checkpoint)
+        self._start(space)
+        self._record_input(X, space.inputs)
+        self._count(total, data.n_rows)
+        self._solution = self._solve(total)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+    ) -> Self:
+        """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
+
+        The solve waits until it is needed. `first_row` is the global index of the first row of X, which keys its
+        random draws: workers that share a data set give it.
+        """
+        return self._add_rows(X, first_row, y=y, weight=sample_weight)
+
+    def _add_rows(self, X: Any, first_row: int | None, **given: Any) -> Self:
+        """Open data, the first or more of them, and add their sums."""
+        if not hasattr(self, "space_"):
+            self._check_parameters()
+            data = FitData.open(X, **given)
+            space = self._prepared(data)
+            total = self._summed(space, data, first_row or 0)
+            self._start(space)
+            self._record_input(X, space.inputs)
+        else:
+            self._check_has_total()
+            self._check_same_input(X, self.space_.inputs)
+            data = self.space_.open(X, **given)
+            offset = self.n_samples_seen_ if first_row is None else first_row
+            total = self._summed(self.space_, data, offset)
+        self._count(total, data.n_rows)
+        return self
+
+    def _prepared(self, data: FitData) -> FeatureSpace:
+        """Fix everything that must exist before the first kernel value."""
+        return FeatureSpace.prepare(
+            data,
+            kernel=as_kernel(self.kernel),
+            landmarks=self.landmarks,
+            n_landmarks=self.n_landmarks,
+            views=self.views,
+            views_needed=self._views_needed(),
+            preprocess=self.preprocess,
+            placement=Placement.of(self.dtype, self.device),
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            engine=as_engine(self.engine),
+            progress=display(self.verbose),
+        )
+
+    def _summed(
+        self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
+    ) -> T:
+        """The sums over some rows: the one expensive pass."""
+        reader = data.reader(space.inputs, space.placement, first_row)
+        return as_engine(self.engine).reduce(
+            self._accumulator(space), reader, checkpoint=checkpoint, progress=display(self.verbose)
+        )
+
+    def _start(self, space: FeatureSpace) -> None:
+        """Be a model of this space that has seen no rows."""
+        self.space_, self.total_, self.n_samples_seen_, self._solution = space, None, 0, None
+
+    def _count(self, total: T, n_rows: int) -> None:
+        """Add sums over rows; what was solved before is out of date."""
+        self.total_ = total if self.total_ is None else self.total_ + total
+        self.n_samples_seen_ += n_rows
+        self._solution = None
+
+    def _solved(self) -> R:
+        """What `_solve` gives for all rows seen so far; solved now if rows were added since."""
+        if "_solution" not in vars(self):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+        if self._solution is None:
+            if self.total_ is None:
+                raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
+            self._solution = self._solve(self.total_)
+        return self._solution
+
+    def _check_checkpoint(self, checkpoint: str | os.PathLike | None) -> None:
+        if checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "checkpoint= needs a fixed random_state: without it, a second run is another fit."
+            )
+
+    # Parts that add up
+
+    def empty_copy(self) -> Self:
+        """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
+        check_is_fitted(self, "space_")
+        copy = clone(self)
+        copy._start(self.space_)
+        copy._copy_record(self)
+        return copy
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows that another model has seen; both must share everything that the sums depend on."""
+        if not isinstance(other, type(self)):
+            raise TypeError(f"merge takes another {type(self).__name__}; got {type(other).__name__}.")
+        self._check_has_total()
+        other._check_has_total()
+        mine, theirs = self.fingerprint(), other.fingerprint()
+        different = [part for part in mine if mine[part] != theirs[part]]
+        if different:
+            raise ValueError(
+                f"These models cannot be merged: they differ in {', '.join(different)}. Start the parts from "
+                "one model's empty_copy()."
+            )
+        if other.total_ is not None:
+            self._count(other.total_, other.n_samples_seen_)
+        return self
+
+    def _check_has_total(self) -> None:
+        check_is_fitted(self, "space_")
+        if self.total_ is None and self._solution is not None:
+            raise ValueError(
+                f"This model was saved without {self.total_name}: it can be used, but not be refitted, continued or "
+                f"merged. Save with {self.total_name}=True to keep them."
+            )
+
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each part that the sums depend on."""
+        check_is_fitted(self, "space_")
+        return self.space_.fingerprint()
+
+    # Using
+
+    def map_rows(
+        self, function: Callable[[Rows], Tensor], X: Any, batch_rows: int | None = None
+    ) -> Iterator[Tensor]:
+        """A function of rows in the model's input space, block by block: memory stays bounded whatever n is."""
+        check_is_fitted(self, "space_")
+        return self.space_.map(function, X, as_engine(self.engine), display(self.verbose), batch_rows)
+
+    def check_input(self, X: Any) -> None:
+        """Refuse a model that is not fitted, and frames with other columns than it was fitted on."""
+        check_is_fitted(self, "space_")
+        self._check_same_input(X, self.space_.inputs)
+
+    def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
+        """The function of all rows."""
+        self.check_input(X)
+        return np.concatenate([values.cpu().numpy() for values in self.map_rows(function, X)])
+
+    # Files
+
+    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
+        """Write one safetensors file. It holds the landmarks, which are real rows of the data."""
+        model_file.write(path, type(self).__name__, self._state(), overwrite)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike, *, kernel: Kernel | Callable | None = None, device: str = "auto"
+    ) -> Self:
+        """Read a file that `save` wrote. `kernel` gives back a user's kernel function, which a file cannot hold."""
+        _, state = model_file.read(path, cls.__name__)
+        try:
+            return cls._from_state(state, kernel, device)
+        except (KeyError, AttributeError, IndexError) as error:
+            raise ValueError(f"{path} is damaged: {error!r} is missing.") from error
+
+    def _state(self, total: bool = True) -> State:
+        """What a file keeps; without `total`, the model can be used but not go on."""
+        check_is_fitted(self, "space_")
+        state = {
+            "parameters": self._stored_parameters(),
+            "n_samples_seen": self.n_samples_seen_,
+            **self._record_state(),
+            **self.space_.state(factors=total),
+        }
+        return state | (
+            {self.total_name: None if self.total_ is None else self.total_.state()} if total else {}
+        )
+
+    @classmethod
+    def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
+        parameters = state["parameters"] | {"device": device}
+        space = FeatureSpace.from_state(state, Placement.of(parameters["dtype"], device), kernel)
+        written = parameters["kernel"]
+        if isinstance(written, model_file.External) or (
+            isinstance(written, Kernel) and any(missing_functions(written))
+        ):
+            parameters["kernel"] = space.kernel
+        model = cls(**parameters)
+        model._start(space)
+        model._restore_record(state)
+        model.n_samples_seen_ = state["n_samples_seen"]
+        if state.get(cls.total_name) is not None:
+            model.total_ = model._accumulator(space).value_from(state[cls.total_name])
+        return model
+
+    def _stored_parameters(self) -> State:
+        """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
+        params = self.get_params(deep=False)
+        params.pop("engine", None)
+        if not isinstance(params["landmarks"], str | Component):
+            params["landmarks"] = "pivoted_cholesky"
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = None
+        return params
+
+    # Parts of the space, under the names that fitted attributes have
+
+    def _fitted_space(self) -> FeatureSpace:
+        if "space_" not in vars(self):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+        return self.space_
+
+    @property
+    def input_space_(self) -> InputSpace:
+        return self._fitted_space().inputs
+
+    @property
+    def kernel_(self) -> Kernel:
+        return self._fitted_space().kernel
+
+    @property
+    def views_(self) -> Views:
+        return self._fitted_space().views
+
+    @property
+    def landmarks_(self) -> Rows:
+        return self._fitted_space().landmarks
+
+    @property
+    def landmark_indices_(self) -> np.ndarray | None:
+        return self._fitted_space().landmark_rows
+
+    @property
+    def views_per_landmark_(self) -> int:
+        return self._fitted_space().views_per_landmark
+
+    @property
+    def features_(self) -> NystromMap:
+        return self._fitted_space().features
+
+    @property
+    def rank_(self) -> int:
+        return self._fitted_space().rank
+
+    @property
+    def exact_views_(self) -> bool:
+        return self._fitted_space().exact_views
+
+    @property
+    def seed_(self) -> int:
+        return self._fitted_space().seed
+
+
+def load(
+    path: str | os.PathLike, *, kernel: Kernel | Callable | None = None, device: str = "auto"
+) -> OnePassEstimator:
+    """Read a model file, whichever of krepes's estimators wrote it.
+
+    `kernel` gives back a user's kernel function, which a file cannot hold. An estimator class of your own reads its
+    files with `YourClass.load(path)`.
+    """
+    kind = model_file.kind_of(path)
+    if kind not in SAVED:
+        raise ValueError(
+            f"{path} holds a {kind}, which is not an estimator of krepes. If that is a class of your own, "
+            f"call {kind}.load(path)."
+        )
+    return getattr(importlib.import_module(SAVED[kind]), kind).load(path, kernel=kernel, device=device)
+
+
+def check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

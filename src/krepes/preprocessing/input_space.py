@@ -1,0 +1,196 @@
+"""The input space of a model: how a raw batch becomes the rows that kernels see.
+
+    vectors     used as given, (b, d)
+    images      used as given, (b, h, w[, c]); integer pixels are divided by 255
+    table       encoded by a TableEncoder, (b, d)
+    objects     used as given, a list
+
+Decided once, from the first source; later batches must fit, and NaN or infinite values are refused with the
+names of their columns.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.components import Component
+from krepes.preprocessing.table_encoder import TableEncoder
+from krepes.sources import Batch, Source, TableSource, open_source
+
+
+class Normalize(Component):
+    """Standardise the channels of images: (pixel - mean) / std, after division by 255.
+
+    Parameters
+    ----------
+    mean, std : sequence of one number per channel, or None, default=None
+        None takes them from the data.
+
+    Examples
+    --------
+    >>> Normalize(mean=[0.5], std=[0.25])(torch.ones(1, 2, 2))
+    tensor([[[2., 2.],
+             [2., 2.]]])
+    """
+
+    def __init__(self, mean: Any = None, std: Any = None):
+        self.mean = mean
+        self.std = std
+
+    def fitted(self, images: Tensor) -> Normalize:  # (n, h, w[, c])
+        """A copy whose mean and std are numbers."""
+        pixels = images.double().reshape(-1, images.shape[3] if images.ndim == 4 else 1)
+        mean = pixels.mean(0).tolist() if self.mean is None else [float(value) for value in self.mean]
+        std = (
+            pixels.std(0, correction=0).tolist() if self.std is None else [float(value) for value in self.std]
+        )
+        if len(mean) != pixels.shape[1] or len(std) != pixels.shape[1]:
+            raise ValueError(f"Normalize needs {pixels.shape[1]} means and deviations, one per channel.")
+        if any(not value >= 0 for value in std):
+            raise ValueError(f"std={std}: standard deviations cannot be negative.")
+        return Normalize(mean, [value if value > 0 else 1.0 for value in std])
+
+    def __call__(self, images: Tensor) -> Tensor:
+        channels = images.ndim == 4
+        mean, std = (
+            torch.as_tensor(v, dtype=images.dtype, device=images.device) for v in (self.mean, self.std)
+        )
+        return (images - mean) / std if channels else (images - mean[0]) / std[0]
+
+
+class InputSpace(Component):
+    """Turns raw batches into tensors of the model's dtype on the model's device.
+
+    Parameters
+    ----------
+    kind : "vectors", "images", "table" or "objects"
+    shape : tuple of int
+        Of one row, before encoding; empty for tables and objects.
+    divide : float
+        Pixels are divided by it.
+    encoder : TableEncoder or None
+    normalize : Normalize or None
+        Fitted.
+
+    Examples
+    --------
+    >>> InputSpace("vectors", (2,)).tensor(np.array([[1, 2]]), torch.float32)
+    tensor([[1., 2.]])
+    """
+
+    def __init__(
+        self,
+        kind: str = "vectors",
+        shape: tuple[int, ...] = (),
+        divide: float = 1.0,
+        encoder: TableEncoder | None = None,
+        normalize: Normalize | None = None,
+    ):
+        self.kind = kind
+        self.shape = shape
+        self.divide = divide
+        self.encoder = encoder
+        self.normalize = normalize
+
+    @classmethod
+    def of(cls, source: Source, sample: Batch) -> InputSpace:
+        """The space that the rows of a source live in as they are; `sample` is a raw batch of them."""
+        if source.kind == "objects":
+            return cls("objects")
+        integers = not (
+            sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"
+        )
+        divide = 255.0 if source.kind == "images" and integers else 1.0
+        return cls(source.kind, tuple(sample.shape[1:]), divide)
+
+    def open(self, data: Any) -> Source:
+        """The source of some data as this space takes them: images at its size, only the columns that it uses."""
+        folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
+        size = (self.shape[0], self.shape[1]) if folder and self.kind == "images" else None
+        return self.selected(open_source(data, size=size))
+
+    def selected(self, source: Source) -> Source:
+        """A source with only the columns that this space uses."""
+        if self.encoder is not None and isinstance(source, TableSource):
+            return source.select(self.encoder.used_columns_)
+        return source
+
+    @property
+    def n_features(self) -> int | None:
+        """The flattened width of a raw row; None for objects."""
+        if self.kind == "objects":
+            return None
+        return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
+
+    @property
+    def groups(self) -> list[list[int]] | None:
+        """Encoded columns that belong to one column of the table."""
+        return None if self.encoder is None else self.encoder.groups_
+
+    def tensor(self, batch: Batch, dtype: torch.dtype, device: torch.device | str = "cpu") -> Any:
+        """A raw batch as a tensor (a list for objects), checked."""
+        if self.kind == "objects":
+            return list(batch)
+        if self.encoder is not None:
+            batch = self.encoder.transform(batch)
+        X = batch.detach() if isinstance(batch, Tensor) else torch.from_numpy(writable(np.asarray(batch)))
+        if self.encoder is None:
+            self._check_shape(X)
+        integers = not X.is_floating_point()
+        if self.kind == "images" and integers != (self.divide != 1.0):
+            was, now = (
+                ("integers", "floating-point numbers")
+                if not integers
+                else ("floating-point numbers", "integers")
+            )
+            raise ValueError(
+                f"This model was fitted on images of {was}, but these pixels are {now}. Integer pixels are divided "
+                "by 255: convert them as they were for fit."
+            )
+        X = X.to(device=device, dtype=dtype)
+        if self.divide != 1.0:
+            X = X / self.divide
+        self._check_finite(X)
+        return X if self.normalize is None else self.normalize(X)
+
+    def _check_shape(self, X: Tensor) -> None:
+        if tuple(X.shape[1:]) == self.shape:
+            return
+        expected, given = math.prod(self.shape), math.prod(X.shape[1:])
+        shapes = (
+            ""
+            if len(self.shape) == 1 and X.ndim == 2
+            else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
+        )
+        raise ValueError(
+            f"X has {given} features, but KernelEmbedding is expecting {expected} features as input{shapes}."
+        )
+
+    def _check_finite(self, X: Tensor) -> None:
+        if torch.isfinite(X.sum()) or torch.isfinite(X).all():  # one pass over memory in the usual case
+            return
+        flat = X.reshape(len(X), -1)
+        bad = (~torch.isfinite(flat)).any(0).nonzero()[:, 0].tolist()
+        what = "NaN" if torch.isnan(flat).any() else "infinity"
+        names = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
+        raise ValueError(
+            f"Input X contains {what} in columns {names}. Impute or drop these values first, or fit on a "
+            "DataFrame (missing values are then imputed by krepes.TableEncoder)."
+        )
+
+
+def writable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where torch could not share it (read-only maps, odd byte orders and strides)."""
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if array.dtype == np.longdouble and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    return array if native and array.flags.writeable else np.array(array, dtype=array.dtype.newbyteorder("="))

@@ -1,0 +1,84 @@
+"""The input space of a model and a uniform sample of its rows, in at most one scan of the data.
+
+One sample of candidate rows serves all that must be known before the first kernel value: the kernel's parameters, the
+scale of the views, and the landmarks, which are chosen among them. For tables it is drawn during the scan that finds
+the columns' moments and levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+from krepes.base.placement import Placement
+from krepes.base.progress import Progress
+from krepes.base.rows import Rows
+from krepes.engines import Engine
+from krepes.preprocessing.input_space import InputSpace, Normalize
+from krepes.preprocessing.table_encoder import TableEncoder
+from krepes.sources import Source, reservoir
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A uniform sample of rows in the model's input space, with their global indices."""
+
+    rows: Rows
+    indices: np.ndarray
+
+
+def prepare_inputs(
+    source: Source,
+    preprocess: Any,
+    n_candidates: int,
+    seed: int,
+    placement: Placement,
+    engine: Engine,
+    progress: Progress,
+) -> tuple[InputSpace, Candidates]:
+    """Fit the input space and draw the candidates."""
+    encoder = choose_encoder(preprocess, source)
+    if isinstance(encoder, TableEncoder):
+        encoder = clone(encoder)
+        sample, indices = encoder.fit_source(
+            source, seed=seed, n_candidates=n_candidates, engine=engine, progress=progress
+        )
+        space = InputSpace("table", encoder=encoder)
+    else:
+        with progress.stage("Preparing", None):
+            sample, indices = reservoir(source, n_candidates, seed)
+        space = InputSpace.of(source, sample)
+        if encoder is not None:
+            space.set_params(normalize=encoder.fitted(space.tensor(sample, torch.float64)))
+    return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+
+
+def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | Normalize | None:
+    """The preprocessing to fit, if there is any."""
+    if isinstance(preprocess, Normalize) or (isinstance(preprocess, str) and preprocess == "normalize"):
+        if source.kind != "images":
+            raise ValueError(
+                f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
+            )
+        return preprocess if isinstance(preprocess, Normalize) else Normalize()
+    if preprocess is None or (isinstance(preprocess, str) and preprocess == "none"):
+        if source.kind == "table":
+            raise ValueError(
+                "preprocess=None needs numeric arrays; a table has to be encoded: use preprocess='auto'."
+            )
+        return None
+    if isinstance(preprocess, str) and preprocess == "auto":
+        return TableEncoder() if source.kind == "table" else None
+    if isinstance(preprocess, str) and preprocess == "table":
+        preprocess = TableEncoder()
+    if isinstance(preprocess, TableEncoder):
+        if source.kind not in ("table", "vectors"):
+            raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
+        return preprocess
+    raise ValueError(
+        f"preprocess={preprocess!r}: expected 'auto', 'table', 'normalize', None or a TableEncoder."
+    )

@@ -1,7 +1,0 @@
-"""Where gradient descent starts. Adding a rule is a file here and a line below."""
-
-from krepes.solvers.initializations.base import Initialization
-from krepes.solvers.initializations.kaiming import Kaiming
-from krepes.solvers.initializations.principal import MomentPrincipal, Principal
-
-__all__ = ["Initialization", "Kaiming", "MomentPrincipal", "Principal"]

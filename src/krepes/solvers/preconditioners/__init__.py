@@ -1,7 +1,0 @@
-"""Preconditioners of gradient steps. Adding one is a file here and a line below."""
-
-from krepes.solvers.preconditioners.base import Preconditioner, Steps
-from krepes.solvers.preconditioners.first_order import KernelPreconditioner, NoPreconditioner
-from krepes.solvers.preconditioners.gauss_newton import GaussNewton
-
-__all__ = ["GaussNewton", "KernelPreconditioner", "NoPreconditioner", "Preconditioner", "Steps"]

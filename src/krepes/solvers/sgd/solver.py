@@ -1,0 +1,239 @@
+"""Mini-batch gradient descent: for any loss, also for those that no moments suffice for  [krepes, sections 3, B.3].
+
+    theta = (W, gamma) or (A, gamma);   Adam, cosine schedule with warm-up, early stopping on held-out rows
+
+Cost O(b r h) per batch and view; features are computed once and kept where memory allows. Losses of moments are solved
+faster and exactly by the other solvers; here they are trained as published.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import torch
+
+from krepes.base.components import named, resolve
+from krepes.features.samples import Samples
+from krepes.losses import Loss
+from krepes.losses.checking import check_loss
+from krepes.solvers.base import Callback, Solution, Solver
+from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
+from krepes.solvers.sgd.initializations import Initialization
+from krepes.solvers.sgd.preconditioners import Preconditioner
+from krepes.solvers.sgd.training import Training
+
+
+class SGD(Solver[Samples]):
+    """Train on shuffled batches of samples.
+
+    Parameters
+    ----------
+    batch_size : int, default=256
+    learning_rate : float, default=None
+        With Adam it is relative: a step of rate 1 changes embeddings by about their own size. None is the
+        preconditioner's own: 0.03, and 1 for Gauss-Newton.
+    max_epochs : int, default=50
+    patience : int or None, default=10
+        Stop after so many epochs without a lower loss on held-out rows, and return the best; None never stops.
+    validation_fraction : float, default=0.1
+        Rows held out, 4096 at most; with less than 32 of them there is no early stopping.
+    preconditioner : "none", "kernel", "gauss_newton" or Preconditioner, default="none"
+    initialization : "principal", "moments", "kaiming" or Initialization, default="principal"
+    coordinates : "whitened" or "landmarks", default="whitened"
+        Train W, or A as published.
+    view_matched : bool, default=False
+        Compare the first view with the landmarks' first views and the second with their second, as the paper writes
+        Barlow Twins; needs `views_per_landmark` = 2 and trains A.
+    constraint : "auto", None or "orthogonal", default="auto"
+        "orthogonal" keeps W^T W = I (A^T K_mm A = I): after every step W is replaced by the nearest such matrix. "auto"
+        is what the loss asks for.
+    optimizer : "adam" or "gradient", default="adam"
+        Plain gradient steps take `learning_rate` as it is.
+    weight_decay : float, default=0
+        Added to gradients by the optimizer, as in torch; not the RKHS norm, which `regularization` weighs.
+    warmup_epochs : float, default=1
+        The learning rate rises linearly over them, then falls along a cosine.
+    min_learning_rate : float, default=1e-5
+    gradient_clip : float, default=None
+    fresh_views : bool, default=False
+        Draw new views in every epoch and compute their features again, instead of keeping those of one draw.
+    feature_dtype : "auto" or "bfloat16", default="auto"
+        How kept features are stored; bfloat16 takes half the memory, and products are still made in float32.
+    cache_bytes : int, default=2 GiB
+        Features are kept if they take no more; else they are computed in windows of this size.
+    replays : int, default=1
+        How often an epoch trains on every row: what is in memory is dealt into new batches so many times before more is
+        computed. Pays where features are not kept, for steps cost less than kernel values.
+    replay_batches : int, default=None
+        With replays, deal stretches of so many batches so often, instead of all that is in memory.
+
+    Notes
+    -----
+    A loss that ignores scale is regularised by |w_j|^2 / variance_j instead of |w_j|^2, and its components are returned
+    with unit variance. With more than two views per sample, epochs take turns with all pairs of them, or of as many
+    as `cache_bytes` can hold.
+
+    Examples
+    --------
+    >>> SGD(batch_size=512, preconditioner="gauss_newton")
+    SGD(batch_size=512, preconditioner='gauss_newton')
+    """
+
+    name = "sgd"
+    data = "samples"
+    required = ("terms",)
+    constraints = (None, "orthogonal")
+    order = 2
+
+    def __init__(
+        self,
+        batch_size: int = 256,
+        learning_rate: float | None = None,
+        max_epochs: int = 50,
+        patience: int | None = 10,
+        validation_fraction: float = 0.1,
+        preconditioner: Any = "none",
+        initialization: Any = "principal",
+        coordinates: str = "whitened",
+        view_matched: bool = False,
+        constraint: str | None = "auto",
+        optimizer: str = "adam",
+        weight_decay: float = 0.0,
+        warmup_epochs: float = 1.0,
+        min_learning_rate: float = 1e-5,
+        gradient_clip: float | None = None,
+        fresh_views: bool = False,
+        feature_dtype: str = "auto",
+        cache_bytes: int = 2 * 2**30,
+        replays: int = 1,
+        replay_batches: int | None = None,
+    ):
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.preconditioner = preconditioner
+        self.initialization = initialization
+        self.coordinates = coordinates
+        self.view_matched = view_matched
+        self.constraint = constraint
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.warmup_epochs = warmup_epochs
+        self.min_learning_rate = min_learning_rate
+        self.gradient_clip = gradient_clip
+        self.fresh_views = fresh_views
+        self.feature_dtype = feature_dtype
+        self.cache_bytes = cache_bytes
+        self.replays = replays
+        self.replay_batches = replay_batches
+
+    def solve(
+        self,
+        loss: Loss,
+        data: Samples,
+        n_components: int,
+        lam: float,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> Solution:
+        self.check(loss, data, n_components, lam)
+        self.check_settings(loss)
+        features = data.features
+        check_loss(
+            loss,
+            max(2, min(n_components, features.rank)),
+            n_views=3 if data.has_negatives else None,
+            dtype=features.dtype,
+            device=features.F.device,
+        )
+        generator = generator or torch.Generator().manual_seed(data.seed)
+        training = Training(self, loss, data, self._coordinates(data), n_components, lam, generator, callback)
+        return training.run()
+
+    def check_settings(self, loss: Loss) -> None:
+        """Refuse settings that make no sense, before any feature is computed."""
+        least_of = {"batch_size": 2} | dict.fromkeys(
+            ("max_epochs", "cache_bytes", "patience", "replays", "replay_batches"), 1
+        )
+        for name, least in least_of.items():
+            value: Any = getattr(self, name)
+            whole = isinstance(value, numbers.Integral) and int(value) >= least
+            if not whole and not (name in ("patience", "replay_batches") and value is None):
+                raise ValueError(f"SGD({name}={value!r}): expected an integer >= {least}.")
+        for name in ("learning_rate", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
+                raise ValueError(f"SGD({name}={value!r}): expected a positive number or None.")
+        for name in ("weight_decay", "warmup_epochs", "min_learning_rate"):
+            value = getattr(self, name)
+            if not (isinstance(value, numbers.Real) and 0 <= float(value) < math.inf):
+                raise ValueError(f"SGD({name}={value!r}): expected a number >= 0.")
+        share = self.validation_fraction
+        if not (isinstance(share, numbers.Real) and 0 <= float(share) <= 0.5):
+            raise ValueError(f"SGD(validation_fraction={share!r}): expected 0 to 0.5.")
+        choices = {
+            "coordinates": ("whitened", "landmarks"),
+            "optimizer": ("adam", "gradient"),
+            "constraint": ("auto", None, "orthogonal"),
+            "feature_dtype": ("auto", "bfloat16"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"SGD({name}={getattr(self, name)!r}): expected one of {allowed}.")
+        if self.constraint_on(loss) and loss.scale_invariant:
+            raise ValueError(f"{loss} ignores scale: SGD(constraint='orthogonal') is for losses that do not.")
+        resolve(Initialization, self.initialization)
+        self._check_preconditioner(loss)
+
+    def _check_preconditioner(self, loss: Loss) -> None:
+        chosen: Preconditioner = resolve(Preconditioner, self.preconditioner)
+        chosen.check()
+        unused = [name for name in chosen.without if getattr(self, name) != getattr(SGD(), name)]
+        if unused:
+            raise ValueError(
+                f"Steps of preconditioner={chosen.name!r} have no use for {', '.join(unused)}: leave the default."
+            )
+        lacking = chosen.missing(loss)
+        if lacking is not None:
+            fitting = [
+                name
+                for name, kind in named(Preconditioner).items()  # type: ignore[type-abstract]
+                if kind().missing(loss) is None
+            ]
+            raise ValueError(
+                f"preconditioner={chosen.name!r} needs {lacking} of the loss, which {loss} does not have. "
+                f"Preconditioners that work with it: {', '.join(fitting)}."
+            )
+
+    def _coordinates(self, data: Samples) -> Coordinates:
+        if self.view_matched:
+            return Matched(data.features, data.landmark_views)
+        return Landmarks(data.features) if self.coordinates == "landmarks" else Whitened(data.features)
+
+    def constraint_on(self, loss: Loss) -> str | None:
+        return loss.constraint if self.constraint == "auto" else self.constraint
+
+    def stored_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        return torch.bfloat16 if self.feature_dtype == "bfloat16" else dtype
+
+    def chosen_rate(self, default: float) -> float:
+        return default if self.learning_rate is None else self.learning_rate
+
+    def rate(self, epochs: float, default: float) -> float:
+        """The learning rate after so many epochs (a fraction counts): warm-up, then a cosine.
+
+        >>> sgd = SGD(learning_rate=1.0, max_epochs=3, warmup_epochs=1, min_learning_rate=0.0)
+        >>> [round(sgd.rate(t, 0.01), 3) for t in (0.5, 1, 2, 3)]
+        [0.5, 1.0, 0.5, 0.0]
+        """
+        top = self.chosen_rate(default)
+        low = min(self.min_learning_rate, top)
+        warm = min(self.warmup_epochs, self.max_epochs / 2)
+        if epochs < warm:
+            return max(low, top * epochs / warm)
+        share = (epochs - warm) / max(self.max_epochs - warm, 1e-12)
+        return low + (top - low) * (1 + math.cos(math.pi * min(share, 1.0))) / 2

@@ -1,0 +1,66 @@
+"""Where training starts, and in which units it steps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from krepes.base.components import resolve
+from krepes.losses.checking import own_parameters
+from krepes.solvers.sgd.feature_windows import FeatureBatch
+from krepes.solvers.sgd.initializations import Initialization
+from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
+from krepes.solvers.sgd.preconditioners.base import StepRule
+
+if TYPE_CHECKING:
+    from krepes.solvers.sgd.solver import SGD
+
+
+def first_theta(
+    settings: SGD, objective: Objective, sample: FeatureBatch, n_components: int, generator: torch.Generator
+) -> Theta:
+    """Of the starts that the initialisation offers, the one with the lowest loss on the sample.
+
+    The first, at unit variance, for a loss that does not find its scale that way; the last, made orthonormal, under
+    that constraint.
+    """
+    rule: Initialization = resolve(Initialization, settings.initialization)
+    coordinates = objective.coordinates
+    starts = rule.candidates(coordinates, n_components, sample.features[0], generator)
+    if objective.constrained:
+        starts = [coordinates.orthonormal(starts[-1])]
+    elif not objective.loss.finds_scale:
+        starts = starts[:1]
+    h = starts[0].shape[1]
+    rest: Theta = {}
+    if objective.learned:
+        rest[GAMMA] = starts[0].new_zeros(coordinates.n_intercepts, h)
+    own = own_parameters(objective.loss, h, generator)
+    rest |= {name: value.to(starts[0]) for name, value in own.items()}
+    candidates = [{P: start, **rest} for start in starts]
+    few = sample.first(settings.batch_size)
+    best = (
+        min(candidates, key=lambda theta: _value(objective, theta, few)) if len(starts) > 1 else candidates[0]
+    )
+    return {name: value.clone() for name, value in best.items()}
+
+
+def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
+    target = theta if hasattr(objective.loss, "target_decay") else None
+    total = objective.values(theta, sample, target)["total"]
+    return total if math.isfinite(total) else math.inf
+
+
+def step_rule(settings: SGD, theta: Theta, sample: FeatureBatch) -> StepRule:
+    """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
+    rates = dict.fromkeys(theta, 1.0)
+    if settings.optimizer == "adam":
+        Phi = sample.features[0]
+        size = (Phi @ theta[P]).std(correction=0).item() or 1.0
+        length = Phi.double().square().sum(1).mean().sqrt().item() or 1.0
+        rates |= {P: size / length}
+        if GAMMA in theta:
+            rates[GAMMA] = size
+    return StepRule(settings.optimizer, rates, settings.weight_decay, settings.gradient_clip)

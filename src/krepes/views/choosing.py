@@ -1,0 +1,36 @@
+"""Which views a model has: what the user named, or what suits the data."""
+
+from __future__ import annotations
+
+from krepes.base.components import resolve
+from krepes.sources import Source
+from krepes.views.base import Views
+from krepes.views.given import NoViews, Paired
+from krepes.views.image import Image
+from krepes.views.tabular import Tabular
+
+
+def choose_views(views: str | Views | None, source: Source, views_needed: int, paired: bool) -> Views:
+    """The views object for a source: `views="auto"` picks by its kind and size, pairs need none."""
+    if paired:
+        if views_needed < 2:
+            raise ValueError(
+                "positives= were given, but this loss looks at one view per sample: leave them out."
+            )
+        return Paired()
+    if isinstance(views, str) and views == "auto":
+        if views_needed < 2:
+            return NoViews()
+        if source.kind == "objects":
+            raise ValueError(
+                "There is no augmentation for arbitrary objects: give positives= (a second view of every "
+                "sample), or use loss='kernel_pca'."
+            )
+        # Because few rows sampled often estimate S_+ better than few rows sampled twice, at little cost.
+        n_views = min(8, max(2, 40_000 // source.n_rows))
+        return Image(n_views=n_views) if source.kind == "images" else Tabular(n_views=n_views)
+    if views is None or (isinstance(views, str) and views == "none"):
+        if views_needed > 1:
+            raise ValueError("This loss compares two views of a sample: give views= or positives=.")
+        return NoViews()
+    return resolve(Views, views)
