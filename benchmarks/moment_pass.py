@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 import torch
 from recording import record
 
-from krepes import engines
-from krepes.features.nystrom import NystromMap
+from krepes.engines import Local
+from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, SpectralContrastive, VICReg
+from krepes.moments import MomentPass
 from krepes.solvers import choose_solver
 from krepes.views import Tabular
 
@@ -34,13 +36,10 @@ def sgemm_rate(size: int = 2048, repeats: int = 12) -> float:
     return 2 * size**3 / best
 
 
-def timed_pass(features: NystromMap, views: Tabular, X: torch.Tensor, exact: bool):
-    moment_pass = engines.MomentPass(features, views, seed=0, exact=exact)
-    size = engines.block_rows(features.n_landmarks, features.rank, views.n_views, X.shape[1])
-    batches = ((i, (X[i : i + 4 * size], None, None)) for i in range(0, len(X), 4 * size))
+def timed_pass(space: FeatureSpace, views: Tabular, X: torch.Tensor, exact: bool):
+    space = replace(space, views=views, exact_views=exact)
     start = time.perf_counter()
-    engines.run(moment_pass, batches, len(X), size=size)
-    moments = moment_pass.result()
+    moments = Local().reduce(MomentPass(space), space.reader(X))
     return moments, time.perf_counter() - start
 
 
@@ -55,12 +54,13 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(args.rows, args.features, generator=generator)
     views = Tabular(noise=0.1).fitted(X[:10_000], generator)
-    features = NystromMap(Gaussian(1.5), X[: args.landmarks].clone(), torch.float32)
+    space = FeatureSpace.on(Gaussian(1.5), X[: args.landmarks].clone())
+    features = space.features
     n, m, r, d, V = args.rows, args.landmarks, features.rank, args.features, views.n_views
     before = sgemm_rate()
     figures: dict = {"rows": n, "landmarks": m, "rank": r}
     for name, exact, grams in (("sampled views", False, V + 1), ("exact views", True, V)):
-        moments, seconds = timed_pass(features, views, X, exact)
+        moments, seconds = timed_pass(space, views, X, exact)
         flops = n * (V * (2 * m * (d + 2) + 2 * m * r) + grams * r**2)
         rate = max(before, sgemm_rate())
         figures[f"{name}: seconds"] = round(seconds, 2)

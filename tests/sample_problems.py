@@ -9,9 +9,9 @@ import torch
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
-from krepes.engines import FeatureBatch
 from krepes.losses import Loss
 from krepes.solvers import SGD
+from krepes.solvers.sgd.feature_windows import FeatureBatch
 
 X = load_iris().data
 _noise = np.random.default_rng(0)

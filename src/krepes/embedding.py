@@ -198,6 +198,7 @@ class KernelEmbedding(
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         callback: Callback | None = None,
+        space: FeatureSpace | None = None,
     ) -> KernelEmbedding:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
@@ -206,13 +207,14 @@ class KernelEmbedding(
         rows of weight zero are left out. With `checkpoint`, a file of that name keeps
         the state of a long fit: the same call after an interruption goes on from there (give `random_state`).
         `callback(step, values)` is called after every epoch, or step of a descent on moments, with what `history_`
-        gets; what it raises ends the fit.
+        gets; what it raises ends the fit. `space` is a feature space to use as it is, from `prepare` or another
+        model's `space_`.
         """
         self._check_parameters()
         self._check_checkpoint(checkpoint)
         self.loss_, self.solver_ = self._task()
         data = self._opened(X, positives, negatives, sample_weight)
-        space = self._prepared(data)
+        space = space or self._prepared(data)
         if self.solver_.data == "samples":
             space, total = replace(space, exact_views=False), None  # every batch draws its views
             solution = self._trained(space, data, checkpoint, callback)
@@ -243,6 +245,14 @@ class KernelEmbedding(
         self._check_solver_adds()
         self._warn_of_unused(negatives)
         return self._add_rows(X, first_row, positives=positives, negatives=negatives, weight=sample_weight)
+
+    def prepare(
+        self, X: Any, *, positives: Any = None, negatives: Any = None, sample_weight: Any = None
+    ) -> FeatureSpace:
+        """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
+        self._check_parameters()
+        self.loss_, self.solver_ = self._task()
+        return self._prepared(self._opened(X, positives, negatives, sample_weight))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

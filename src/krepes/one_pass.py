@@ -120,17 +120,24 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     # Fitting
 
     def fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: str | os.PathLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        space: FeatureSpace | None = None,
     ) -> Self:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         Rows count `sample_weight` times; those of weight zero are left out. With `checkpoint`, a file of that name
         keeps the state of a long pass: the same call after an interruption goes on from there (give `random_state`).
+        `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
         self._check_checkpoint(checkpoint)
         data = FitData.open(X, y=y, weight=sample_weight)
-        space = self._prepared(data)
+        space = space or self._prepared(data)
         total = self._summed(space, data, 0, checkpoint)
         self._start(space)
         self._record_input(X, space.inputs)
@@ -166,8 +173,12 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         self._count(total, data.n_rows)
         return self
 
+    def prepare(self, X: Any, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
+        self._check_parameters()
+        return self._prepared(FitData.open(X, weight=sample_weight))
+
     def _prepared(self, data: FitData) -> FeatureSpace:
-        """Fix everything that must exist before the first kernel value."""
         return FeatureSpace.prepare(
             data,
             kernel=as_kernel(self.kernel),

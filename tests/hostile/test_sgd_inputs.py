@@ -8,10 +8,10 @@ import torch
 
 from krepes import KernelEmbedding
 from krepes.base.checkpoint import Checkpoint
-from krepes.engines import FeatureWindows
 from krepes.landmarks import Uniform
 from krepes.losses import BYOL, BarlowTwins, SimCLR, SpectralContrastive, VICReg
 from krepes.solvers import SGD
+from krepes.solvers.sgd.feature_windows import FeatureWindows
 from krepes.solvers.sgd.preconditioners import GaussNewton, KernelPreconditioner
 from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
@@ -200,7 +200,7 @@ def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
 ):
     """Stopped after any batch, in the first epoch or later, with any kind of step, noise included."""
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.embedding_passes.block_rows", lambda model: 16)
+    monkeypatch.setattr("krepes.features.samples.block_rows", lambda bytes_per_row: 16)
 
     def model():
         return KernelEmbedding(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.linalg import subspace_angles
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
 import krepes.engines.local as local
-from krepes import KernelEmbedding, linalg, load
+from krepes import KernelEmbedding, load
+from krepes.base import linalg
 from krepes.base.components import named
 from krepes.kernels import Gaussian, Linear
 from krepes.losses import Loss
@@ -92,8 +96,7 @@ def test_partial_fit_fixes_landmarks_and_defers_the_solve():
 @pytest.mark.parametrize("views", ["tabular", Tabular(n_views=4)])
 def test_results_do_not_depend_on_block_size(monkeypatch, views):
     whole = KernelEmbedding(views=views, **SMALL).fit(X)
-    monkeypatch.setattr(local, "MEMORY_BUDGET", 1)
-    monkeypatch.setattr("krepes.engines.block_rows", lambda *_: 16)
+    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
     small = KernelEmbedding(views=views, **SMALL).fit(X)
     assert torch.allclose(small.moments_.S_ab, whole.moments_.S_ab, rtol=1e-12, atol=1e-14)
     assert np.allclose(small.transform(X), whole.transform(X), atol=1e-6)
@@ -101,7 +104,7 @@ def test_results_do_not_depend_on_block_size(monkeypatch, views):
 
 def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
     """A pass that is interrupted and resumed from its checkpoint equals one that was not."""
-    monkeypatch.setattr("krepes.engines.block_rows", lambda *_: 16)
+    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
     monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
     whole = KernelEmbedding(**SMALL).fit(X)
     path = tmp_path / "pass"
@@ -125,7 +128,7 @@ def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("krepes.engines.block_rows", lambda *_: 16)
+    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
     monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
     monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.remove", lambda self: None)
     path = tmp_path / "pass"
@@ -174,9 +177,7 @@ def test_kernel_scale_does_not_matter(factor):
 def test_exact_views_are_ordered():
     """S - S_+ is positive semi-definite however few views were sampled."""
     model = KernelEmbedding(views=Tabular(noise=0.3, drop=0.2), **SMALL)
-    model._prepare(X[:20])
-    model.exact_views_ = True
-    model._accumulate(X[:20], None, None)
+    model.fit(X[:20], space=replace(model.prepare(X[:20]), exact_views=True))
     gap = torch.linalg.eigvalsh(model.moments_.S - model.moments_.S_plus)
     assert gap.min() >= -1e-14
 
@@ -184,14 +185,10 @@ def test_exact_views_are_ordered():
 def test_exact_views_are_the_limit_of_many_views():
     """Averaged over many seeds, sampled S_+ agrees with the exact one within 4 standard errors."""
     exact = KernelEmbedding(views=Tabular(noise=0.3, drop=0.2), **SMALL)
-    exact._prepare(X)
-    exact.exact_views_ = True
-    exact._accumulate(X, None, None)
+    exact.fit(X, space=replace(exact.prepare(X), exact_views=True))
     draws = []
     for seed in range(60):
-        sampled = exact.empty_copy()
-        sampled.seed_, sampled.exact_views_ = seed, False
-        sampled._accumulate(X, None, None)
+        sampled = clone(exact).fit(X, space=replace(exact.space_, seed=seed, exact_views=False))
         draws.append(sampled.moments_.S_plus)
     stack = torch.stack(draws)
     error = (stack.mean(0) - exact.moments_.S_plus).abs()
@@ -207,10 +204,7 @@ def test_views_given_as_pairs_equal_views_drawn():
     Z1, Z2 = drawn.views_(torch.from_numpy(X), rows, drawn.seed_)
     given = KernelEmbedding(**{**SMALL}, landmarks=drawn.landmarks_, kernel=drawn.kernel_)
     given.fit(Z1, positives=Z2)
-    drawn.exact_views_ = False
-    drawn.moments_ = None
-    drawn.n_samples_seen_ = 0
-    drawn._accumulate(X, None, None)
+    drawn.fit(X, space=replace(drawn.space_, exact_views=False))
     assert torch.allclose(given.moments_.S_plus, drawn.moments_.S_plus, rtol=1e-10, atol=1e-12)
 
 

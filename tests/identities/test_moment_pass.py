@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from krepes.engines import MomentPass, block_rows, run
+from krepes.base.blocks import Block
+from krepes.engines import Local, block_rows
 from krepes.engines.local import add_halving, prefetched
-from krepes.features.nystrom import NystromMap
+from krepes.features import FeatureSpace, FitData
 from krepes.kernels import Gaussian, Polynomial
-from krepes.moments import Moments
+from krepes.moments import MomentPass, Moments
 from krepes.views import NoViews, Paired, Tabular
 
 N = 100
@@ -21,15 +24,19 @@ def X(generator):
 
 
 @pytest.fixture
-def features(X):
-    return NystromMap(Gaussian(2.0), X[:20], torch.float64)
+def space(X):
+    return FeatureSpace.on(Gaussian(2.0), X[:20], seed=3)
 
 
-def streamed(features, views, inputs, size=17, exact=False):
-    moment_pass = MomentPass(features, views, seed=3, exact=exact)
-    batches = [(i, tuple(None if x is None else x[i : i + 30] for x in inputs)) for i in range(0, N, 30)]
-    run(moment_pass, batches, N, size=size)
-    return moment_pass.result()
+def streamed(space, views, inputs, exact=False):
+    space = replace(space, views=views, exact_views=exact)
+    reader = FitData.open(*inputs).reader(space.inputs, space.placement)
+    return Local().reduce(MomentPass(space), reader)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr("krepes.engines.local.block_rows", lambda bytes_per_row: 17)
 
 
 def assert_same(found: Moments, expected: Moments):
@@ -40,64 +47,64 @@ def assert_same(found: Moments, expected: Moments):
     assert found.n == expected.n
 
 
-def test_rows(features, X):
-    expected = Moments.of_rows(features(X), trace=float(N))
-    assert_same(streamed(features, NoViews(), (X, None, None)), expected)
+def test_rows(space, X):
+    expected = Moments.of_rows(space.features(X), trace=float(N))
+    assert_same(streamed(space, NoViews(), (X,)), expected)
 
 
 @pytest.mark.parametrize("n_views", [2, 5])
-def test_views(features, X, n_views):
+def test_views(space, X, n_views):
     views = Tabular(n_views=n_views).fitted(X, torch.Generator().manual_seed(0))
     drawn = views(X, torch.arange(N), 3)
-    expected = Moments.of_views(*[features(view) for view in drawn])
-    found = streamed(features, views, (X, None, None))
+    expected = Moments.of_views(*[space.features(view) for view in drawn])
+    found = streamed(space, views, (X,))
     expected = Moments(**{**vars(expected), "trace": float(N)})  # k(x, x) = 1, not |phi|^2
     expected = Moments(**{**vars(expected), "gram_bb": expected.gram_aa})
     assert_same(found, expected)
 
 
-def test_pairs_with_negatives(features, X, generator):
+def test_pairs_with_negatives(space, X, generator):
     P, Q = X + 0.1, X[torch.randperm(N, generator=generator)]
-    found = streamed(features, Paired(), (X, P, Q))
-    expected = Moments.of_pairs(features(X), features(P), features(Q))
+    found = streamed(space, Paired(), (X, P, Q))
+    expected = Moments.of_pairs(space.features(X), space.features(P), space.features(Q))
     assert_same(found, Moments(**{**vars(expected), "trace": float(N)}))
     torch.testing.assert_close(found.S_minus, expected.S_minus, rtol=1e-10, atol=1e-12)
 
 
 def test_trace_of_a_kernel_that_is_not_normalised(X):
     kernel = Polynomial(2, 1.0, 1.0)
-    found = streamed(NystromMap(kernel, X[:20], torch.float64), NoViews(), (X, None, None))
+    found = streamed(FeatureSpace.on(kernel, X[:20]), NoViews(), (X,))
     assert found.mean_norm == pytest.approx(kernel.diag(X).mean().item())
 
 
-def test_out_of_memory_halves_the_block(features, X):
-    expected = streamed(features, NoViews(), (X, None, None))
-    moment_pass = MomentPass(features, NoViews(), seed=3)
-    original, sizes = moment_pass.add, []
+def test_out_of_memory_halves_the_block(space, X):
+    expected = streamed(space, NoViews(), (X,))
+    moment_pass = MomentPass(space)
+    original, sizes = moment_pass.plus, []
 
-    def small_machine(X, rows, *rest):
-        sizes.append(len(rows))
-        if len(rows) > 30:
+    def small_machine(sums, block):
+        sizes.append(len(block))
+        if len(block) > 30:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        original(X, rows, *rest)
+        return original(sums, block)
 
-    moment_pass.add = small_machine
-    add_halving(moment_pass, (X, None, None), torch.arange(N))
+    moment_pass.plus = small_machine
+    add_halving(moment_pass, Block(torch.arange(N), (X,)))
     assert sizes[0] == N
     assert max(sizes[2:]) <= N // 2
     assert_same(moment_pass.result(), expected)
 
 
-def test_other_errors_are_not_swallowed(features):
-    moment_pass = MomentPass(features, NoViews(), seed=3)
+def test_other_errors_are_not_swallowed(space):
+    block = Block(torch.arange(40), (torch.ones(40, 7, dtype=torch.float64),))
     with pytest.raises(ValueError, match="features"):
-        add_halving(moment_pass, (torch.ones(40, 7, dtype=torch.float64), None, None), torch.arange(40))
+        add_halving(MomentPass(space), block)
 
 
 def test_block_sizes_follow_the_budget():
-    assert block_rows(2000, 2000, 2, 28) == 2048
-    assert block_rows(2000, 2000, 2, 28, budget=10**6) == 16
-    assert block_rows(20_000, 20_000, 2, 784) < 2048
+    assert block_rows(40_000) == 2048
+    assert block_rows(40_000, budget=10**6) == 16
+    assert block_rows(10**6) < 2048
 
 
 def test_prefetching_passes_errors_on_and_stops():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,15 +11,16 @@ import torch
 
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
-from krepes.engines import FeatureWindows, Samples
+from krepes.features import FeatureSpace, Samples
 from krepes.features.nystrom import NystromMap
-from krepes.kernels import Gaussian
+from krepes.kernels import Gaussian, Linear
 from krepes.landmarks import Uniform
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.directions import DirectionLoss
+from krepes.report.model_card import steps_words
 from krepes.solvers import SGD
-from krepes.solvers.base import steps_words
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
+from krepes.solvers.sgd.feature_windows import FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P
 from krepes.solvers.sgd.preconditioners import KernelPreconditioner
 from krepes.solvers.sgd.view_pairs import view_pairs
@@ -190,24 +192,13 @@ def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=Non
     """Feature windows over rows that are their own features; view v adds 1000 v."""
     rows = torch.arange(n_rows, dtype=torch.float64)[:, None].repeat(1, 2)
 
-    def read(start):
-        for first in range(start, n_rows, 8):
-            yield first, (rows[first : first + 8],)
-
     class Shift(Tabular):
         def view(self, X, rows, seed, index):
             return X + 1000.0 * index
 
-    class Features:
-        dtype, rank = torch.float64, 2
-
-        def __call__(self, X):
-            return X
-
-    samples = Samples(
-        Features(), Shift(n_views=n_views), n_rows, 0, read, lambda i: (rows[torch.from_numpy(i)],), 8, 4
-    )
-    functions = functions or [Features()]
+    space = replace(FeatureSpace.on(Linear(), torch.eye(2).double()), views=Shift(n_views=n_views))
+    samples = Samples(space, space.reader(rows), block_rows=2)
+    functions = functions or [lambda X: X]
     return FeatureWindows(
         samples, functions, 2, torch.float64, budget, fresh=fresh, held_out=held_out, **settings
     )
@@ -318,7 +309,8 @@ def test_the_budget_counts_the_rows_themselves_and_the_negatives():
     assert not windows_of(10, two_views, with_inputs=True).kept
     assert windows_of(10, two_views + 2 * 8 * 10, with_inputs=True).kept
     triplets = windows_of(10, two_views)
-    triplets.samples.has_negatives = True
+    reader = triplets.samples.reader
+    triplets.samples.reader = replace(reader, data=replace(reader.data, sources=reader.data.sources * 3))
     assert not triplets.kept
 
 
@@ -354,9 +346,7 @@ def test_fresh_views_change_with_the_epoch_and_kept_ones_do_not():
         model = KernelEmbedding(2, loss="barlow_twins", **noise)
         model.solver = SGD(max_epochs=1, fresh_views=fresh, batch_size=150, validation_fraction=0)
         model.fit(X)
-        from krepes.embedding_passes import open_samples, open_sources
-
-        samples = open_samples(model, open_sources(model, X, None, None), None)
+        samples = Samples(model.space_, model.space_.reader(X))
         windows = FeatureWindows(samples, [model.features_], model.rank_, fresh=fresh)
         seen[fresh] = [next(windows.batches(epoch, 150))[1].features[0].sum(0) for epoch in (0, 1)]
     assert torch.allclose(*seen[False], rtol=1e-4)

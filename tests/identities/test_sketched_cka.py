@@ -101,7 +101,7 @@ def test_any_stream_gives_the_same_sketch(n_hashes):
     for other in (batched, going_on, merged):
         assert other.n_rows == {"x": 500, "y": 500}
         for name in features:
-            assert np.abs(other.tables[name] - whole.tables[name]).max() < 1e-10
+            assert np.abs(other.sketch(name).table - whole.sketch(name).table).max() < 1e-10
         assert other.score("x", "y") == pytest.approx(whole.score("x", "y"), abs=1e-12)
 
 

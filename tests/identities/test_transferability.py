@@ -259,13 +259,13 @@ def test_wide_features_keep_no_square_matrix():
     X, y = problem(100, 40)
     wide = TransferStatistics(y, max_width=39, n_permutations=9).update(X)
     narrow = TransferStatistics(y, max_width=40).update(X)
-    assert wide.moments is None
-    assert narrow.sketch is None
+    assert wide.result().moments is None
+    assert narrow.result().sketches is None
     assert wide.score().method == "sketch"
     assert np.isnan(wide.score().logme)
     for names in (None, ("log_cka",)):
         sketched = TransferStatistics(y, scores=names, method="sketch", n_permutations=9).update(X)
-        assert sketched.moments is None
+        assert sketched.result().moments is None
     assert list(transferability({"x": X}, y, method="sketch").scores) == ["log_cka"]
 
 

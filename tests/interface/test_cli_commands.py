@@ -14,7 +14,8 @@ import pytest
 from PIL import Image as Picture
 
 from command_line import run
-from krepes import KernelEmbedding, components, load
+from krepes import KernelEmbedding, load
+from krepes.base import components
 from krepes.cli.evaluate import CLASSIFIERS
 from krepes.cli.names import declared_names, estimator_defaults
 from krepes.evaluation import plan_protocol

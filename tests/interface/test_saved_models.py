@@ -10,7 +10,8 @@ import pytest
 import torch
 from sklearn.datasets import load_iris
 
-from krepes import KernelEmbedding, load, model_file
+from krepes import KernelEmbedding, load
+from krepes.base import model_file
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.views import Tabular
 

@@ -75,7 +75,9 @@ def _agree(data_name: str, data, fit: str) -> None:
     assert model.history_[-1]["total"] == pytest.approx(value, rel=value_tolerance)
     found = problems.inner_products(model, data)
     if dtype == "float32" and loss not in CLOSED_FORMS:
-        product_tolerance = 1e-2  # a descent stops where float32 moments let it: its value is what is promised
+        product_tolerance = (
+            1e-2  # a descent stops where float32 moments let it: its value is what is promised
+        )
     np.testing.assert_allclose(found, products, rtol=0, atol=product_tolerance * np.abs(products).max())
 
 

@@ -8,84 +8,98 @@ streams merge. Cost O(n d^2) (a symmetric product, half of it), memory 8 d^2 byt
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from krepes.alignment.streamed import augmented, origin_move
+from krepes.base.model_file import State
 
 BLOCK_ROWS = 4096
 
 
+@dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Sums over rows that arrive in batches.
+    """Sums over n rows, seen from an origin.
 
     Attributes
     ----------
-    n_classes : int
-    n_rows : int
-    width : int or None
-        Features of a row.
+    n : float
+    origin : ndarray of shape (d,)
+    triangle : ndarray of shape (d + 2, d + 2)
+        G; entries below the diagonal mean nothing.
+    sums : ndarray of shape (n_classes, d + 2)
+        s_c.
 
     Examples
     --------
-    >>> moments = ClassMoments(2).update(np.array([[1.0], [3.0], [8.0]]), np.array([0, 0, 1]))
+    >>> moments = ClassMoments.of(np.array([[1.0], [3.0], [8.0]]), np.array([0, 0, 1]), 2)
     >>> gram, sums = moments.seen_from(np.zeros(1))
     >>> gram[0].tolist(), sums[:, 0].tolist()          # sums of x^2, x^3, x; of x by class
     ([74.0, 540.0, 12.0], [4.0, 8.0])
     """
 
-    def __init__(self, n_classes: int):
-        self.n_classes, self.n_rows = n_classes, 0
-        self.origin: np.ndarray | None = None
-        self.triangle = np.empty((0, 0))  # G above its diagonal, (d + 2, d + 2)
-        self.sums = np.empty((0, 0))  # s_c, (n_classes, d + 2)
+    n: float
+    origin: np.ndarray
+    triangle: np.ndarray
+    sums: np.ndarray
+
+    @classmethod
+    def of(
+        cls, X: np.ndarray, codes: np.ndarray, n_classes: int, origin: np.ndarray | None = None
+    ) -> ClassMoments:
+        """The moments of rows (b, d), finite, with their class codes (b,); seen from their mean by default."""
+        size = X.shape[1] + 2
+        origin = X.mean(axis=0, dtype=np.float64) if origin is None else origin
+        triangle, sums = np.zeros((size, size), order="F"), np.zeros((n_classes, size))
+        for start in range(0, len(X), BLOCK_ROWS):
+            A = augmented(X[start : start + BLOCK_ROWS] - origin)
+            block = codes[start : start + BLOCK_ROWS]
+            triangle = dsyrk(1.0, A.T, beta=1.0, c=triangle, overwrite_c=1)
+            S = scipy.sparse.csc_array(
+                (np.ones(len(A)), block, np.arange(len(A) + 1)), shape=(n_classes, len(A))
+            )
+            sums += S @ A
+        return cls(len(X), origin, triangle, sums)
 
     @property
-    def width(self) -> int | None:
-        return None if self.origin is None else len(self.origin)
-
-    def update(self, X: np.ndarray, codes: np.ndarray) -> ClassMoments:
-        """Add rows (b, d), finite, with their class codes (b,)."""
-        if self.origin is None:
-            self.origin = X.mean(axis=0, dtype=np.float64)
-            size = X.shape[1] + 2
-            self.triangle, self.sums = np.zeros((size, size), order="F"), np.zeros((self.n_classes, size))
-        for start in range(0, len(X), BLOCK_ROWS):
-            A = augmented(X[start : start + BLOCK_ROWS] - self.origin)
-            block = codes[start : start + BLOCK_ROWS]
-            self.triangle = dsyrk(1.0, A.T, beta=1.0, c=self.triangle, overwrite_c=1)
-            S = scipy.sparse.csc_array(
-                (np.ones(len(A)), block, np.arange(len(A) + 1)), shape=(self.n_classes, len(A))
-            )
-            self.sums += S @ A
-        self.n_rows += len(X)
-        return self
-
-    def merge(self, other: ClassMoments) -> ClassMoments:
-        """Add the rows that another has seen; returns self."""
-        if other.origin is None:
-            return self
-        if self.origin is None:
-            self.origin, self.n_rows = other.origin, other.n_rows
-            self.triangle, self.sums = other.triangle.copy(order="F"), other.sums.copy()
-            return self
-        gram, sums = other.seen_from(self.origin)
-        self.triangle = np.asfortranarray(self.triangle + np.triu(gram))
-        self.sums, self.n_rows = self.sums + sums, self.n_rows + other.n_rows
-        return self
-
-    def seen_from(self, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """G (d + 2, d + 2) and the sums by class (n_classes, d + 2), of rows seen from an origin."""
-        if self.origin is None:
-            raise ValueError("No rows were given: call update first.")
-        G = np.triu(self.triangle) + np.triu(self.triangle, 1).T
-        T = origin_move(origin - self.origin)
-        return T @ G @ T.T, self.sums @ T.T
+    def width(self) -> int:
+        return len(self.origin)
 
     @property
     def mean(self) -> np.ndarray:
         """Of all rows, (d,)."""
-        if self.origin is None:
-            raise ValueError("No rows were given: call update first.")
-        return self.origin + self.sums[:, :-2].sum(axis=0) / self.n_rows
+        return self.origin + self.sums[:, :-2].sum(axis=0) / self.n
+
+    def seen_from(self, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """G (d + 2, d + 2) and the sums by class (n_classes, d + 2), of rows seen from an origin."""
+        G = np.triu(self.triangle) + np.triu(self.triangle, 1).T
+        T = origin_move(origin - self.origin)
+        return T @ G @ T.T, self.sums @ T.T
+
+    def __add__(self, other: ClassMoments) -> ClassMoments:
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: ClassMoments) -> ClassMoments:
+        return self._combined(other, -1.0)
+
+    def __mul__(self, factor: float) -> ClassMoments:
+        return ClassMoments(self.n * factor, self.origin, self.triangle * factor, self.sums * factor)
+
+    def _combined(self, other: ClassMoments, sign: float) -> ClassMoments:
+        if other.origin is self.origin:  # then nothing has to be moved
+            gram, sums = other.triangle, other.sums
+        else:
+            gram, sums = other.seen_from(self.origin)
+        triangle = np.asfortranarray(self.triangle + sign * np.triu(gram))
+        return ClassMoments(self.n + sign * other.n, self.origin, triangle, self.sums + sign * sums)
+
+    def state(self) -> State:
+        return {"n": self.n, "origin": self.origin, "triangle": self.triangle, "sums": self.sums}
+
+    @classmethod
+    def from_state(cls, state: State) -> ClassMoments:
+        triangle = np.asfortranarray(state["triangle"])
+        return cls(state["n"], state["origin"], triangle, state["sums"])

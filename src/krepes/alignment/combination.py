@@ -33,6 +33,7 @@ from krepes.alignment.inputs import as_matrix, check_same_rows, target_matrix
 from krepes.alignment.sketch import SketchedCKA
 
 CUT = 1e-12
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def nonnegative_minimum(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float
         v = nnls((vectors[:, kept] * roots).T, (vectors[:, kept].T @ a) / roots)[0]
     except RuntimeError:  # it may not end where kernels are dependent
         v = np.zeros(len(a))
-    support = v > 0
+    share = v * np.sqrt(np.abs(M.diagonal()))
+    support = share > ROUNDING * share.max(initial=0.0)  # which machine it is decides what is left of a zero
+    v = np.where(support, v, 0.0)
     # One solve on the support takes the rounding of the iteration away.
     refined = np.zeros_like(v)
     refined[support] = np.linalg.lstsq(M[np.ix_(support, support)], a[support], rcond=CUT)[0]
@@ -163,7 +166,9 @@ def combine_sketches(
     sizes = np.array([np.linalg.norm(sketch.centred(name)) ** 2 for name in names])
     dead = (
         sizes
-        < 1e-24 * np.array([np.linalg.norm(sketch.tables[name]) ** 2 for name in names]) * sketch.n_buckets
+        < 1e-24
+        * np.array([np.linalg.norm(sketch.sketch(name).table) ** 2 for name in names])
+        * sketch.n_buckets
     )
     sizes = np.where(dead, 1.0, sizes)
     M = np.where(np.logical_or.outer(dead, dead), 0.0, P[:-1, :-1] / np.outer(sizes, sizes))

@@ -62,7 +62,7 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
     F = as_matrix(features, "features")
     classes, codes = class_codes(y)
     check_same_rows(len(codes), len(F), "y", "features")
-    moments = ClassMoments(len(classes)).update(F, codes)
+    moments = ClassMoments.of(F, codes, len(classes))
     return h_score_of(*moments.seen_from(moments.mean), shrink=shrink)
 
 

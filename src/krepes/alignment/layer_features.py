@@ -61,6 +61,6 @@ def signed_sums(Z: np.ndarray, n_buckets: int, seed: int) -> np.ndarray:  # (M, 
     """S Z of stacked CountSketch, M the largest power of two up to `n_buckets`; empty buckets are left out."""
     M = 1 << (int(n_buckets).bit_length() - 1)
     sketch = SketchedCKA(max(M, 2), min(N_TABLES, max(M, 2) // 2), seed=seed % 2**31)
-    table = sketch.update({"layer": Z}).tables["layer"]
+    table = sketch.update({"layer": Z}).sketch("layer").table
     sums = table[: len(table) // 2] - table[len(table) // 2 :]
     return sums[np.abs(sums).sum(axis=1) > 0]

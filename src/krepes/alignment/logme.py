@@ -41,7 +41,7 @@ def logme(features: Any, y: Any) -> float:
     F = as_matrix(features, "features")
     classes, codes = class_codes(y)
     check_same_rows(len(codes), len(F), "y", "features")
-    return logme_of_moments(ClassMoments(len(classes)).update(F, codes))
+    return logme_of_moments(ClassMoments.of(F, codes, len(classes)))
 
 
 def logme_of_moments(moments: ClassMoments) -> float:
@@ -50,8 +50,8 @@ def logme_of_moments(moments: ClassMoments) -> float:
     s, V = np.linalg.eigh(gram[:-2, :-2])
     kept = s > len(s) * np.finfo(float).eps * max(s[-1], 0.0)
     Z = (sums[:, :-2] @ V)[:, kept]  # (classes, rank)
-    values = [max_log_evidence(s[kept], z, y_squared, moments.n_rows) for z, y_squared in zip(Z, sums[:, -1])]
-    return float(np.mean(values) / moments.n_rows)
+    values = [max_log_evidence(s[kept], z, y_squared, int(moments.n)) for z, y_squared in zip(Z, sums[:, -1])]
+    return float(np.mean(values) / int(moments.n))
 
 
 def max_log_evidence(s: np.ndarray, z: np.ndarray, y_squared: float, n: int) -> float:

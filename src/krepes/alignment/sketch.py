@@ -21,20 +21,121 @@ Rows with sign + and - are summed apart, which gives the column sums for nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
 from krepes.alignment.inputs import as_matrix, check_finite, check_same_rows
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State, digest
 from krepes.base.streams import uniform
 
 BLOCK_ROWS = 16_384
 
 
-class SketchedCKA:
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The signed sums of one representation.
+
+    Attributes
+    ----------
+    table : ndarray of shape (2 M, d)
+        Sums of rows with sign +, then with sign -.
+    count : ndarray of shape (2 M,)
+        The same sums of ones.
+    next_row : int
+        The global index after the last that it has seen.
+    """
+
+    table: np.ndarray
+    count: np.ndarray
+    next_row: int
+
+    def centred(self, n_hashes: int) -> np.ndarray:
+        """The sums a_b, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
+        table, count, M = self.table, self.count, len(self.count) // 2
+        mean = table.sum(axis=0) / count.sum()
+        A = table[:M] - table[M:] - np.outer(count[:M] - count[M:], mean)
+        size = M // n_hashes
+        H = scipy.linalg.hadamard(size)
+        return np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
+
+    def gram(self, n_hashes: int, debias: bool) -> np.ndarray:
+        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased."""
+        A = self.centred(n_hashes)
+        G, M = A @ A.T, len(A)
+        if not debias:
+            return G / M
+        np.fill_diagonal(G, 0.0)
+        return G / np.sqrt(M * (M - 1))
+
+
+class Sketches(Mapping[str, Sketch]):
+    """Sketches by the name of the representation; what only one of two has is kept when they are added."""
+
+    def __init__(self, sketches: Mapping[str, Sketch], n_hashes: int = 1):
+        self._sketches, self.n_hashes = dict(sketches), n_hashes
+
+    def __getitem__(self, name: str) -> Sketch:
+        return self._sketches[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sketches)
+
+    def __len__(self) -> int:
+        return len(self._sketches)
+
+    def rows_of(self, name: str) -> float:
+        """Rows seen of a representation."""
+        return self[name].count.sum() / self.n_hashes
+
+    @property
+    def n(self) -> float:
+        """Rows seen of the representation that has seen most."""
+        return max((self.rows_of(name) for name in self), default=0.0)
+
+    def __add__(self, other: Sketches) -> Sketches:
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: Sketches) -> Sketches:
+        unknown = [name for name in other if name not in self]
+        if unknown:
+            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: there are none.")
+        return self._combined(other, -1.0)
+
+    def __mul__(self, factor: float) -> Sketches:
+        scaled = {name: Sketch(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()}
+        return Sketches(scaled, self.n_hashes)
+
+    def _combined(self, other: Sketches, sign: float) -> Sketches:
+        found = {**self._sketches, **other._sketches}
+        for name in set(self) & set(other):
+            mine, theirs = self[name], other[name]
+            if mine.table.shape != theirs.table.shape:
+                raise ValueError(f"{name!r} has {mine.table.shape[1]} and {theirs.table.shape[1]} features.")
+            found[name] = Sketch(
+                mine.table + sign * theirs.table,
+                mine.count + sign * theirs.count,
+                max(mine.next_row, theirs.next_row),
+            )
+        return Sketches(found, self.n_hashes)
+
+    def state(self) -> State:
+        each = [[name, s.table, s.count, s.next_row] for name, s in self.items()]
+        return {"n_hashes": self.n_hashes, "sketches": each}
+
+    @classmethod
+    def from_state(cls, state: State) -> Sketches:
+        each = {name: Sketch(table, count, next_row) for name, table, count, next_row in state["sketches"]}
+        return cls(each, state["n_hashes"])
+
+
+class SketchedCKA(SumOfValues[Sketches]):
     """Alignment of any number of representations that arrive in batches, together or one after the other.
 
     Parameters
@@ -47,6 +148,8 @@ class SketchedCKA:
         False gives the published score, which is too large by about |X|^2 |Y|^2 / M.
     seed : int, default=0
         Sketches with the same seed, buckets and hashes can be compared and merged.
+    inputs : sequence of str, default=()
+        Names of the inputs of blocks, where an engine feeds the sketch; by default "0", "1", ...
 
     Attributes
     ----------
@@ -66,7 +169,15 @@ class SketchedCKA:
     (1.0, True)
     """
 
-    def __init__(self, n_buckets: int = 256, n_hashes: int = 1, *, debias: bool = True, seed: int = 0):
+    def __init__(
+        self,
+        n_buckets: int = 256,
+        n_hashes: int = 1,
+        *,
+        debias: bool = True,
+        seed: int = 0,
+        inputs: Sequence[str] = (),
+    ):
         for name, value in (("n_buckets", n_buckets), ("n_hashes", n_hashes)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
                 raise ValueError(f"{name}={value!r}: expected a power of two, such as 256.")
@@ -75,18 +186,26 @@ class SketchedCKA:
                 f"n_buckets={n_buckets}: expected at least 2 for each of n_hashes={n_hashes} tables."
             )
         self.n_buckets, self.n_hashes, self.debias, self.seed = n_buckets, n_hashes, debias, seed
-        self.tables: dict[str, np.ndarray] = {}  # sums of rows with sign +, then with sign -; (2 M, d)
-        self.counts: dict[str, np.ndarray] = {}  # the same sums of ones; (2 M,)
-        self.next_row: dict[str, int] = {}
+        self.inputs = tuple(inputs)
+        super().__init__()
+
+    @property
+    def sketches(self) -> Sketches:
+        """All that was seen."""
+        return Sketches({}, self.n_hashes) if self.sums is None else self.sums
 
     @property
     def names(self) -> list[str]:
-        return list(self.tables)
+        return list(self.sketches)
+
+    @property
+    def next_row(self) -> dict[str, int]:
+        return {name: sketch.next_row for name, sketch in self.sketches.items()}
 
     @property
     def n_rows(self) -> dict[str, int]:
         """Rows seen of each representation."""
-        return {name: round(count.sum() / self.n_hashes) for name, count in self.counts.items()}
+        return {name: round(self.sketches.rows_of(name)) for name in self.names}
 
     def update(
         self, features: Mapping[str, Any], first_row: int | None = None, rows: Any = None
@@ -107,36 +226,52 @@ class SketchedCKA:
         if not matrices:
             return self
         n = len(next(iter(matrices.values())))
+        if rows is None and first_row is None:
+            starts = {name: self.next_row.get(name, 0) for name in matrices}
+        else:
+            starts = dict.fromkeys(matrices, first_row or 0)
+        found = Sketches({}, self.n_hashes)
+        for start in sorted(set(starts.values())):
+            indices = np.arange(start, start + n) if rows is None else np.asarray(rows)
+            some = {name: X for name, X in matrices.items() if starts[name] == start}
+            found = found + self._sketched(some, indices, n)
+        self.sums = found if self.sums is None else self.sums + found
+        return self
+
+    def of(self, block: Block, before: Sketches | None) -> Sketches:
+        """The inputs of a block are representations, named by `inputs`."""
+        names = self.inputs or tuple(map(str, range(len(block.inputs))))
+        matrices = {
+            name: as_matrix(X, repr(name), finite=False) for name, X in zip(names, block.inputs, strict=True)
+        }
+        return self._sketched(matrices, block.rows.numpy(), len(block))
+
+    def value_from(self, state: State) -> Sketches:
+        return Sketches.from_state(state)
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"sketch": digest([self.n_buckets, self.n_hashes, self.seed])}
+
+    def _sketched(self, matrices: Mapping[str, np.ndarray], indices: np.ndarray, n: int) -> Sketches:
+        """Sketches of n rows with these global indices."""
         for name, X in matrices.items():
             check_same_rows(len(X), n, repr(name), "the first representation")
-            if name in self.tables and self.tables[name].shape[1] != X.shape[1]:
-                raise ValueError(
-                    f"{name!r} has {X.shape[1]} features, and {self.tables[name].shape[1]} before."
-                )
-        if rows is None and first_row is None:
-            starts = {self.next_row.get(name, 0) for name in matrices}
-            if len(starts) > 1:
-                for name, X in matrices.items():
-                    self.update({name: X}, self.next_row.get(name, 0))
-                return self
-            first_row = starts.pop()
-        indices = np.arange(first_row or 0, (first_row or 0) + n) if rows is None else np.asarray(rows)
+            if name in self.sketches and self.sketches[name].table.shape[1] != X.shape[1]:
+                before = self.sketches[name].table.shape[1]
+                raise ValueError(f"{name!r} has {X.shape[1]} features, and {before} before.")
         check_same_rows(len(indices), n, "rows", "the representations")
         sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
-        counts = np.zeros(2 * self.n_buckets)
+        count = np.zeros(2 * self.n_buckets)
         for start in range(0, n, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, n))
             for cells in self.cells(indices[block]):
-                counts += np.bincount(cells, minlength=len(counts))
+                count += np.bincount(cells, minlength=len(count))
                 _add(matrices, block, cells, sums)
         for name, total in sums.items():
             if not np.isfinite(total).all():  # a check of every number would cost as much as the sketch
                 check_finite(matrices[name], repr(name))
-        for name, total in sums.items():
-            self.tables[name] = self.tables[name] + total if name in self.tables else total
-            self.counts[name] = self.counts[name] + counts if name in self.counts else counts.copy()
-            self.next_row[name] = max(self.next_row.get(name, 0), int(indices.max()) + 1)
-        return self
+        end = int(indices.max()) + 1 if len(indices) else 0
+        return Sketches({name: Sketch(total, count, end) for name, total in sums.items()}, self.n_hashes)
 
     def cells(self, rows: np.ndarray) -> list[np.ndarray]:
         """For every table, where each row goes: its bucket, moved by M where its sign is negative."""
@@ -148,7 +283,7 @@ class SketchedCKA:
             found.append(bucket + self.n_buckets * (draws[:, 1] < 0.5))
         return found
 
-    def merge(self, other: SketchedCKA) -> SketchedCKA:
+    def merge(self, other: Self) -> Self:
         """Add what another sketch has seen: other rows of the same representations, or others; returns self."""
         for name in ("n_buckets", "n_hashes", "seed"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -156,41 +291,26 @@ class SketchedCKA:
                 raise ValueError(
                     f"Sketches with {name}={mine} and {name}={theirs} cannot be merged or compared."
                 )
-        for name, table in other.tables.items():
-            self.next_row[name] = max(self.next_row.get(name, 0), other.next_row[name])
-            if name not in self.tables:
-                self.tables[name], self.counts[name] = table.copy(), other.counts[name].copy()
-            elif self.tables[name].shape != table.shape:
-                raise ValueError(f"{name!r} has {self.tables[name].shape[1]} and {table.shape[1]} features.")
-            else:
-                self.tables[name] += table
-                self.counts[name] += other.counts[name]
-        return self
+        return super().merge(other)
 
-    def centred(self, name: str) -> np.ndarray:
-        """The sums a_b of a representation, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
-        if name not in self.tables:
+    def sketch(self, name: str) -> Sketch:
+        """The sums of a representation."""
+        if name not in self.sketches:
             raise ValueError(
                 f"{name!r} was not seen; there are {', '.join(map(repr, self.names)) or 'none'}."
             )
-        table, count, M = self.tables[name], self.counts[name], self.n_buckets
-        mean = table.sum(axis=0) / count.sum()
-        A = table[:M] - table[M:] - np.outer(count[:M] - count[M:], mean)
-        size = M // self.n_hashes
-        H = scipy.linalg.hadamard(size)
-        return np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
+        return self.sketches[name]
+
+    def centred(self, name: str) -> np.ndarray:
+        """The sums a_b of a representation, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
+        return self.sketch(name).centred(self.n_hashes)
 
     def gram(self, name: str) -> np.ndarray:
-        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased.
+        """The M x M Gram matrix of a representation's sums.
 
         Frobenius products of these matrices are the estimates of |X^T Y|_F^2.
         """
-        A, M = self.centred(name), self.n_buckets
-        G = A @ A.T
-        if not self.debias:
-            return G / M
-        np.fill_diagonal(G, 0.0)
-        return G / np.sqrt(M * (M - 1))
+        return self.sketch(name).gram(self.n_hashes, self.debias)
 
     def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
         """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
@@ -224,9 +344,7 @@ class SketchedCKA:
         """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""
         first = names[0]
         for name in names:
-            if name not in self.tables:
-                self.centred(name)  # says which there are
-            if not np.array_equal(self.counts[name], self.counts[first]):
+            if not np.array_equal(self.sketch(name).count, self.sketch(first).count):
                 raise ValueError(
                     f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
                     f"{self.n_rows[name]:,}): give both the same global row indices."

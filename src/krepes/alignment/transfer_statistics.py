@@ -18,17 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
+import torch
 
 from krepes.alignment.class_moments import ClassMoments
 from krepes.alignment.h_score import h_score_of
 from krepes.alignment.hsic import unbiased_value
 from krepes.alignment.inputs import as_matrix, check_same_rows
 from krepes.alignment.logme import logme_of_moments
-from krepes.alignment.sketch import SketchedCKA
+from krepes.alignment.sketch import Sketch, SketchedCKA, Sketches
 from krepes.alignment.transfer_target import TransferTarget
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State, digest
 
 METHODS = ("auto", "exact", "sketch")
 SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
@@ -75,7 +79,98 @@ class TransferScores:
         return (self.cka - self.null_mean) / self.null_sd
 
 
-class TransferStatistics:
+@dataclass(frozen=True, eq=False)
+class TransferSums:
+    """What is kept of the features of n rows.
+
+    Attributes
+    ----------
+    n : float
+    width : int
+        Features of a row.
+    moments : ClassMoments or None
+        Where CKA is exact, or other scores are asked for.
+    sketches : Sketches or None
+        Of the one representation "x", where CKA is sketched.
+    squares : float
+        sum |x|^2, beside a sketch.
+    row_sums : pair of int, or None
+        Of the indices of the rows and of their squares, modulo 2^64: tell which rows were seen. None where rows count
+        other than once.
+    """
+
+    n: float
+    width: int
+    moments: ClassMoments | None
+    sketches: Sketches | None
+    squares: float
+    row_sums: tuple[int, int] | None
+
+    def __add__(self, other: TransferSums) -> TransferSums:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: TransferSums) -> TransferSums:
+        return self._combined(other, -1)
+
+    def _combined(self, other: TransferSums, sign: int) -> TransferSums:
+        if self.width != other.width:
+            raise ValueError(f"The batch has {other.width:,} features, and {self.width:,} before.")
+        rows = None
+        if self.row_sums is not None and other.row_sums is not None:
+            first, second = ((a + sign * b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
+            rows = (first, second)
+        return TransferSums(
+            self.n + sign * other.n,
+            self.width,
+            _combined(self.moments, other.moments, sign),
+            _combined(self.sketches, other.sketches, sign),
+            self.squares + sign * other.squares,
+            rows,
+        )
+
+    def __mul__(self, factor: float) -> TransferSums:
+        return TransferSums(
+            self.n * factor,
+            self.width,
+            None if self.moments is None else self.moments * factor,
+            None if self.sketches is None else self.sketches * factor,
+            self.squares * factor,
+            None,
+        )
+
+    def state(self) -> State:
+        return {
+            "n": self.n,
+            "width": self.width,
+            "moments": None if self.moments is None else self.moments.state(),
+            "sketches": None if self.sketches is None else self.sketches.state(),
+            "squares": self.squares,
+            "row_sums": None if self.row_sums is None else [str(total) for total in self.row_sums],
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> TransferSums:
+        moments, sketches, rows = state["moments"], state["sketches"], state["row_sums"]
+        return cls(
+            state["n"],
+            state["width"],
+            None if moments is None else ClassMoments.from_state(moments),
+            None if sketches is None else Sketches.from_state(sketches),
+            state["squares"],
+            None if rows is None else (int(rows[0]), int(rows[1])),
+        )
+
+
+V = TypeVar("V", ClassMoments, Sketches)
+
+
+def _combined(mine: V | None, theirs: V | None, sign: int) -> V | None:
+    if mine is None or theirs is None:
+        return None
+    return mine + theirs if sign > 0 else mine - theirs
+
+
+class TransferStatistics(SumOfValues[TransferSums]):
     """Statistics of one model's features, which arrive in batches, for labels that are known.
 
     Parameters
@@ -119,12 +214,17 @@ class TransferStatistics:
         shared = isinstance(y, TransferTarget)
         self.target = y if shared else TransferTarget(y, n_buckets, n_permutations, seed)
         self.names, self.method, self.max_width = scores, method, max_width
-        self.width: int | None = None
-        self.n_rows = 0
-        self.moments: ClassMoments | None = None
-        self.sketch: SketchedCKA | None = None
-        self.squares = 0.0  # sum |x|^2, beside a sketch
-        self.row_sums = (0, 0)  # of the indices and of their squares, modulo 2^64
+        super().__init__()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows seen."""
+        return 0 if self.sums is None else int(self.sums.n)
+
+    @property
+    def width(self) -> int | None:
+        """Features of a row; None before the first."""
+        return None if self.sums is None else self.sums.width
 
     def update(self, features: Any, first_row: int | None = None, rows: Any = None) -> TransferStatistics:
         """Add a batch of features (b, ...).
@@ -140,35 +240,42 @@ class TransferStatistics:
         first = self.n_rows if first_row is None else first_row
         indices = np.arange(first, first + len(X)) if rows is None else np.asarray(rows)
         check_same_rows(len(indices), len(X), "rows", "the batch of features")
+        self.add(Block(torch.from_numpy(indices.astype(np.int64)), (X,)))
+        return self
+
+    def of(self, block: Block, before: TransferSums | None) -> TransferSums:
+        """The input of a block are features; its rows say which labels are theirs."""
+        X, indices = as_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
         if indices.min() < 0 or indices.max() >= self.target.n_rows:
             raise ValueError(
                 f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."
             )
-        self._prepare(X.shape[1])
-        if self.moments is not None:
-            self.moments.update(X, self.target.codes[indices])
-        if self.sketch is not None:
-            self.sketch.update({"x": X}, rows=indices)
-            self.squares += float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
-        self.n_rows += len(X)
-        self.row_sums = _added(self.row_sums, _row_sums(indices))
-        return self
+        width = X.shape[1]
+        if before is not None and before.width != width:
+            raise ValueError(f"The batch has {width:,} features, and {before.width:,} before.")
+        if self._exactly(width):
+            origin = None if before is None or before.moments is None else before.moments.origin
+            moments = ClassMoments.of(X, self.target.codes[indices], len(self.target.classes), origin)
+            return TransferSums(len(X), width, moments, None, 0.0, _row_sums(indices))
+        sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed).update({"x": X}, rows=indices)
+        squares = float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
+        return TransferSums(len(X), width, None, sketch.sketches, squares, _row_sums(indices))
 
-    def _prepare(self, width: int) -> None:
-        """Choose what is kept, at the first batch."""
-        if self.width is not None:
-            if width != self.width:
-                raise ValueError(f"The batch has {width:,} features, and {self.width:,} before.")
-            return
-        self.width = width
+    def _exactly(self, width: int) -> bool:
+        """Whether second moments are kept of features of this width, and not a sketch."""
         others = any(name != "log_cka" for name in self.names)
         small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
-        if self.method == "exact" or (small and self.method == "auto"):
-            self.moments = ClassMoments(len(self.target.classes))
-        else:
-            self.sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed)
+        return self.method == "exact" or (small and self.method == "auto")
 
-    def merge(self, other: TransferStatistics) -> TransferStatistics:
+    def value_from(self, state: State) -> TransferSums:
+        return TransferSums.from_state(state)
+
+    def fingerprint(self) -> dict[str, str]:
+        target = self.target
+        settings = [list(self.names), self.method, self.max_width, target.n_buckets, target.seed]
+        return {"scores": digest(settings), "labels": digest(target.codes)}
+
+    def merge(self, other: Self) -> Self:
         """Add the rows that another has seen of the same model, for the same labels; returns self."""
         settings = ("names", "method", "max_width")
         mine, theirs = self.target, other.target
@@ -177,44 +284,34 @@ class TransferStatistics:
             raise ValueError("Statistics with different settings cannot be merged.")
         if not np.array_equal(mine.codes, theirs.codes):
             raise ValueError("Statistics for different labels cannot be merged.")
-        if other.width is None:
-            return self
-        self._prepare(other.width)
-        if self.moments is not None and other.moments is not None:
-            self.moments.merge(other.moments)
-        if self.sketch is not None and other.sketch is not None:
-            self.sketch.merge(other.sketch)
-            self.squares += other.squares
-        self.n_rows += other.n_rows
-        self.row_sums = _added(self.row_sums, other.row_sums)
-        return self
+        return super().merge(other)
 
     def score(self) -> TransferScores:
         """All scores, once every row that has a label was seen."""
-        n = self.target.n_rows
-        if self.n_rows != n or self.width is None:
+        n, seen = self.target.n_rows, self.sums
+        if seen is None or self.n_rows != n:
             raise ValueError(
                 f"{self.n_rows:,} rows of features were given for {n:,} labels: expected one each."
             )
-        if self.row_sums != _row_sums(np.arange(n)):
+        if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
         found = dict.fromkeys((name for name in SCORES if name != "log_cka"), float("nan"))
         cka = (float("nan"),) * 4
-        if self.moments is not None:
-            gram, sums = self.moments.seen_from(self.moments.mean)
+        if seen.moments is not None:
+            gram, sums = seen.moments.seen_from(seen.moments.mean)
             spectrum = np.linalg.eigh(gram[:-2, :-2])
-            size = np.abs(self.moments.mean).max() ** 2 * n
+            size = np.abs(seen.moments.mean).max() ** 2 * n
             # Rows that are all the same leave rounding errors of the mean, not exact zeros.
             if spectrum[0][-1] > 1e-24 * size and spectrum[0][-1] > 0:
                 cka = self._exact(gram, sums, spectrum[0])
                 for name in SHRINK.keys() & set(self.names):
                     found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
             if "logme" in self.names:
-                found["logme"] = logme_of_moments(self.moments)
-        if self.sketch is not None:
-            cka = self._sketched(self.sketch)
+                found["logme"] = logme_of_moments(seen.moments)
+        if seen.sketches is not None:
+            cka = self._sketched(seen.sketches["x"], seen.squares)
         return TransferScores(
-            *cka, **found, method="exact" if self.sketch is None else "sketch", n_rows=n, width=self.width
+            *cka, **found, method="exact" if seen.sketches is None else "sketch", n_rows=n, width=seen.width
         )
 
     def _exact(
@@ -233,15 +330,14 @@ class TransferStatistics:
         cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
         return cka, *target.exact_null(cka, spectrum)
 
-    def _sketched(self, sketch: SketchedCKA) -> tuple[float, float, float, float]:
+    def _sketched(self, sketch: Sketch, squares: float) -> tuple[float, float, float, float]:
         """CKA from sketches, corrected for chance, and that of permuted labels."""
         n, M, target = self.n_rows, self.target.n_buckets, self.target
-        table, count = sketch.tables["x"], sketch.counts["x"]
-        mean = table.sum(axis=0) / count.sum()
-        trace = max(self.squares - n * mean @ mean, 0.0)
-        G = sketch.gram("x")[np.triu_indices(M, 1)]
+        mean = sketch.table.sum(axis=0) / sketch.count.sum()
+        trace = max(squares - n * mean @ mean, 0.0)
+        G = sketch.gram(1, debias=True)[np.triu_indices(M, 1)]
         own = 2 * G @ G - trace**2 / (n - 1)
-        if not trace > 1e-12 * self.squares or not own > 0:
+        if not trace > 1e-12 * squares or not own > 0:
             return (float("nan"),) * 4
         products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
         selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)
@@ -276,7 +372,3 @@ def _row_sums(indices: np.ndarray) -> tuple[int, int]:
     """Which rows were seen, in two numbers that add up over batches."""
     i = indices.astype(np.uint64)
     return int(i.sum()), int((i * i).sum())
-
-
-def _added(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    return (first[0] + second[0]) % 2**64, (first[1] + second[1]) % 2**64

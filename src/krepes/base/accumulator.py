@@ -129,3 +129,37 @@ class Accumulator(ABC, Generic[S, T]):
     def restore(self, state: State) -> None:
         """Continue from a state."""
         self.sums = self.sums_from(state)
+
+
+class SumOfValues(Accumulator[T | None, T]):
+    """An accumulator whose running sums are the result itself, or None before the first rows.
+
+    A subclass says what one block is worth, `of(block, before)`, and how a value comes out of a file, `value_from`.
+    """
+
+    @abstractmethod
+    def of(self, block: Block, before: T | None) -> T:
+        """The value of a block alone; `before` is that of the blocks so far, for what the two must share."""
+
+    def zero(self) -> T | None:
+        return None
+
+    def plus(self, sums: T | None, block: Block) -> T | None:
+        value = self.of(block, sums)
+        return value if sums is None else sums + value
+
+    def joined(self, first: T | None, second: T | None) -> T | None:
+        if first is None or second is None:
+            return second if first is None else first
+        return first + second
+
+    def value(self, sums: T | None) -> T:
+        if sums is None:
+            raise ValueError("No rows were given yet.")
+        return sums
+
+    def sums_state(self, sums: T | None) -> State:
+        return {"sums": None if sums is None else sums.state()}
+
+    def sums_from(self, state: State) -> T | None:
+        return None if state["sums"] is None else self.value_from(state["sums"])

@@ -7,8 +7,8 @@ new kind of rows (sparse, ragged) is one more branch in each. Nothing here copie
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,60 +16,76 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import torch
 
-Batch = Any  # as read: (b, d) or (b, h, w[, c]) numpy array or torch tensor; pyarrow.Table; list
 Rows: TypeAlias = (
-    "torch.Tensor | list[Any]"  # in a model's input space: (b, ...) tensor, or list of b objects
+    "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # (b, ...) numbers, a table, or b objects
 )
+Batch: TypeAlias = (
+    "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # rows as a source gives them, before they are encoded
+)
+R = TypeVar("R", bound="np.ndarray | torch.Tensor | pa.Table | list[Any]")
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     """Whether a value is a torch tensor, without importing torch to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def dense(rows: Rows) -> torch.Tensor:
+    """Rows that must be a tensor; an error where they are objects."""
+    if is_tensor(rows):
+        return rows
+    raise TypeError("This needs rows of numbers, and these rows are objects.")
 
 
 def count_rows(batch: Batch) -> int:
     return batch.num_rows if isinstance(batch, pa.Table) else len(batch)
 
 
-def slice_rows(batch: Batch, start: int, stop: int) -> Batch:
+def slice_rows(rows: R, start: int, stop: int) -> R:
+    batch: Any = rows
     if isinstance(batch, pa.Table):
         return batch.slice(start, max(stop - start, 0))
     return batch[start:stop]
 
 
-def take_rows(batch: Batch, indices: np.ndarray) -> Batch:
+def take_rows(rows: R, indices: np.ndarray) -> R:
     """The rows at `indices`, in that order, as a copy."""
+    batch: Any = rows
     if isinstance(batch, pa.Table):
         return _compact(batch).take(pa.array(indices))
     if isinstance(batch, np.ndarray):
         return batch[indices]
-    if is_tensor(batch):
-        return batch[sys.modules["torch"].as_tensor(indices, device=batch.device)]
-    return [batch[i] for i in indices]
+    if is_tensor(rows):
+        batch = rows[sys.modules["torch"].as_tensor(indices, device=rows.device)]
+    else:
+        batch = [batch[i] for i in indices]
+    return batch
 
 
-def concat_rows(parts: list[Batch]) -> Batch:
+def concat_rows(parts: Sequence[R]) -> R:
     """The parts one after the other; a single part is returned as it is."""
-    first = parts[0]
+    first: Any = parts[0]
     if len(parts) == 1:
         return first
     if isinstance(first, pa.Table):
         return pa.concat_tables(parts)
     if isinstance(first, np.ndarray):
-        return np.concatenate(parts)
+        joined: Any = np.concatenate(parts)
+        return joined
     if is_tensor(first):
         return sys.modules["torch"].cat(parts)
-    return [row for part in parts for row in part]
+    rows: Any = [row for part in parts for row in part]
+    return rows
 
 
-def rebatch(parts: Iterable[Batch], batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+def rebatch(parts: Iterable[R], batch_rows: int, start: int = 0) -> Iterator[tuple[int, R]]:
     """Cut a stream of parts of any size into batches of exactly `batch_rows` rows (the last may be short).
 
     >>> [(i, b.tolist()) for i, b in rebatch([np.array([1, 2, 3]), np.array([4, 5])], 2)]
     [(0, [1, 2]), (2, [3, 4]), (4, [5])]
     """
-    held: list[Batch] = []
+    held: list[R] = []
     n_held = 0
     for part in parts:
         n_part, offset = count_rows(part), 0

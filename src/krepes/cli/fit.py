@@ -157,17 +157,9 @@ def _fitted(
     model = KernelEmbedding(**parameters)
     if overrides:
         model.set_params(**overrides)
-    prepare = model._prepare
-
-    def announced(*data: Any) -> None:
-        prepare(*data)
-        if model.input_space_.encoder is not None:
-            out.print(column_roles(model.input_space_.encoder))
-        elif model.input_space_.kind == "vectors":
-            warn_of_scales(model.landmarks_)
-
-    vars(model)["_prepare"] = announced
-    try:
-        return model.fit(source, checkpoint=checkpoint)
-    finally:
-        del vars(model)["_prepare"]
+    space = model.prepare(source)
+    if space.inputs.encoder is not None:
+        out.print(column_roles(space.inputs.encoder))
+    elif space.inputs.kind == "vectors":
+        warn_of_scales(space.landmarks)
+    return model.fit(source, checkpoint=checkpoint, space=space)

@@ -123,13 +123,13 @@ Replays = Annotated[
 PreconditionerName = Annotated[
     str | None,
     training_option(
-        "NAME", f"{listed('solvers/preconditioners')}.", callback=_names("solvers/preconditioners")
+        "NAME", f"{listed('solvers/sgd/preconditioners')}.", callback=_names("solvers/sgd/preconditioners")
     ),
 ]
 InitializationName = Annotated[
     str | None,
     training_option(
-        "NAME", f"{listed('solvers/initializations')}.", callback=_names("solvers/initializations")
+        "NAME", f"{listed('solvers/sgd/initializations')}.", callback=_names("solvers/sgd/initializations")
     ),
 ]
 

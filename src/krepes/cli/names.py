@@ -20,7 +20,8 @@ _DECLARATION = re.compile(r'^    name(?:: [^=\n]+)? = "(\w+)"', re.MULTILINE)
 @cache
 def declared_names(package: str) -> tuple[str, ...]:
     """The names that the classes of a subpackage declare, such as those of all kernels."""
-    files = sorted((_PACKAGE / package).glob("*.py"))
+    folder = _PACKAGE / package
+    files = sorted([*folder.glob("*.py"), *folder.glob("*/solver.py")])  # a solver may be a package
     return tuple(sorted(name for file in files for name in _DECLARATION.findall(file.read_text("utf-8"))))
 
 

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import torch
 
@@ -181,7 +181,7 @@ class prefetched(Generic[Item]):  # noqa: N801  (reads as a function)
                 return
             if error is not None:
                 raise error
-            yield item
+            yield cast(Item, item)  # there is one where there is no error
 
     def _drain(self) -> None:
         while not self.ready.empty():

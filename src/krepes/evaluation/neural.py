@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from krepes.base.linalg import row_blocks
 from krepes.base.placement import Placement
 from krepes.base.progress import display
+from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
 from krepes.losses import Loss, as_loss
@@ -139,7 +140,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         self._record_input(X, space)
         self.input_space_ = space
         self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
-        network = self._network(candidates.rows[:2], generator)
+        network = self._network(dense(candidates.rows)[:2], generator)
         rows = torch.cat(list(self._rows(space.selected(source))))
         self.history_ = self._train(network, rows, generator, progress)
         self.network_ = network.eval()

@@ -127,8 +127,7 @@ class RowReader(Reader):
     def parts(self, n: int) -> list[RowReader]:
         edges = part_edges(self.n_rows, n)
         return [
-            replace(self, start=self.start + first, stop=self.start + stop)
-            for first, stop in pairwise(edges)
+            replace(self, start=self.start + first, stop=self.start + stop) for first, stop in pairwise(edges)
         ]
 
     def identity(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from krepes.base.blocks import Block
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.progress import Progress, Silent
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, dense
 from krepes.base.streams import stream_key
 from krepes.engines.base import BLOCKS_PER_BATCH, block_rows
 from krepes.features.nystrom import NystromMap
@@ -93,9 +93,9 @@ class Samples:
         """Some of the views of a block of rows; pairs (and triplets) come as they are."""
         if len(block.inputs) > 1:
             return list(block.inputs)
-        X = block.inputs[0]
         if self.n_views == 1:
-            return [X]
+            return [block.inputs[0]]
+        X = dense(block.inputs[0])
         return [self.space.views.view(X, block.rows, seed, index) for index in which]
 
     def random_rows(self, size: int, *key: int) -> np.ndarray:

@@ -148,10 +148,11 @@ class FeatureSpace:
         seed: int = 0,
     ) -> FeatureSpace:
         """The space of landmarks that are known, in the space of the kernel: rows as they are, without views."""
-        tensor = isinstance(landmarks, Tensor)
-        inputs = InputSpace("vectors", tuple(landmarks.shape[1:])) if tensor else InputSpace("objects")
-        number = dtype or (landmarks.dtype if tensor else torch.float64)
-        placement = Placement(number, landmarks.device if tensor else torch.device("cpu"))
+        if isinstance(landmarks, Tensor):
+            inputs = InputSpace("vectors", tuple(landmarks.shape[1:]))
+            placement = Placement(dtype or landmarks.dtype, landmarks.device)
+        else:
+            inputs, placement = InputSpace("objects"), Placement(dtype or torch.float64, torch.device("cpu"))
         return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
 
     @classmethod

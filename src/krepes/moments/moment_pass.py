@@ -26,7 +26,7 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.model_file import State
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.moments.gram_sum import GramSum
 from krepes.moments.moments import Moments
@@ -75,7 +75,7 @@ class MomentPass(Accumulator[MomentSums, Moments]):
             return self._rows(sums, block.inputs[0], weights)
         if self.space.exact_views:
             return self._exact(sums, block, weights)
-        return self._views(sums, self.views(block.inputs[0], block.rows, self.space.seed), weights)
+        return self._views(sums, self.views(dense(block.inputs[0]), block.rows, self.space.seed), weights)
 
     def _rows(self, sums: MomentSums, X: Rows, weights: _Weights) -> MomentSums:
         Phi = self.features(X)
@@ -93,7 +93,7 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         return replace(counted, gram_a=gram_a, gram_b=sums.gram_b.plus(total))
 
     def _exact(self, sums: MomentSums, block: Block, weights: _Weights) -> MomentSums:
-        X, space = block.inputs[0], self.space
+        X, space = dense(block.inputs[0]), self.space
         Psi = self.features.project(space.expected(X))
         views = [self.views.view(X, block.rows, space.seed, index) for index in range(self.views.n_views - 1)]
         differences = [weights.rooted(self.features(view).sub_(Psi)) for view in views]
@@ -175,11 +175,17 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         }
 
     def sums_from(self, state: State) -> MomentSums:
-        tensors = {
-            name: value.to(self.space.device) for name, value in state.items() if isinstance(value, Tensor)
-        }
-        grams = {name: GramSum(tensors.pop(name)) for name in ("gram_a", "gram_b")}
-        return MomentSums(state["n"], state["trace"], **tensors, **grams)
+        here = {name: x.to(self.space.device) for name, x in state.items() if isinstance(x, Tensor)}
+        return MomentSums(
+            state["n"],
+            state["trace"],
+            here["sum_a"],
+            here["sum_b"],
+            GramSum(here["gram_a"]),
+            GramSum(here["gram_b"]),
+            here.get("cross"),
+            here.get("negative"),
+        )
 
     @property
     def bytes_per_row(self) -> int:

@@ -19,7 +19,7 @@ class RecordsInput(BaseEstimator):
 
     def _record_input(self, X: Any, inputs: InputSpace) -> None:
         for name in RECORD:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if is_frame(X):
             validate_data(self, used_columns(X, inputs), reset=True, skip_check_array=True)
         elif inputs.n_features is not None:

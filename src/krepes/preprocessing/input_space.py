@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -102,7 +103,7 @@ class InputSpace(Component):
     @classmethod
     def of(cls, source: Source, sample: Batch) -> InputSpace:
         """The space that the rows of a source live in as they are; `sample` is a raw batch of them."""
-        if source.kind == "objects":
+        if isinstance(sample, list | pa.Table):
             return cls("objects")
         integers = not (
             sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"

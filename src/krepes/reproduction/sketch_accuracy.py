@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from krepes.alignment import SketchedCKA
+from krepes.alignment.sketch import Sketch, Sketches
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 
 WIDTH, N_HASHES, BUCKETS = 512, 4, (128, 512)
@@ -88,9 +89,11 @@ def run(conditions: Conditions) -> Findings:
 def _both(sketch: SketchedCKA, scale: np.ndarray, T: np.ndarray) -> SketchedCKA:
     """Sketches of X diag(scale) and of X diag(scale) T, from one of X."""
     both = SketchedCKA(sketch.n_buckets, sketch.n_hashes, seed=sketch.seed)
-    scaled = sketch.tables["x"] * scale
-    both.tables = {"x": scaled, "y": scaled @ T}
-    both.counts = {"x": sketch.counts["x"], "y": sketch.counts["x"]}
+    of_x = sketch.sketch("x")
+    scaled = of_x.table * scale
+    tables = {"x": scaled, "y": scaled @ T}
+    seen = {name: Sketch(table, of_x.count, of_x.next_row) for name, table in tables.items()}
+    both.restore({"sums": Sketches(seen, sketch.n_hashes).state()})
     return both
 
 

@@ -56,4 +56,6 @@ class LinearMap:
     @classmethod
     def from_state(cls, state: State, device: torch.device) -> LinearMap:
         A, gamma = state["A"].to(device), state["gamma"].to(device)
-        return cls(A, gamma, state["history"], *state["solution"], state.get("loss_parameters", {}))
+        n_iter, converged, dropped = state["solution"]
+        own = state.get("loss_parameters", {})
+        return cls(A, gamma, state["history"], n_iter, converged, dropped, own)

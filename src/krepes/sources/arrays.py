@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.base.rows import Batch, is_tensor, take_rows
 
 from .source import Source
+
+if TYPE_CHECKING:
+    import torch
 
 RESHAPE = (
     "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
@@ -62,9 +65,9 @@ def kind_of(shape: tuple[int, ...]) -> str:
     return "vectors" if len(shape) == 2 else "images"
 
 
-def ready(batch: Batch) -> Batch:
+def ready(batch: np.ndarray | torch.Tensor) -> np.ndarray | torch.Tensor:
     """A batch that torch can share: contiguous, native byte order, at most 64 bits per number."""
-    if is_tensor(batch):
+    if not isinstance(batch, np.ndarray):
         return batch
     dtype = batch.dtype.newbyteorder("=")
     if dtype.kind == "f" and dtype.itemsize > 8:

@@ -109,6 +109,10 @@ class TableSource(Source):
     kind = "table"
     schema: pa.Schema
 
+    @abstractmethod
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, pa.Table]]:
+        """Yield (global index of the first row, table) from row `start` to the end."""
+
     @property
     def column_names(self) -> list[str]:
         return list(self.schema.names)

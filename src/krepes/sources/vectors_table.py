@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow as pa
 from krepes.base.rows import Batch, is_tensor
 
 from .source import Source, TableSource
+
+if TYPE_CHECKING:
+    import torch
 
 
 class VectorsTable(TableSource):
@@ -59,6 +63,6 @@ def _cpu(batch: Batch) -> np.ndarray:
     return batch.cpu().numpy() if is_tensor(batch) else np.asarray(batch)
 
 
-def _numpy_has(batch: Batch) -> bool:
+def _numpy_has(batch: torch.Tensor) -> bool:
     """Whether numpy knows the dtype; bfloat16 and the 8-bit floats are torch's own."""
     return str(batch.dtype).removeprefix("torch.") in np.sctypeDict

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.rows import Rows
 from krepes.kernels.base import Kernel, KernelColumns
 
 
@@ -42,7 +43,7 @@ class Views(Component, ABC):
             raise ValueError(f"n_views={self.n_views!r}: expected an integer >= 2, the views of one row.")
 
     def fitted(
-        self, X: Tensor, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
+        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
     ) -> Views:
         """A copy that knows what it needs of the data; by default the views themselves.
 

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from krepes.base.rows import Rows, dense
 from krepes.base.streams import uniform
 from krepes.views.base import Views
 
@@ -115,10 +116,10 @@ class Image(Views):
             raise ValueError(f"shape={self.shape!r}: expected (height, width) or (height, width, channels).")
 
     def fitted(
-        self, X: Tensor, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
+        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
     ) -> Image:
         self.check()
-        self._image_shape(X)
+        self._image_shape(dense(X))
         return self
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:

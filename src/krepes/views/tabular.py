@@ -24,6 +24,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.rows import Rows
 from krepes.base.streams import normal, uniform
 from krepes.kernels.base import Kernel, KernelColumns, as_rows
 from krepes.views.base import Views
@@ -115,7 +116,7 @@ class Tabular(Views):
             raise ValueError(f"fill={self.fill!r}: expected 'mean' or a finite number.")
 
     def fitted(
-        self, X: Tensor, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
+        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
     ) -> Tabular:
         self.check()
         copy = clone(self)

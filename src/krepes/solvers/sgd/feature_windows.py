@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, dense
 from krepes.base.streams import stream_key
 from krepes.features.samples import Samples
 from krepes.solvers.sgd.view_pairs import matched_pairs, view_pairs
@@ -281,7 +281,7 @@ class FeatureWindows:
             functions = [self.functions[v % len(self.functions)] for v in indices]
             features = tuple(function(view).to(self.dtype) for function, view in zip(functions, views))
             norm = samples.features.kernel.diag(views[0]) if self.with_norm else None
-            X = block.inputs[0].reshape(len(block), -1) if self.with_inputs else None
+            X = dense(block.inputs[0]).reshape(len(block), -1) if self.with_inputs else None
             piece = FeatureBatch(features, X, norm)
             if result is None:
                 result = piece if len(piece) == len(batch) else piece.like(len(batch))
