@@ -10,7 +10,7 @@ from torch import nn
 
 from krepes import losses
 from krepes.evaluation import NeuralEmbedding
-from krepes.losses.base import Batch
+from krepes.losses.batch import Batch
 from krepes.networks import MLP
 from krepes.views import Tabular
 

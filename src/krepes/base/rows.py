@@ -16,12 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import torch
 
-Rows: TypeAlias = (
-    "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # (b, ...) numbers, a table, or b objects
-)
-Batch: TypeAlias = (
-    "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # rows as a source gives them, before they are encoded
-)
+Rows: TypeAlias = "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # b rows: numbers, a table, or objects
 R = TypeVar("R", bound="np.ndarray | torch.Tensor | pa.Table | list[Any]")
 
 
@@ -38,7 +33,7 @@ def dense(rows: Rows) -> torch.Tensor:
     raise TypeError("This needs rows of numbers, and these rows are objects.")
 
 
-def count_rows(batch: Batch) -> int:
+def count_rows(batch: Rows) -> int:
     return batch.num_rows if isinstance(batch, pa.Table) else len(batch)
 
 

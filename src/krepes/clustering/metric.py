@@ -27,8 +27,8 @@ from krepes.clustering.self_expression import DualExpression, PrimalExpression, 
 from krepes.clustering.settings import Settings
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
 from krepes.kernels import Gaussian, Kernel
-from krepes.kernels.base import as_rows
 from krepes.kernels.distances import distances_to, median_distance
+from krepes.kernels.vectors import as_rows
 from krepes.landmarks import PivotedCholesky
 
 MOST_CLUSTERS = 50  # looked for when their number is not given

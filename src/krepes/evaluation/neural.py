@@ -28,7 +28,7 @@ from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
 from krepes.losses import Loss, as_loss
-from krepes.losses.base import Batch
+from krepes.losses.batch import Batch
 from krepes.networks import as_network
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import prepare_inputs

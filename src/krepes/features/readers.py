@@ -20,7 +20,7 @@ from torch import Tensor
 from krepes.base.blocks import Block, Reader, part_edges
 from krepes.base.model_file import digest
 from krepes.base.placement import Placement
-from krepes.base.rows import Batch, count_rows, slice_rows
+from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
 
@@ -144,14 +144,14 @@ class RowReader(Reader):
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()
         return {name: digest(value) for name, value in known.items()}
 
-    def _encoded(self, batch: Batch) -> Any:
+    def _encoded(self, batch: Rows) -> Any:
         return self.inputs.tensor(batch, self.placement.dtype, self.placement.device)
 
     def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
         values = (getattr(self.data, name) for name in ALONGSIDE)
         return [None if array is None else array[part] for array in values]
 
-    def _known(self, rows: Batch) -> Any:
+    def _known(self, rows: Rows) -> Any:
         """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
         values = self.inputs.tensor(rows, torch.float64, torch.device("cpu"))
         if isinstance(values, Tensor):

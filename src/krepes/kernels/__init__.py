@@ -4,8 +4,7 @@ from typing import Any
 
 from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
-from krepes.kernels.base import Kernel
-from krepes.kernels.combine import Product, Scaled, Sum
+from krepes.kernels.base import Kernel, Product, Scaled, Sum
 from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK

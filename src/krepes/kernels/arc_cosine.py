@@ -20,8 +20,9 @@ import numbers
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns, VectorKernel
+from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
+from krepes.kernels.vectors import VectorKernel
 
 
 class ArcCosine(VectorKernel):

@@ -20,7 +20,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns, VectorKernel, as_rows
+from krepes.kernels.base import KernelColumns
+from krepes.kernels.vectors import VectorKernel, as_rows
 
 
 class Linear(VectorKernel):

@@ -34,8 +34,9 @@ import torch
 from torch import Tensor
 
 from krepes.kernels.arc_cosine import angles, directions, relu_layer
-from krepes.kernels.base import KernelColumns, VectorKernel
+from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
+from krepes.kernels.vectors import VectorKernel
 
 KINDS = ("ntk", "nngp")
 

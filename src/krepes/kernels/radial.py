@@ -17,8 +17,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns, VectorKernel, as_rows
+from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to, median_distance
+from krepes.kernels.vectors import VectorKernel, as_rows
 
 
 def reciprocal(r: Tensor) -> Tensor:

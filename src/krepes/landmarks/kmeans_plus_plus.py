@@ -22,7 +22,7 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, row_blocks, rows_within
 from krepes.kernels import Kernel
-from krepes.kernels.base import as_rows
+from krepes.kernels.vectors import as_rows
 from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
 

@@ -5,12 +5,12 @@ from typing import Any
 from krepes.base.components import resolve
 from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
-from krepes.losses.base import Batch, Logits, Loss, MomentLoss
+from krepes.losses.base import ForeignLoss, Loss, MomentLoss
+from krepes.losses.batch import Batch, Logits
 from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
-from krepes.losses.foreign import ForeignLoss
 from krepes.losses.forms import MomentForms
 from krepes.losses.kernel_pca import KernelPCA
 from krepes.losses.simclr import SimCLR

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import as_rows
-from krepes.losses.base import Batch, Terms, check_weights, inverse_root
+from krepes.kernels.vectors import as_rows
+from krepes.losses.base import check_weights, inverse_root
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 SMALLEST_REGULARIZATION = 1e-6  # K is singular where embeddings coincide

@@ -18,7 +18,8 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, inverse_root, off_diagonal
+from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import NOISE
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments

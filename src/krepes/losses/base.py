@@ -19,64 +19,16 @@ An ability that a loss has for some of its settings only is declared with scikit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import MomentForms
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
-
-Terms = dict[str, Tensor]
-
-
-@dataclass
-class Batch:
-    """What a loss sees of b samples.
-
-    Attributes
-    ----------
-    Z : tuple of Tensors of shape (b, h)
-        Embeddings of the views (Z1, Z2), then of the negatives if there are any.
-    X : optional
-        The samples themselves.
-    phi_norm : Tensor of shape (b,), optional
-        Squared norm of the centred feature, |phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2.
-    gram : Tensor of shape (h, h), optional
-        W^T W.
-    target_Z : tuple of Tensors of shape (b, h), optional
-        Embeddings under a moving average of the model.
-    parameters : dict of Tensors
-        The loss's own parameters, where it has any.
-    """
-
-    Z: tuple[Tensor, ...]
-    X: Any = None
-    phi_norm: Tensor | None = None
-    gram: Tensor | None = None
-    target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
-    parameters: dict[str, Tensor] = field(default_factory=dict)
-
-    @property
-    def negatives(self) -> Tensor | None:
-        return self.Z[2] if len(self.Z) > 2 else None
-
-    def required(self, name: str) -> Any:
-        """A field that the loss cannot do without."""
-        value = getattr(self, name)
-        if value is None:
-            raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
-        return value
-
-
-class Logits(NamedTuple):
-    """Scores of classes, one row per decision; the loss is the mean of -log softmax(values)[target]."""
-
-    values: Tensor  # (rows, classes); -inf where a class is no choice
-    targets: Tensor  # (rows,), int64
 
 
 class Loss(Component, ABC):
@@ -125,8 +77,6 @@ class Loss(Component, ABC):
 
     def stand_in(self) -> Loss:
         """A file keeps what the loss was called: representations of new rows do not need it."""
-        from krepes.losses.foreign import ForeignLoss
-
         return ForeignLoss(repr(self), self.views_needed)
 
     def views(self, batch: Batch) -> tuple[Tensor, ...]:
@@ -137,6 +87,32 @@ class Loss(Component, ABC):
                 f"the batch has {len(batch.Z)}: Batch((Z1, Z2))."
             )
         return batch.Z[: self.views_needed]
+
+
+class ForeignLoss(Loss):
+    """A loss that a saved model was trained with and that krepes does not define.
+
+    A loaded model transforms as before; to fit it again, give it a loss.
+
+    Parameters
+    ----------
+    description : str
+        Its class and parameters, in words.
+    views_needed : int, default=2
+    """
+
+    def __init__(self, description: str = "", views_needed: int = 2):
+        self.description = description
+        self.views_needed = views_needed  # type: ignore[misc]
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
+        return f"<the loss {self.description}, not in the file>"
+
+    def terms(self, batch: Batch) -> Terms:
+        raise ValueError(
+            f"This model was trained with {self.description}, a class that a model file cannot hold. "
+            "Set the loss before fitting again: model.set_params(loss=...)."
+        )
 
 
 class MomentLoss(Loss):

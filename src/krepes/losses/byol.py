@@ -15,7 +15,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.losses.base import Batch, Terms, inverse_root
+from krepes.losses.base import inverse_root
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 PREDICTORS = ("mlp", "linear")

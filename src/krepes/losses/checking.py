@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.losses.base import Batch, Loss
+from krepes.losses.base import Loss
+from krepes.losses.batch import Batch
 
 # Names that solvers add to the history, and those of what they train
 RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")

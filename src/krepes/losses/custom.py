@@ -12,7 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.base.model_file import External
-from krepes.losses.base import Batch, Loss, Terms
+from krepes.losses.base import Loss
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
 from krepes.losses.statistics import Statistics

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.losses.base import MomentLoss, Terms
+from krepes.losses.base import MomentLoss
+from krepes.losses.batch import Terms
 from krepes.losses.forms import spanned
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

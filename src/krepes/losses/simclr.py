@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from krepes.losses.base import Batch, Logits, Terms
+from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 

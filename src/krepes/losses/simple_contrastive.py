@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
-from krepes.losses.base import MomentLoss, Terms
+from krepes.losses.base import MomentLoss
+from krepes.losses.batch import Terms
 from krepes.losses.forms import NOISE
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

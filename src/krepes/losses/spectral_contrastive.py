@@ -15,7 +15,8 @@ from typing import Any
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.losses.base import Batch, MomentLoss, Terms
+from krepes.losses.base import MomentLoss
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from krepes.losses.batch import Batch
+
 if TYPE_CHECKING:
-    from krepes.losses.base import Batch
     from krepes.losses.forms import MomentForms
 
 

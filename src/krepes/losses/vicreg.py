@@ -21,7 +21,8 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.losses.base import Batch, MomentLoss, Terms, check_weights, off_diagonal
+from krepes.losses.base import MomentLoss, check_weights, off_diagonal
+from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import MomentForms, low_rank_factor
 from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
 from krepes.losses.statistics import SampleStatistics, Statistics

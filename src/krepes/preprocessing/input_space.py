@@ -23,7 +23,7 @@ from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.preprocessing.table_encoder import TableEncoder
-from krepes.sources import Batch, Source, TableSource, open_source
+from krepes.sources import Rows, Source, TableSource, open_source
 
 
 class Normalize(Component):
@@ -101,7 +101,7 @@ class InputSpace(Component):
         self.normalize = normalize
 
     @classmethod
-    def of(cls, source: Source, sample: Batch) -> InputSpace:
+    def of(cls, source: Source, sample: Rows) -> InputSpace:
         """The space that the rows of a source live in as they are; `sample` is a raw batch of them."""
         if isinstance(sample, list | pa.Table):
             return cls("objects")
@@ -135,7 +135,7 @@ class InputSpace(Component):
         """Encoded columns that belong to one column of the table."""
         return None if self.encoder is None else self.encoder.groups_
 
-    def tensor(self, batch: Batch, dtype: torch.dtype, device: torch.device | str = "cpu") -> Any:
+    def tensor(self, batch: Rows, dtype: torch.dtype, device: torch.device | str = "cpu") -> Any:
         """A raw batch as a tensor (a list for objects), checked."""
         if self.kind == "objects":
             return list(batch)

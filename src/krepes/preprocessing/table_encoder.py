@@ -25,7 +25,7 @@ from krepes.base.components import Component
 from krepes.base.progress import Progress
 from krepes.base.rows import rebatch
 from krepes.engines import Engine, as_engine
-from krepes.sources import Batch, Reservoir, Source, TableSource, open_source
+from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
 from krepes.sources.reading import RawReader
 from krepes.sources.source import check_columns
 from krepes.sources.vectors_table import VectorsTable
@@ -123,7 +123,7 @@ class TableEncoder(TransformerMixin, Component):
         batch_rows: int | None = None,
         engine: Engine | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Batch, np.ndarray]:
+    ) -> tuple[Rows, np.ndarray]:
         """Learn the columns of a source in one scan that also draws a uniform sample of rows.
 
         Parameters

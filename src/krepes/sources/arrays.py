@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.base.rows import Batch, is_tensor, take_rows
+from krepes.base.rows import Rows, is_tensor, take_rows
 
 from .source import Source
 
@@ -49,12 +49,12 @@ class ArraySource(Source):
         self.n_rows = shape[0]
         self._description = description or ("torch tensor" if is_tensor(X) else "numpy array")
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         for first in range(start, self.n_rows, batch_rows):
             yield first, ready(self.X[first : first + batch_rows])
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         return ready(take_rows(self.X, self._checked_indices(indices)))
 
     def describe(self) -> str:

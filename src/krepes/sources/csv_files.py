@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from krepes.base.rows import Batch, rebatch
+from krepes.base.rows import Rows, rebatch
 
 from .source import TableSource, check_unique
 
@@ -47,7 +47,7 @@ class CsvSource(TableSource):
     def __init__(self, layout: Layout, schema: pa.Schema, n_rows: int):
         self.layout, self.schema, self.n_rows = layout, schema, n_rows
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         row = start
         for row, batch in rebatch(self._typed(start), batch_rows, start):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Batch, take_rows
+from krepes.base.rows import Rows, take_rows
 
 from .source import TableSource, check_unique, conform, plain_schema
 
@@ -51,7 +51,7 @@ class FrameSource(TableSource):
         self.frame, self.n_rows, self.schema = frame, n_rows, schema
         self._part, self._description = part, description
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         for first in range(start, self.n_rows, batch_rows):
             stop = min(first + batch_rows, self.n_rows)

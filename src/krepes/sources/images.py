@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.rows import Batch
+from krepes.base.rows import Rows
 
 from .source import Source
 
@@ -46,12 +46,12 @@ class ImageFolderSource(Source):
         self.height, self.width, self.grey = height, width, grey
         self.n_rows = len(self.files)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         for first in range(start, self.n_rows, batch_rows):
             yield first, self._load(self.files[first : first + batch_rows])
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         return self._load([self.files[i] for i in self._checked_indices(indices)])
 
     @property

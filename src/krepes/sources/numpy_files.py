@@ -23,7 +23,7 @@ from typing import IO
 
 import numpy as np
 
-from krepes.base.rows import Batch
+from krepes.base.rows import Rows
 
 from .arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
 from .source import Source
@@ -70,7 +70,7 @@ class StoredArraySource(Source):
         self.kind = kind_of(header.shape)
         self.n_rows = header.shape[0]
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         first = start
         for batch in self._read(batch_rows, start):
@@ -91,7 +91,7 @@ class MappedArraySource(StoredArraySource):
         for first in range(start, self.n_rows, batch_rows):
             yield self._window(first, min(first + batch_rows, self.n_rows))
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
         rows = np.empty((len(wanted), *self.header.shape[1:]), self.header.dtype)
         # One window after the other, because the pages around each row stay resident while it is mapped.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.rows import Batch, is_tensor
+from krepes.base.rows import Rows, is_tensor
 
 from .arrays import channels_last, check_rows, kind_of
 from .source import Source
@@ -30,12 +30,12 @@ class ObjectSource(Source):
         self.objects = objects
         self.n_rows = len(objects)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         for first in range(start, self.n_rows, batch_rows):
             yield first, list(self.objects[first : first + batch_rows])
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         return [self.objects[i] for i in self._checked_indices(indices)]
 
     def describe(self) -> str:
@@ -68,12 +68,12 @@ class DatasetSource(Source):
         else:
             self._shape, self.kind = None, "objects"
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         for first in range(start, self.n_rows, batch_rows):
             yield first, self._stack(range(first, min(first + batch_rows, self.n_rows)))
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         return self._stack(self._checked_indices(indices).tolist())
 
     def describe(self) -> str:
@@ -88,7 +88,7 @@ class DatasetSource(Source):
             return np.asarray(item)
         return item.detach() if is_tensor(item) else item
 
-    def _stack(self, indices: Sequence[int]) -> Batch:
+    def _stack(self, indices: Sequence[int]) -> Rows:
         items = [self._item(i) for i in (indices or [0])]
         if self._shape is None:
             return items[: len(indices)]

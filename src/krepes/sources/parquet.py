@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from krepes.base.rows import Batch, concat_rows, rebatch, take_rows
+from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
 
 from .source import TableSource, check_unique, conform, plain_schema
 
@@ -46,7 +46,7 @@ class ParquetSource(TableSource):
         self.files, self.schema = list(files), schema
         self.n_rows = sum(file.n_rows for file in files)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         read_rows = min(batch_rows, _READ_ROWS)
         parts = (part for file in self.files for part in self._parts(file, start, read_rows))

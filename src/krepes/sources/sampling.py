@@ -14,7 +14,7 @@ import operator
 
 import numpy as np
 
-from krepes.base.rows import Batch, concat_rows, count_rows, take_rows
+from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 
 from .source import SCAN_ROWS, Source
 
@@ -53,12 +53,12 @@ class Reservoir:
         if operator.index(size) < 1:
             raise ValueError(f"A sample needs at least one row; got size={size}.")
         self.size, self.seed = operator.index(size), seed
-        self._parts: list[Batch] = []
+        self._parts: list[Rows] = []
         self._indices = np.empty(0, dtype=np.int64)
         self._priorities = np.empty(0)
         self._bound = np.inf  # no row above it can be in the sample
 
-    def add(self, start: int, batch: Batch) -> None:
+    def add(self, start: int, batch: Rows) -> None:
         """Offer the rows start, start + 1, ...; batches come in the order of their rows."""
         draws = priorities(self.seed, start, start + count_rows(batch))
         chosen = np.flatnonzero(draws < self._bound)
@@ -72,7 +72,7 @@ class Reservoir:
         if len(self._indices) >= 2 * self.size:
             self._shrink()
 
-    def rows(self, size: int | None = None) -> tuple[Batch, np.ndarray]:
+    def rows(self, size: int | None = None) -> tuple[Rows, np.ndarray]:
         """The sampled rows and their global indices, in the order of the indices; `size` asks for fewer."""
         if not self._parts:
             raise ValueError("No rows were added to the sample.")
@@ -99,7 +99,7 @@ class Reservoir:
             self._bound = self._priorities.max()
 
 
-def reservoir(source: Source, size: int, seed: int, batch_rows: int = SCAN_ROWS) -> tuple[Batch, np.ndarray]:
+def reservoir(source: Source, size: int, seed: int, batch_rows: int = SCAN_ROWS) -> tuple[Rows, np.ndarray]:
     """A uniform sample of `size` rows (all of them if there are fewer) and their global indices, sorted.
 
     Sources with random access read the sampled rows only; the others are scanned once. Both give the same

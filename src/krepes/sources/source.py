@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Batch, concat_rows, count_rows, take_rows
+from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
 
@@ -45,14 +45,14 @@ class Source(ABC):
     random_access: ClassVar[bool] = False
 
     @abstractmethod
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         """Yield (global index of the first row, batch) from row `start` to the end."""
 
     @abstractmethod
     def describe(self) -> str:
         """One line for people, such as "Parquet, 12 files, 581,012 rows × 55 columns"."""
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         """The rows at `indices`, in that order (repeats allowed)."""
         indices = self._checked_indices(indices)
         wanted, inverse = np.unique(indices, return_inverse=True)

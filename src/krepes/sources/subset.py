@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Batch, count_rows, rebatch, take_rows
+from krepes.base.rows import Rows, count_rows, rebatch, take_rows
 
 from .source import SCAN_ROWS, Source, TableSource
 
@@ -31,7 +31,7 @@ class SubsetSource(Source):
         self.n_rows = len(rows)
         self.random_access = source.random_access  # type: ignore[misc]
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
         if self.random_access:
             for first in range(start, self.n_rows, batch_rows):
@@ -39,7 +39,7 @@ class SubsetSource(Source):
         elif start < self.n_rows:
             yield from rebatch(self._scan(self.rows[start:]), batch_rows, start)
 
-    def _scan(self, rows: np.ndarray) -> Iterator[Batch]:
+    def _scan(self, rows: np.ndarray) -> Iterator[Rows]:
         """The wanted rows of every batch, from the first to the last of them."""
         for first, batch in self.source.batches(SCAN_ROWS, int(rows[0])):
             low, high = np.searchsorted(rows, [first, first + count_rows(batch)])
@@ -48,7 +48,7 @@ class SubsetSource(Source):
             if high == len(rows):
                 return
 
-    def take(self, indices: np.ndarray) -> Batch:
+    def take(self, indices: np.ndarray) -> Rows:
         return self.source.take(self.rows[self._checked_indices(indices)])
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Batch, is_tensor
+from krepes.base.rows import Rows, is_tensor
 
 from .source import Source, TableSource
 
@@ -34,7 +34,7 @@ class VectorsTable(TableSource):
         self.schema = pa.schema([(name, pa.from_numpy_dtype(sample.dtype)) for name in names])
         self._position = {name: j for j, name in enumerate(names)}
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Batch]]:
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         for first, batch in self.source.batches(batch_rows, start):
             yield first, self._table(batch)
 
@@ -49,17 +49,17 @@ class VectorsTable(TableSource):
     def describe(self) -> str:
         return self.source.describe()
 
-    def _table(self, batch: Batch) -> pa.Table:
+    def _table(self, batch: Rows) -> pa.Table:
         X = _matrix(batch)
         columns = [np.ascontiguousarray(X[:, self._position[name]]) for name in self.schema.names]
         return pa.Table.from_arrays([pa.array(column) for column in columns], schema=self.schema)
 
 
-def _matrix(batch: Batch) -> np.ndarray:
+def _matrix(batch: Rows) -> np.ndarray:
     return batch.cpu().float().numpy() if is_tensor(batch) and not _numpy_has(batch) else _cpu(batch)
 
 
-def _cpu(batch: Batch) -> np.ndarray:
+def _cpu(batch: Rows) -> np.ndarray:
     return batch.cpu().numpy() if is_tensor(batch) else np.asarray(batch)
 
 

@@ -26,7 +26,8 @@ from torch import Tensor
 
 from krepes.base.rows import Rows
 from krepes.base.streams import normal, uniform
-from krepes.kernels.base import Kernel, KernelColumns, as_rows
+from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.vectors import as_rows
 from krepes.views.base import Views
 from krepes.views.columns import ColumnSummary, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation

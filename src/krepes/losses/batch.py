@@ -1,0 +1,56 @@
+"""What a loss sees of a batch of samples, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+Terms = dict[str, Tensor]  # named scalars whose sum is the loss
+
+
+@dataclass
+class Batch:
+    """What a loss sees of b samples.
+
+    Attributes
+    ----------
+    Z : tuple of Tensors of shape (b, h)
+        Embeddings of the views (Z1, Z2), then of the negatives if there are any.
+    X : optional
+        The samples themselves.
+    phi_norm : Tensor of shape (b,), optional
+        Squared norm of the centred feature, |phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2.
+    gram : Tensor of shape (h, h), optional
+        W^T W.
+    target_Z : tuple of Tensors of shape (b, h), optional
+        Embeddings under a moving average of the model.
+    parameters : dict of Tensors
+        The loss's own parameters, where it has any.
+    """
+
+    Z: tuple[Tensor, ...]
+    X: Any = None
+    phi_norm: Tensor | None = None
+    gram: Tensor | None = None
+    target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
+    parameters: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def negatives(self) -> Tensor | None:
+        return self.Z[2] if len(self.Z) > 2 else None
+
+    def required(self, name: str) -> Any:
+        """A field that the loss cannot do without."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
+        return value
+
+
+class Logits(NamedTuple):
+    """Scores of classes, one row per decision; the loss is the mean of -log softmax(values)[target]."""
+
+    values: Tensor  # (rows, classes); -inf where a class is no choice
+    targets: Tensor  # (rows,), int64
