@@ -21,35 +21,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# Arguments that take whatever a user has: arrays, frames, tensors, lists, paths, labels, arrays of landmarks.
+# Arguments that take whatever a user has: arrays, frames, tensors, lists, paths.
 DATA = {
-    *(
-        "X",
-        "Y",
-        "y",
-        "x",
-        "Z",
-        "data",
-        "positives",
-        "negatives",
-        "labels",
-        "targets",
-        "sample_weight",
-        "weight",
-    ),
-    *(
-        "landmarks",
-        "features",
-        "rows",
-        "batch",
-        "candidates",
-        "objects",
-        "y_train",
-        "y_test",
-        "Z_train",
-        "Z_test",
-    ),
-    *("columns", "groups", "group", "X_train", "X_test", "first", "second", "sample", "samples", "direction"),
+    *("X", "Y", "Z", "x", "y", "data", "positives", "negatives", "labels", "features", "rows", "candidates"),
+    *("landmarks", "sample_weight", "X_unlabelled", "Z_train", "y_train", "Z_test", "y_test"),
 }
 
 WALK = """

@@ -22,6 +22,13 @@ from krepes.networks import MLP
 SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
 
 
+# As for scikit-learn's own estimators that draw at random: what weights do promise is in test_sample_weight.py.
+WEIGHTS = {
+    "check_sample_weight_equivalence_on_dense_data": "landmarks, lengthscale and views are drawn from the rows there "
+    "are, so a row that is there twice is not drawn as one of weight two; its moments are"
+}
+
+
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 @parametrize_with_checks(
     [
@@ -29,7 +36,8 @@ SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
         KernelEmbedding(loss="kernel_pca", n_components=2),
         TableEncoder(),
         NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTS if isinstance(estimator, KernelEmbedding) else {},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
