@@ -8,37 +8,32 @@ pass, whatever the loss; then O(r^3) or O(r^2 h) per step, whatever n. Memory O(
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base import model_file
-from krepes.base.checkpoint import Checkpoint
-from krepes.base.code_identity import code_identity
 from krepes.base.components import resolve
-from krepes.base.model_file import State, digest
+from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.engines import Engine
-from krepes.features import FeatureSpace, FitData, Samples
+from krepes.features import FeatureSpace, FitData
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
-from krepes.losses import CallableLoss, Loss, as_loss
+from krepes.losses import Loss, as_loss
 from krepes.moments import MomentPass, Moments
 from krepes.one_pass import OnePassEstimator, check_count
+from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
-from krepes.views import Image, Paired, Views
-
-logger = logging.getLogger("krepes")
+from krepes.solvers.task import Task
+from krepes.views import Views
 
 REFITTED = {"loss", "n_components", "regularization", "feature_noise", "solver", "verbose"}  # need no data
 
@@ -146,11 +141,11 @@ class KernelEmbedding(
         solver: str | Solver = "auto",
         regularization: float = 0.01,
         feature_noise: float | str = "auto",
-        preprocess: Any = "auto",
+        preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
         dtype: str = "float32",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         super().__init__(
@@ -212,17 +207,19 @@ class KernelEmbedding(
         """
         self._check_parameters()
         self._check_checkpoint(checkpoint)
-        self.loss_, self.solver_ = self._task()
-        data = self._opened(X, positives, negatives, sample_weight)
-        space = space or self._prepared(data)
-        if self.solver_.data == "samples":
+        task = self._task()
+        data = self._opened(task, X, positives, negatives, sample_weight)
+        space = space or self._prepared(data, task.loss.views_needed)
+        if task.of_samples:
             space, total = replace(space, exact_views=False), None  # every batch draws its views
-            solution = self._trained(space, data, checkpoint, callback)
+            reader = data.reader(space.inputs, space.placement)
+            solution = task.trained(space, reader, checkpoint, callback, display(self.verbose))
         else:
             total = self._summed(space, data, 0, checkpoint)
-            solution = self._minimised(space, total, callback)
+            solution = task.minimised(space, total, callback)
         self._start(space)
         self._record_input(X, space.inputs)
+        self.loss_, self.solver_ = task.loss, task.solver
         self.total_, self.n_samples_seen_, self._solution = total, data.n_rows, solution
         return self
 
@@ -241,18 +238,22 @@ class KernelEmbedding(
         The solve waits until the representation is asked for. `first_row` is the global index of the first
         row of X, which keys its random views: workers that share a data set give it.
         """
-        self.loss_, self.solver_ = self._task()
-        self._check_solver_adds()
-        self._warn_of_unused(negatives)
-        return self._add_rows(X, first_row, positives=positives, negatives=negatives, weight=sample_weight)
+        task = self._task()
+        task.check_adds()
+        _warn_of_unused(negatives, task.loss)
+        given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
+        self._add_rows(X, first_row, task.loss.views_needed, **given)
+        self.loss_, self.solver_ = task.loss, task.solver
+        return self
 
     def prepare(
         self, X: Any, *, positives: Any = None, negatives: Any = None, sample_weight: Any = None
     ) -> FeatureSpace:
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
-        self.loss_, self.solver_ = self._task()
-        return self._prepared(self._opened(X, positives, negatives, sample_weight))
+        task = self._task()
+        data = self._opened(task, X, positives, negatives, sample_weight)
+        return self._prepared(data, task.loss.views_needed)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -262,104 +263,32 @@ class KernelEmbedding(
         if self.feature_noise != "auto" and not _is_amount(self.feature_noise):
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
 
-    def _task(self) -> tuple[Loss, Solver]:
-        """What is minimised, and how."""
+    def _task(self) -> Task:
+        """What is minimised, and how: the one place where loss and solver are resolved."""
         loss = as_loss(self.loss)
-        return loss, choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+        solver = choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+        return Task(loss, solver, self.n_components, self.regularization, self.feature_noise)
 
-    def _opened(self, X: Any, positives: Any, negatives: Any, sample_weight: Any) -> FitData:
-        if sample_weight is not None and self.solver_.data == "samples":
+    def _opened(self, task: Task, X: Any, positives: Any, negatives: Any, sample_weight: Any) -> FitData:
+        if sample_weight is not None and task.of_samples:
             raise ValueError(
-                f"{self.loss_} is trained on batches of samples, which have no weights: leave sample_weight out, "
+                f"{task.loss} is trained on batches of samples, which have no weights: leave sample_weight out, "
                 "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
             )
-        self._warn_of_unused(negatives)
+        _warn_of_unused(negatives, task.loss)
         return FitData.open(X, positives, negatives, weight=sample_weight)
-
-    def _warn_of_unused(self, negatives: Any) -> None:
-        if negatives is not None and not self.loss_.uses_negatives:
-            warnings.warn(
-                f"{self.loss_} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
-                "own with uses_negatives = True.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _views_needed(self) -> int:
-        return self.loss_.views_needed
 
     def _accumulator(self, space: FeatureSpace) -> MomentPass:
         return MomentPass(space)
-
-    def _trained(
-        self,
-        space: FeatureSpace,
-        data: FitData,
-        checkpoint: str | os.PathLike | None,
-        callback: Callback | None,
-    ) -> LinearMap:
-        """Minimise the loss over the samples."""
-        samples = Samples(space, data.reader(space.inputs, space.placement), progress=display(self.verbose))
-        if checkpoint is not None:
-            samples.checkpoint = Checkpoint(checkpoint, self._training_identity(samples))
-        if self.loss_.views_needed > 1:
-            samples.noise_variance = self._feature_noise(space.views) * samples.mean_eigenvalue
-        solution = self._found(space, samples, self.regularization * samples.mean_eigenvalue, callback)
-        if samples.checkpoint is not None:
-            samples.checkpoint.remove()
-        return solution
-
-    def _training_identity(self, samples: Samples) -> dict[str, str]:
-        """Hashes, by name, of all that training depends on."""
-        space = samples.space
-        settings = {
-            "rows per block": samples.block_rows,
-            "loss": [self.loss_, _code(self.loss_)],
-            "solver": self.solver_,
-            "n_components": self.n_components,
-            "regularization": self.regularization,
-            "feature_noise": self.feature_noise,
-        }
-        hashes = {name: digest(value) for name, value in settings.items()}
-        return samples.reader.identity() | hashes | space.fingerprint() | space.seed_fingerprint()
 
     # Solving
 
     def _solve(self, value: Moments) -> LinearMap:
         """Minimise the loss, as it is set now, over the moments."""
-        self.loss_, self.solver_ = self._task()
-        return self._minimised(self.space_, value)
-
-    def _minimised(
-        self, space: FeatureSpace, moments: Moments, callback: Callback | None = None
-    ) -> LinearMap:
-        """Minimise the loss over the moments."""
-        lam = self.regularization * moments.S.trace().item() / moments.rank
-        if self.loss_.views_needed > 1:
-            moments = moments.with_feature_noise(self._feature_noise(space.views))
-        return self._found(space, moments, lam, callback)
-
-    def _found(
-        self, space: FeatureSpace, data: Moments | Samples, lam: float, callback: Callback | None
-    ) -> LinearMap:
-        """Solve, from moments or from samples."""
-        generator = torch.Generator().manual_seed(space.seed)
-        start = time.perf_counter()
-        solution = self.solver_.solve(self.loss_, data, self.n_components, lam, generator, callback)
-        logger.info("%s: %.1f s, %d iterations", self.solver_, time.perf_counter() - start, solution.n_iter)
-        if solution.W.shape[1] < self.n_components:
-            warnings.warn(
-                f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
-                f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return LinearMap.of(solution, space.features)
-
-    def _feature_noise(self, views: Views) -> float:
-        if self.feature_noise != "auto":
-            return float(self.feature_noise)
-        return 0.0 if isinstance(views, Image | Paired) else 0.1
+        task = self._task()
+        found = task.minimised(self.space_, value)
+        self.loss_, self.solver_ = task.loss, task.solver
+        return found
 
     @property
     def moments_(self) -> Moments | None:
@@ -405,7 +334,7 @@ class KernelEmbedding(
             )
         copy = self.empty_copy().set_params(**params)
         copy._check_parameters()
-        copy._check_solver_adds()
+        copy._task().check_adds()
         copy.total_, copy.n_samples_seen_ = self.total_, self.n_samples_seen_
         copy._solved()
         return copy
@@ -413,22 +342,14 @@ class KernelEmbedding(
     def empty_copy(self) -> KernelEmbedding:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
         copy = super().empty_copy()
-        copy.loss_, copy.solver_ = copy._task()
+        task = copy._task()
+        copy.loss_, copy.solver_ = task.loss, task.solver
         return copy
 
     def _check_has_total(self) -> None:
         check_is_fitted(self, "space_")
-        self._check_solver_adds()
+        self._task().check_adds()
         super()._check_has_total()
-
-    def _check_solver_adds(self) -> None:
-        loss, solver = self._task()
-        if solver.data == "samples":
-            raise ValueError(
-                f"{loss} with solver={solver.name!r} is trained on the samples "
-                "themselves: it cannot be continued with more rows, merged or refitted from moments. Call fit with "
-                "all rows, or choose a loss of moments, such as spectral_contrastive or barlow_twins."
-            )
 
     # Using
 
@@ -477,12 +398,15 @@ class KernelEmbedding(
         return model
 
 
-def _is_amount(value: Any) -> bool:
+def _warn_of_unused(negatives: Any, loss: Loss) -> None:
+    if negatives is not None and not loss.uses_negatives:
+        warnings.warn(
+            f"{loss} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
+            "own with uses_negatives = True.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _is_amount(value: object) -> bool:
     return isinstance(value, int | float | np.number) and bool(0 <= value < np.inf)
-
-
-def _code(loss: Loss) -> str | None:
-    """The identity of a user's function, or of an object of a user's class; krepes's own are known by name."""
-    if isinstance(loss, CallableLoss):
-        return code_identity(loss.function)
-    return None if type(loss).__module__.startswith("krepes.") else code_identity(loss)

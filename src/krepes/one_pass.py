@@ -36,6 +36,7 @@ from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
+from krepes.preprocessing.preparing import Preprocess
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -82,11 +83,11 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         kernel: str | Kernel | Callable = "gaussian",
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int = 1000,
-        preprocess: Any = "auto",
+        preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
         dtype: str = "float32",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         self.kernel = kernel
@@ -108,10 +109,6 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     @abstractmethod
     def _solve(self, value: T) -> R:
         """What the model needs beyond the sums; kept as `_solution`, which `_solved()` gives."""
-
-    def _views_needed(self) -> int:
-        """How many views of a sample the accumulator compares."""
-        return 1
 
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense."""
@@ -155,12 +152,12 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         """
         return self._add_rows(X, first_row, y=y, weight=sample_weight)
 
-    def _add_rows(self, X: Any, first_row: int | None, **given: Any) -> Self:
+    def _add_rows(self, X: Any, first_row: int | None, views_needed: int = 1, **given: Any) -> Self:
         """Open data, the first or more of them, and add their sums."""
         if not hasattr(self, "space_"):
             self._check_parameters()
             data = FitData.open(X, **given)
-            space = self._prepared(data)
+            space = self._prepared(data, views_needed)
             total = self._summed(space, data, first_row or 0)
             self._start(space)
             self._record_input(X, space.inputs)
@@ -178,14 +175,15 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         self._check_parameters()
         return self._prepared(FitData.open(X, weight=sample_weight))
 
-    def _prepared(self, data: FitData) -> FeatureSpace:
+    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
+        """A feature space; `views_needed` of every sample will be compared."""
         return FeatureSpace.prepare(
             data,
             kernel=as_kernel(self.kernel),
             landmarks=self.landmarks,
             n_landmarks=self.n_landmarks,
             views=self.views,
-            views_needed=self._views_needed(),
+            views_needed=views_needed,
             preprocess=self.preprocess,
             placement=Placement.of(self.dtype, self.device),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
@@ -409,6 +407,6 @@ def load(
     return getattr(importlib.import_module(SAVED[kind]), kind).load(path, kernel=kernel, device=device)
 
 
-def check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: object) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

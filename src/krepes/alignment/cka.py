@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 from krepes.alignment.hsic import ESTIMATORS, CentredKernel, hsic, hsic_without_each, total_product
-from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.alignment.inputs import KernelChoice, as_matrix, check_same_rows
 from krepes.kernels import as_kernel
 
+# One kernel, or one for X and one for Y.
+KernelChoices = KernelChoice | tuple[KernelChoice, KernelChoice] | list[KernelChoice]
 SMALLEST = 1e-13  # of HSIC(K, K) relative to its first term: below it is rounding
 
 
-def cka(X: Any, Y: Any, *, estimator: str = "unbiased", kernel: Any = "linear") -> float:
+def cka(X: Any, Y: Any, *, estimator: str = "unbiased", kernel: KernelChoices = "linear") -> float:
     """How alike two representations of the same rows are: 1 the same up to rotation and scale, 0 unrelated.
 
     Parameters
@@ -90,10 +92,10 @@ def cka_test(
     Y: Any,
     *,
     estimator: str = "unbiased",
-    kernel: Any = "linear",
+    kernel: KernelChoices = "linear",
     n_permutations: int = 199,
     confidence: float = 0.95,
-    random_state: Any = None,
+    random_state: int | np.random.Generator | None = None,
 ) -> AlignmentTest:
     """CKA with a jackknife interval and a permutation p-value of "X and Y are unrelated".
 
@@ -125,7 +127,7 @@ def cka_test(
     return AlignmentTest(value, p, error, value - reach, value + reach, confidence, K.n, n_permutations)
 
 
-def _kernels(X: Any, Y: Any, kernel: Any, estimator: str) -> tuple[CentredKernel, CentredKernel]:
+def _kernels(X: Any, Y: Any, kernel: KernelChoices, estimator: str) -> tuple[CentredKernel, CentredKernel]:
     check_estimator(estimator)
     pair = kernel if isinstance(kernel, tuple | list) else (kernel, kernel)
     if len(pair) != 2:
@@ -136,7 +138,7 @@ def _kernels(X: Any, Y: Any, kernel: Any, estimator: str) -> tuple[CentredKernel
     return first, second
 
 
-def centred(X: Any, kernel: Any, name: str = "X") -> CentredKernel:
+def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
     """A representation under a kernel, centred."""
     X = as_matrix(X, name)
     if isinstance(kernel, str) and kernel == "linear":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeGuard
 
 import numpy as np
 
+Columns = Iterable[int | str]  # numbers, or names
+ColumnGroups = Mapping[str, Columns] | Iterable[Columns] | Iterable[Hashable]  # the last: a label per column
 
-def column_groups(groups: Any, n_columns: int, names: list[str]) -> dict[str, list[int]]:
+
+def column_groups(groups: ColumnGroups | None, n_columns: int, names: list[str]) -> dict[str, list[int]]:
     """Groups of columns in any of the forms that `AlignmentSelector` takes, as {name: column numbers}.
 
     >>> column_groups(["a", "b", "a"], 3, []), column_groups({"first": ["x"]}, 2, ["x", "y"])
@@ -20,28 +23,29 @@ def column_groups(groups: Any, n_columns: int, names: list[str]) -> dict[str, li
     if isinstance(groups, str) or not hasattr(groups, "__iter__"):
         raise ValueError(f"groups={groups!r}: expected {forms}.")
     given = groups if isinstance(groups, Mapping) else list(groups)
-    nested = [not isinstance(g, str) and hasattr(g, "__iter__") for g in _values(given)]
-    if not nested or (any(nested) and not all(nested)):
+    values: list[Columns | Hashable] = list(given.values()) if isinstance(given, Mapping) else list(given)
+    lists = [value for value in values if _lists_columns(value)]
+    if not values or 0 < len(lists) < len(values):
         raise ValueError(f"groups={groups!r}: expected {forms}.")
-    if isinstance(given, list) and not nested[0]:
+    if isinstance(given, list) and not lists:
         if len(given) != n_columns:
             raise ValueError(f"groups has {len(given)} labels for {n_columns} columns: expected {forms}.")
         return {str(g): [j for j, other in enumerate(given) if other == g] for g in dict.fromkeys(given)}
-    if not nested[0]:
+    if not lists:
         raise ValueError(f"groups={groups!r}: expected lists of columns, {{name: [columns]}}.")
     keys = map(str, given) if isinstance(given, Mapping) else map(str, range(len(given)))
-    found = {key: [_column(c, n_columns, names) for c in group] for key, group in zip(keys, _values(given))}
+    found = {key: [_column(c, n_columns, names) for c in group] for key, group in zip(keys, lists)}
     empty = [key for key, group in found.items() if not group]
     if empty:
         raise ValueError(f"groups: group {empty[0]!r} has no columns.")
     return found
 
 
-def _values(groups: Any) -> list[Any]:
-    return list(groups.values()) if isinstance(groups, Mapping) else groups
+def _lists_columns(value: Columns | Hashable) -> TypeGuard[Columns]:
+    return not isinstance(value, str) and hasattr(value, "__iter__")
 
 
-def _column(column: Any, n_columns: int, names: list[str]) -> int:
+def _column(column: int | str, n_columns: int, names: list[str]) -> int:
     if isinstance(column, str):
         if column in names:
             return names.index(column)

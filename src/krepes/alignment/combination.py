@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from krepes.alignment.active_set import active_set_minimum
 from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
-from krepes.alignment.column_groups import column_groups
+from krepes.alignment.column_groups import ColumnGroups, column_groups
 from krepes.alignment.hsic import hsic
-from krepes.alignment.inputs import as_matrix, check_same_rows, target_matrix
+from krepes.alignment.inputs import KernelChoice, Numbers, as_matrix, check_same_rows, target_matrix
 from krepes.alignment.sketch import SketchedCKA
 
 CUT = 1e-12
@@ -104,13 +105,13 @@ def _violation(M: np.ndarray, a: np.ndarray, v: np.ndarray) -> float:
 
 
 def combine_kernels(
-    kernels: Mapping[str, Any] | Sequence[Any],
+    kernels: Mapping[str, Numbers] | Sequence[Numbers],
     y: Any,
     *,
-    kernel: Any = "linear",
+    kernel: KernelChoice = "linear",
     estimator: str = "unbiased",
     n_resamples: int = 0,
-    random_state: Any = None,
+    random_state: int | np.random.Generator | None = None,
 ) -> Combination:
     """The non-negative sum of kernels that aligns best with a target, usually of few of them.
 
@@ -176,7 +177,7 @@ def combine_sketches(
 
 
 def _problem(
-    matrices: Mapping[str, np.ndarray], target: np.ndarray, kernel: Any, estimator: str
+    matrices: Mapping[str, np.ndarray], target: np.ndarray, kernel: KernelChoice, estimator: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """M and a of kernels with a mean diagonal of 1, what that was before, and the norm of the target."""
     centres = [centred(Z, kernel, repr(name)) for name, Z in matrices.items()]
@@ -190,7 +191,7 @@ def _problem(
     return M, a, sizes, self_hsic(goal, estimator, "y") ** 0.5
 
 
-def _size(Z: np.ndarray, kernel: Any) -> float:
+def _size(Z: np.ndarray, kernel: KernelChoice) -> float:
     """The mean diagonal of the centred kernel, which `centred` scales to 1: weights are for kernels as given."""
     if isinstance(kernel, str) and kernel == "linear":
         return float(Z.astype(np.float64).var(axis=0).sum())
@@ -263,7 +264,7 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
     [1]
     """
 
-    def __init__(self, groups: Any = None):
+    def __init__(self, groups: ColumnGroups | None = None):
         self.groups = groups
 
     def fit(self, X: Any, y: Any) -> AlignmentSelector:
@@ -290,12 +291,12 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "columns_")
         return self.columns_ if indices else np.isin(np.arange(self.n_features_in_), self.columns_)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Sequence[str] | np.ndarray | None = None) -> np.ndarray:
         """The names of the kept columns, in the order of the output."""
         check_is_fitted(self, "columns_")
         return _check_feature_names_in(self, input_features)[self.columns_]
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import is_classifier
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -37,6 +38,7 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 _BAGGING = (BaggingClassifier, BaggingRegressor)
@@ -45,6 +47,16 @@ _GRADIENT = (GradientBoostingClassifier, GradientBoostingRegressor)
 _HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _ADABOOST = (AdaBoostClassifier, AdaBoostRegressor)
 _NAMED = (VotingClassifier, VotingRegressor, StackingClassifier, StackingRegressor)
+
+
+class Member(Protocol):
+    """A part of an ensemble that predicts alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """What it predicts: (n, 1) numbers or (n, n_classes)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ class EstimatorMember:
     """
 
     name: str
-    estimator: Any
+    estimator: BaseEstimator
     n_classes: int = 0
     codes: np.ndarray | None = None
     votes: bool = False
@@ -88,7 +100,7 @@ class StageMember:
     """A stage of gradient boosting: one tree, or one per class; X is in single precision, as trees take it."""
 
     name: str
-    trees: tuple[Any, ...]
+    trees: tuple[DecisionTreeRegressor, ...]
     learning_rate: float
     n_classes: int = 0
 
@@ -115,7 +127,7 @@ class Ensemble:
     whole : whether members take X as it is given (a frame, for instance), not as an array.
     """
 
-    members: Sequence[Any]
+    members: Sequence[Member]
     classes: np.ndarray | None
     samples: list[np.ndarray] | None = None
     n_rows: int | None = None
@@ -124,7 +136,7 @@ class Ensemble:
     whole: bool = False
 
 
-def members_of(ensemble: Any) -> Ensemble:
+def members_of(ensemble: BaseEstimator) -> Ensemble:
     """Take a fitted ensemble apart."""
     _check_kind(ensemble)
     check_is_fitted(ensemble)
@@ -151,7 +163,7 @@ def members_of(ensemble: Any) -> Ensemble:
     )
 
 
-def _check_kind(ensemble: Any) -> None:
+def _check_kind(ensemble: BaseEstimator) -> None:
     name = type(ensemble).__name__
     if isinstance(ensemble, _HISTOGRAM):
         raise TypeError(
@@ -173,7 +185,7 @@ def _check_kind(ensemble: Any) -> None:
         )
 
 
-def _samples(ensemble: Any) -> list[np.ndarray] | None:
+def _samples(ensemble: BaseEstimator) -> list[np.ndarray] | None:
     """The rows that each member was trained on, where members have seen different rows."""
     if not isinstance(ensemble, (*_BAGGING, *_FORESTS)):
         return None
@@ -184,7 +196,7 @@ def _samples(ensemble: Any) -> list[np.ndarray] | None:
     return samples if len(samples) == len(ensemble.estimators_) else None
 
 
-def _estimators(ensemble: Any, classes: np.ndarray | None) -> list[EstimatorMember]:
+def _estimators(ensemble: BaseEstimator, classes: np.ndarray | None) -> list[EstimatorMember]:
     estimators = list(ensemble.estimators_)
     names = [str(k) for k in range(len(estimators))]
     if isinstance(ensemble, _NAMED):
@@ -209,19 +221,21 @@ def _estimators(ensemble: Any, classes: np.ndarray | None) -> list[EstimatorMemb
     ]
 
 
-def _takes_all(ensemble: Any) -> bool:
+def _takes_all(ensemble: BaggingClassifier | BaggingRegressor) -> bool:
     everything = np.arange(ensemble.n_features_in_)
     return all(np.array_equal(features, everything) for features in ensemble.estimators_features_)
 
 
-def _places(own: Any, classes: np.ndarray, encoded: bool) -> np.ndarray:
+def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
     """Where a member's classes stand among all: it was trained on their codes, or on the labels themselves."""
     return np.asarray(own).astype(np.int64) if encoded else np.searchsorted(classes, own)
 
 
-def _gradient_stages(ensemble: Any, classes: np.ndarray | None) -> list[Any]:
+def _gradient_stages(
+    ensemble: GradientBoostingClassifier | GradientBoostingRegressor, classes: np.ndarray | None
+) -> list[Member]:
     n_classes = 0 if classes is None else len(classes)
-    stages: list[Any] = [
+    stages: list[Member] = [
         StageMember(f"stage {k}", tuple(trees), ensemble.learning_rate, n_classes)
         for k, trees in enumerate(ensemble.estimators_)
     ]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from krepes.alignment.transferability import HEADINGS, Transferability
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def plot_alignment(values: Any, rows: list[str], columns: list[str] | None = None) -> Any:
+def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None = None) -> Figure:
     """Draw a table of alignments.
 
     Parameters
@@ -50,7 +56,7 @@ def plot_alignment(values: Any, rows: list[str], columns: list[str] | None = Non
     return figure
 
 
-def plot_transferability(found: Any) -> Any:
+def plot_transferability(found: Transferability) -> Figure:
     """Draw the scores of a `Transferability`: one panel per score, the models in the order of the ranking.
 
     Returns
@@ -58,8 +64,6 @@ def plot_transferability(found: Any) -> Any:
     figure : matplotlib Figure
     """
     from matplotlib.figure import Figure
-
-    from krepes.alignment.transferability import HEADINGS
 
     order, scores = found.order(), found.scores
     names = [found.names[i] for i in order]

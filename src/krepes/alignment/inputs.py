@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from krepes.kernels import Kernel
 from krepes.preprocessing.labels import MISSING, encode_labels
+
+Numbers = ArrayLike | Tensor  # anything that `as_matrix` takes
+KernelChoice = str | Kernel | Callable[[Any, Any], Numbers]  # a function of blocks X, Y gives (n, m)
 
 
 def as_matrix(X: Any, name: str = "X", finite: bool = True) -> np.ndarray:

@@ -14,8 +14,6 @@ Cost O(n m d) and O(n m^2) for the choice.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -29,7 +27,7 @@ COUNTSKETCH = "countsketch"
 N_TABLES = 4  # [tang, Sec. 3.3.1]
 
 
-def as_landmark_rule(value: Any) -> Any:
+def as_landmark_rule(value: str | LandmarkSelector) -> str | LandmarkSelector:
     """ "countsketch", or a LandmarkSelector from an object or a name."""
     return value if isinstance(value, str) and value == COUNTSKETCH else resolve(LandmarkSelector, value)
 
@@ -37,7 +35,7 @@ def as_landmark_rule(value: Any) -> Any:
 def low_rank_map(
     Z: np.ndarray,  # (n, d)
     n_landmarks: int,
-    rule: Any,
+    rule: str | LandmarkSelector,
     generator: torch.Generator,
 ) -> NystromMap:
     """The map x -> phi(x) of a layer, from rows of it.

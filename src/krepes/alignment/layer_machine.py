@@ -7,19 +7,22 @@ Landmarks are chosen without labels, so that leave-one-out errors of the ridge s
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from sklearn.base import clone
 
+from krepes.alignment.inputs import KernelChoice
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.machines import LeaveOneOutRidge, TransductiveRidge
 
 
-def candidate_kernels(kernel: Any, Z: np.ndarray, factors: Any, generator: torch.Generator) -> list[Kernel]:
+def candidate_kernels(
+    kernel: KernelChoice, Z: np.ndarray, factors: Sequence[float] | np.ndarray, generator: torch.Generator
+) -> list[Kernel]:
     """The kernel with its data-dependent numbers found, at several multiples of the median lengthscale.
 
     >>> Z = np.array([[0.0], [2.0]])
@@ -41,8 +44,8 @@ def kernel_ridge(
     kernels: list[Kernel],
     rule: LandmarkSelector,
     n_landmarks: int,
-    alphas: Any,
-    betas: Any,
+    alphas: Sequence[float] | np.ndarray,
+    betas: Sequence[float] | np.ndarray,
     generator: torch.Generator,
 ) -> tuple[NystromMap, LeaveOneOutRidge | TransductiveRidge]:
     """The features and the machine with the smallest leave-one-out error; unlabelled rows come in afterwards."""

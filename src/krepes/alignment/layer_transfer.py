@@ -20,7 +20,7 @@ n x (features of the chosen layers) numbers stay. Step 3 costs O(n m^2) and n x 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.layer_choice import choose_layers, listed
 from krepes.alignment.layer_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layer_machine import candidate_kernels, kernel_ridge
@@ -43,7 +44,7 @@ from krepes.landmarks import LandmarkSelector, PivotedCholesky
 from krepes.machines import temperature
 from krepes.machines.ridge import ALPHAS
 from krepes.machines.transductive import BETAS
-from krepes.networks import as_network
+from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
 
 
@@ -113,20 +114,20 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        network: Any = None,
-        layers: Any = None,
+        network: nn.Module | Network | str | None = None,
+        layers: Sequence[str] | None = None,
         n_landmarks: int = 1000,
         n_features_per_layer: int = 256,
-        kernel: Any = "gaussian",
-        landmarks: Any = "pivoted_cholesky",
+        kernel: KernelChoice = "gaussian",
+        landmarks: str | LandmarkSelector = "pivoted_cholesky",
         weighting: str = "alignment",
-        lengthscale_factors: Any = (0.5, 1.0, 2.0),
-        alphas: Any = ALPHAS,
-        betas: Any = BETAS,
+        lengthscale_factors: Sequence[float] | np.ndarray = (0.5, 1.0, 2.0),
+        alphas: Sequence[float] | np.ndarray = ALPHAS,
+        betas: Sequence[float] | np.ndarray = BETAS,
         selection_rows: int = 2000,
         pool: bool = True,
         batch_rows: int = 64,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.network = network
         self.layers = layers
@@ -330,7 +331,7 @@ def _described(kernel: Kernel) -> str:
     return f"{kernel.name} kernel of lengthscale {length:.4g}" if isinstance(length, float) else f"{kernel}"
 
 
-def _module(network: Any, X: Any) -> nn.Module | None:
+def _module(network: nn.Module | Network | str | None, X: Any) -> nn.Module | None:
     if network is None or isinstance(network, nn.Module):
         return network
     return as_network(network).build(tuple(np.shape(X)[1:]))

@@ -7,7 +7,7 @@ one batch and one sketch per layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -133,8 +133,8 @@ def _pass(module: nn.Module, X: Tensor) -> None:
 def _recorded(parts: dict[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
     outputs: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+    def keep(name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
+        def hook(_module: nn.Module, _inputs: tuple[object, ...], output: object) -> None:
             if isinstance(output, tuple | list) and output:
                 output = output[0]
             if isinstance(output, Tensor):

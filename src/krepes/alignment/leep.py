@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from krepes.alignment.inputs import as_matrix, check_same_rows, class_codes
+from krepes.alignment.inputs import Numbers, as_matrix, check_same_rows, class_codes
 
 
-def leep(probabilities: Any, y: Any) -> float:
+def leep(probabilities: Numbers, y: Any) -> float:
     """LEEP of a source classifier's probabilities (n, z) for labels y (n,): at most 0, larger is better.
 
     Examples
@@ -41,7 +41,7 @@ def leep(probabilities: Any, y: Any) -> float:
     return float(total / len(codes))
 
 
-def check_probabilities(probabilities: Any, name: str) -> np.ndarray:
+def check_probabilities(probabilities: Numbers, name: str) -> np.ndarray:
     """Rows that are not negative and sum to 1."""
     theta = as_matrix(probabilities, name)
     worst = np.abs(theta.sum(axis=1) - 1).max()

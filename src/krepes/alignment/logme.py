@@ -67,7 +67,7 @@ def max_log_evidence(s: np.ndarray, z: np.ndarray, y_squared: float, n: int) -> 
     explained = z**2 / s
     rest = max(y_squared - explained.sum(), SMALLEST_RESIDUAL * y_squared)
 
-    def log_evidence(log_t: Any) -> Any:
+    def log_evidence(log_t: np.ndarray) -> np.ndarray:  # of any shape
         t = np.exp(log_t)[..., None]
         # E(t) as a sum of positive terms, because the difference above cancels
         E = rest + (explained * t / (t + s)).sum(axis=-1)
@@ -81,6 +81,6 @@ def max_log_evidence(s: np.ndarray, z: np.ndarray, y_squared: float, n: int) -> 
     best = int(np.argmax(values))
     ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(
-        lambda v: -log_evidence(np.float64(v)), bounds=ends, method="bounded", options={"xatol": 1e-9}
+        lambda v: -log_evidence(np.asarray(v)), bounds=ends, method="bounded", options={"xatol": 1e-9}
     )
     return float(max(-found.fun, values[best], unbounded))

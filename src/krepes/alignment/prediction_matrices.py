@@ -8,14 +8,16 @@ numbers (n, members, classes)                 probabilities, or scores, of every
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from krepes.alignment.ensemble_members import Ensemble
+from krepes.alignment.inputs import Numbers
 
+Classes = Sequence[str] | Sequence[float] | np.ndarray  # labels, in the order of columns
 TASKS = ("auto", "regression", "classification")
 
 
@@ -60,7 +62,7 @@ class ColumnMember:
         return found
 
 
-def as_predictions(P: Any) -> np.ndarray:
+def as_predictions(P: Numbers) -> np.ndarray:
     """An array (n, members) or (n, members, classes) from anything array-like."""
     P = np.asarray(P.detach().cpu() if isinstance(P, Tensor) else P)
     if P.ndim not in (2, 3) or 0 in P.shape:
@@ -76,14 +78,19 @@ def as_predictions(P: Any) -> np.ndarray:
     return P
 
 
-def column_names(P: Any) -> list[str] | None:
+def column_names(P: Numbers) -> list[str] | None:
     """The names of a frame's columns (pandas, polars); None of other arrays."""
     columns = getattr(P, "columns", None)
     return None if columns is None else [str(name) for name in columns]
 
 
 def columns_of(
-    P: np.ndarray, y: np.ndarray, task: str, classes: Any, names: Any, columns: list[str] | None = None
+    P: np.ndarray,
+    y: np.ndarray,
+    task: str,
+    classes: Classes | None,
+    names: Sequence[str] | None,
+    columns: list[str] | None = None,
 ) -> Ensemble:
     """Every column as a member, after deciding what the numbers are."""
     names = [str(k) for k in range(P.shape[1])] if names is None else [str(name) for name in names]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from krepes.alignment.ensemble_members import StageMember
+from krepes.alignment.ensemble_members import Member, StageMember
 from krepes.alignment.member_selection import select_members
-from krepes.alignment.prediction_matrices import ColumnMember, as_predictions, column_names
+from krepes.alignment.prediction_matrices import Classes, ColumnMember, as_predictions, column_names
 from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
 
 
-def _for_classes(model: Any) -> bool:
+def _for_classes(model: PrunedEnsemble) -> bool:
     return model.classes is not None
 
 
@@ -74,7 +75,7 @@ class PrunedEnsemble(BaseEstimator):
     (<PrunedEnsemble: 1 of 2 members, regression>, [6.0])
     """
 
-    def __init__(self, members: Any = (), classes: Any = None, whole: bool = False):
+    def __init__(self, members: Sequence[Member] = (), classes: Classes | None = None, whole: bool = False):
         self.members = members
         self.classes = classes
         self.whole = whole
@@ -128,7 +129,7 @@ class PrunedEnsemble(BaseEstimator):
         """The weighted sum (n, c); members are called one after the other."""
         check_is_fitted(self, "weights_")
         X = self.checked(X)
-        total: Any = self.intercept_
+        total = self.intercept_
         for member, weight in zip(self.members, self.weights_):
             if weight > 0:
                 total = total + weight * member.outputs(X)
@@ -161,7 +162,7 @@ class PrunedEnsemble(BaseEstimator):
         size = getattr(self, "size_", len(self.members))
         return f"<PrunedEnsemble: {size} of {getattr(self, 'n_members_', len(self.members))} members, {kind}>"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         if self.classes is None:

@@ -13,13 +13,16 @@ scores are found by leaving rows out of the choice.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from krepes.alignment.ensemble_members import Ensemble, members_of
+from krepes.alignment.inputs import Numbers
 from krepes.alignment.member_selection import METHODS, select_members
-from krepes.alignment.prediction_matrices import TASKS, as_predictions, column_names, columns_of
+from krepes.alignment.prediction_matrices import TASKS, Classes, as_predictions, column_names, columns_of
 from krepes.alignment.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning_report import judge, member_rows, savings_of
 from krepes.alignment.pruning_scores import MANY, accuracies_alone, is_trained_on
@@ -29,15 +32,15 @@ PREDICTIONS = ("auto", "out_of_bag", "given")
 
 
 def prune_ensemble(
-    ensemble: Any,
+    ensemble: BaseEstimator | Numbers,
     X: Any = None,
     y: Any = None,
     *,
     method: str = "alignment",
     predictions: str = "auto",
     task: str = "auto",
-    classes: Any = None,
-    names: Any = None,
+    classes: Classes | None = None,
+    names: Sequence[str] | None = None,
 ) -> PrunedEnsemble:
     """Keep the members of an ensemble that predict the target together, and weigh them anew.
 
@@ -91,7 +94,7 @@ def prune_ensemble(
             raise ValueError(f"{name}={value!r}: expected {', '.join(map(repr, known))}.")
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
-    if _is_array(ensemble):
+    if not _is_estimator(ensemble):
         parts, X, y = _columns(ensemble, X, y, task, classes, names)
         outputs, whole = member_outputs(parts, X), None
         usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
@@ -114,7 +117,7 @@ def prune_ensemble(
     pruned.table_ = member_rows(parts, selection, alone)
     pruned.n_members_, pruned.method_, pruned.optimality_ = len(kept), method, selection.optimality
     pruned.predictions_ = "given" if usable is None else "out_of_bag"
-    pruned.savings_ = None if _is_array(ensemble) else savings_of(parts, kept)
+    pruned.savings_ = savings_of(parts, kept) if _is_estimator(ensemble) else None
     scores = judge(outputs, target, usable, parts, selection, method, whole, y)
     pruned.score_, pruned.score_of_all_ = scores.kept, scores.of_all
     for text in scores.warnings:
@@ -122,8 +125,8 @@ def prune_ensemble(
     return pruned
 
 
-def _is_array(ensemble: Any) -> bool:
-    return not hasattr(ensemble, "predict") and not hasattr(ensemble, "fit")
+def _is_estimator(ensemble: BaseEstimator | Numbers) -> TypeGuard[BaseEstimator]:
+    return hasattr(ensemble, "predict") or hasattr(ensemble, "fit")
 
 
 def _check_not_given(**options: Any) -> None:
@@ -135,7 +138,7 @@ def _check_not_given(**options: Any) -> None:
 
 
 def _columns(
-    P: Any, X: Any, y: Any, task: str, classes: Any, names: Any
+    P: Numbers, X: Any, y: Any, task: str, classes: Classes | None, names: Sequence[str] | None
 ) -> tuple[Ensemble, np.ndarray, np.ndarray]:
     """Members that are columns of predictions, these, and the targets."""
     if X is not None:
@@ -147,7 +150,7 @@ def _columns(
     return parts, P, y if parts.classes is not None else target_numbers(y)
 
 
-def _members(ensemble: Any, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
+def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
     """Members of a fitted ensemble, the rows that they take, and the targets."""
     parts = members_of(ensemble)
     if X is None:

@@ -16,16 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import check_same_rows
+from krepes.alignment.inputs import Numbers, check_same_rows
 from krepes.alignment.layers import iter_layers
 from krepes.alignment.leep import leep
 from krepes.alignment.transfer_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer_target import TransferTarget
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BATCH_ROWS = 8192
 HEADINGS = {
@@ -109,7 +112,7 @@ class Transferability:
             for i in self.order()
         ]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame."""
         import pandas as pd
 
@@ -176,7 +179,7 @@ def transferability(
     y: Any,
     X: Any = None,
     *,
-    probabilities: Mapping[str, Any] | None = None,
+    probabilities: Mapping[str, Numbers] | None = None,
     scores: Iterable[str] | None = None,
     rank_by: str = "log_cka",
     method: str = "auto",
@@ -283,5 +286,5 @@ def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iter
         yield features[start : start + (batch_rows or BATCH_ROWS)]
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "__array__")

@@ -19,7 +19,7 @@ DEPTH = 8  # of functions within functions
 ABOUT = ("__module__", "__doc__", "__firstlineno__", "__qualname__")  # of a class, but not what it does
 
 
-def code_identity(value: Any) -> str:
+def code_identity(value: object) -> str:
     """A short hash of a function, a class, an object or a torch module.
 
     >>> code_identity(lambda x: x + 1) == code_identity(lambda x: x + 2)
@@ -30,7 +30,7 @@ def code_identity(value: Any) -> str:
     return h.hexdigest()[:16]
 
 
-def _feed(h: Any, value: Any, depth: int) -> None:
+def _feed(h: hashlib._Hash, value: object, depth: int) -> None:
     h.update(type(value).__name__.encode())
     if depth == 0:
         return
@@ -41,7 +41,7 @@ def _feed(h: Any, value: Any, depth: int) -> None:
             _feed(h, part, depth - 1)
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: object) -> list[Any]:
     """What a value is made of: bytes, and values that are taken apart in turn."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return [repr(value).encode()]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterator
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
@@ -47,13 +47,14 @@ def named(kind: type[C]) -> dict[str, type[C]]:
     return {cls.name: cls for cls in subclasses(kind) if "name" in vars(cls) and cls.name is not None}
 
 
-def resolve(kind: Any, value: Any) -> Any:  # kind may be abstract, which type checkers refuse for type[C]
+def resolve(kind: Callable[..., C], value: object) -> C:  # type[C] would refuse kinds that are abstract
     """Turn a name, a class or an object into an object of the given kind.
 
     >>> from krepes.kernels import Kernel
     >>> resolve(Kernel, "gaussian")
     Gaussian()
     """
+    kind = cast(type[C], kind)
     if isinstance(value, kind):
         return value
     if inspect.isclass(value) and issubclass(value, kind):
@@ -87,7 +88,7 @@ class NamedParts:
 
     component_kinds: ClassVar[dict[str, type[Component]]] = {}
 
-    def set_params(self, **params: Any) -> Any:
+    def set_params(self, **params: Any) -> Self:
         for key in params:
             part, _, nested = key.partition("__")
             if nested and part in self.component_kinds:

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from krepes.base.files import atomic_path
 FORMAT = 1
 KEY = "krepes"
 
+Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 State = dict[str, Any]  # JSON values, arrays, tensors, Components, and lists and dictionaries of them
 
 
@@ -45,7 +46,7 @@ class External:
     def __init__(self, description: str):
         self.description = description
 
-    def __call__(self, *_: Any) -> Any:
+    def __call__(self, *_: object) -> NoReturn:
         raise ValueError(
             f"This model needs {self.description}, which its file cannot hold. Give a kernel to krepes.load(path, "
             "kernel=...), a loss to model.set_params(loss=...)."
@@ -138,7 +139,7 @@ def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> int:
     return value
 
 
-def _content(description: Any, tensors: dict[str, Tensor]) -> Iterator[bytes | memoryview]:
+def _content(description: object, tensors: dict[str, Tensor]) -> Iterator[bytes | memoryview]:
     """All that an encoded state consists of, in an order of its own."""
     yield json.dumps(description, sort_keys=True).encode()
     for name in sorted(tensors):
@@ -148,7 +149,7 @@ def _content(description: Any, tensors: dict[str, Tensor]) -> Iterator[bytes | m
         yield flat.view(torch.uint8).numpy().data
 
 
-def _check_header(header: Any, path: Path) -> None:
+def _check_header(header: object, path: Path) -> None:
     if not isinstance(header, dict) or not isinstance(header.get("format"), int) or "state" not in header:
         raise ValueError(f"{path} is damaged: its description is not one that krepes writes.")
     if header["format"] > FORMAT:
@@ -158,7 +159,7 @@ def _check_header(header: Any, path: Path) -> None:
         )
 
 
-def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+def encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
     """A value as JSON; arrays go into `tensors` under their path."""
     if path in tensors:
         raise ValueError(f"Two arrays of a state have the same path {path!r}: rename one of the keys.")
@@ -193,7 +194,7 @@ def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+def decode(value: Json, tensors: dict[str, Tensor]) -> Any:
     """The inverse of `encode`."""
     if isinstance(value, list):
         return [decode(item, tensors) for item in value]
@@ -240,7 +241,7 @@ def _registry() -> dict[str, type[Component]]:
     return {cls.__name__: cls for cls in subclasses(Component) if cls.__module__.startswith("krepes.")}
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """A short hash of a state, equal for equal states."""
     tensors: dict[str, Tensor] = {}
     h = hashlib.sha256()

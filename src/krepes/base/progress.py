@@ -9,8 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich import progress
+    from rich.console import Console
 
 logger = logging.getLogger("krepes")
 
@@ -22,7 +26,9 @@ class Stage(Protocol):
 
 
 class Progress(Protocol):
-    def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Any: ...
+    def stage(
+        self, name: str, total: int | None = None, unit: str = "rows"
+    ) -> AbstractContextManager[Stage]: ...
 
 
 class _Quiet:
@@ -44,7 +50,7 @@ class Silent:
 
 
 class _Bar:
-    def __init__(self, display: Any, task: Any):
+    def __init__(self, display: progress.Progress, task: progress.TaskID):
         self.display, self.task, self.start = display, task, time.perf_counter()
 
     def advance(self, steps: int) -> None:
@@ -76,22 +82,23 @@ class Bars:
             with Silent().stage(name, total, unit) as stage:
                 yield stage
             return
-        with _RatedProgress(*columns, console=console, transient=True) as display:
+        with _rated(*columns, console=console) as display:
             task = display.add_task(name, total=total, visible=False, unit=unit, rate="")
             yield _Bar(display, task)
 
 
-def _RatedProgress(*columns: Any, **options: Any) -> Any:  # a class made on first use, because rich is heavy
+def _rated(*columns: progress.ProgressColumn, console: Console) -> progress.Progress:
+    """A display of rates; its class is made on first use, because rich is heavy."""
     from rich import progress
 
     class Rated(progress.Progress):
-        def advance(self, task_id: Any, advance: float = 1) -> None:
+        def advance(self, task_id: progress.TaskID, advance: float = 1) -> None:
             super().advance(task_id, advance)
             speed = self.tasks[0].speed
             if speed:
                 self.update(task_id, rate=f"{speed:,.0f}/s")
 
-    return Rated(*columns, **options)
+    return Rated(*columns, console=console, transient=True)
 
 
 def display(verbose: int) -> Progress:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
@@ -180,7 +180,7 @@ class ByFold:
 _FOLDS = 23  # purpose of a random stream
 
 
-def _known(values: Any, name: str) -> np.ndarray:
+def _known(values: np.ndarray | None, name: str) -> np.ndarray:
     if values is None:
         raise ValueError(f"These rows come without {name}.")
-    return np.asarray(values)
+    return values

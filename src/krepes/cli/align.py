@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from krepes.cli.features import FeatureFile
 
 FEATURES_HELP = (
     "Files with a row of numbers per sample, in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
@@ -111,7 +116,7 @@ def _checked(features: list[str], estimator: str | None, permutations: int, sket
     return estimator or ("biased" if sketch else "unbiased")
 
 
-def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
+def _exact(opened: list[FeatureFile], estimator: str) -> list[list[float]]:
     """Every pair in one pass over its two files."""
     from krepes.alignment import StreamedCKA
 
@@ -125,7 +130,7 @@ def _exact(opened: list[Any], estimator: str) -> list[list[float]]:
     return values
 
 
-def _sketched(opened: list[Any], n_buckets: int, seed: int) -> list[list[float]]:
+def _sketched(opened: list[FeatureFile], n_buckets: int, seed: int) -> list[list[float]]:
     """All pairs from one pass over every file."""
     from krepes.alignment import SketchedCKA
 
@@ -136,7 +141,7 @@ def _sketched(opened: list[Any], n_buckets: int, seed: int) -> list[list[float]]
     return sketch.table()[1].tolist()
 
 
-def _table(names: list[str], values: list[list[float]], heading: str) -> Any:
+def _table(names: list[str], values: list[list[float]], heading: str) -> Table:
     from rich.text import Text
 
     from krepes.alignment.transferability import number_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,13 @@ from krepes.cli import model_options, options
 from krepes.cli.model_options import MODEL, _names, _option
 from krepes.cli.names import listed
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
+
+    from krepes.clustering import SubspaceClustering
+    from krepes.sources import Source
 
 _SUFFIXES = (".csv", ".parquet", ".npy", ".npz")
 
@@ -134,13 +141,14 @@ def cluster(
 
 
 def _rows_and_labels(
-    source: Any, path: Path, label: str | None, exclude: list[str], seed: int
-) -> tuple[Any, Any]:
+    source: Source, path: Path, label: str | None, exclude: list[str], seed: int
+) -> tuple[np.ndarray, np.ndarray | None]:
     """All rows as one array, encoded where they are a table, and the labels to compare with."""
     import torch
 
     from krepes.base.placement import Placement
     from krepes.base.progress import Bars
+    from krepes.base.rows import dense
     from krepes.cli.data import read_labels
     from krepes.cli.needs import check_rows_memory, row_width
     from krepes.engines import Local
@@ -150,13 +158,14 @@ def _rows_and_labels(
     check_rows_memory(source.n_rows, width, "Cluster a part of the rows.")
     preprocess = model_options.preprocessing("auto", source, path, [label] if label else [], exclude)
     space, _ = prepare_inputs(source, preprocess, 1, seed, Placement.of("float64", "cpu"), Local(), Bars())
-    X = torch.cat([space.tensor(batch, torch.float64) for _, batch in source.batches(8192)]).numpy()
+    batches = (batch for _, batch in source.batches(8192))
+    X = torch.cat([dense(space.tensor(batch, torch.float64)) for batch in batches]).numpy()
     if label is not None:
         return X, source.label_column(label) if source.kind == "table" else read_labels(f"{path}:{label}")
     return X, source.labels
 
 
-def _write(output: Path, labels: Any, force: bool) -> None:
+def _write(output: Path, labels: np.ndarray, force: bool) -> None:
     import numpy as np
     import pyarrow as pa
     import pyarrow.csv
@@ -175,7 +184,9 @@ def _write(output: Path, labels: Any, force: bool) -> None:
             (pyarrow.csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table)(table, stream)
 
 
-def _summary(model: Any, y: Any, seconds: float, output: Path, out: Any) -> None:
+def _summary(
+    model: SubspaceClustering, y: np.ndarray | None, seconds: float, output: Path, out: Console
+) -> None:
     """What was found, and how it compares with labels where there are any."""
     import numpy as np
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from krepes.base.progress import Bars
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.preprocessing import InputSpace
+    from krepes.sources import Source
 
 
 def check_exists(path: Path) -> None:
@@ -43,7 +50,7 @@ def parse_size(size: str | None) -> tuple[int, int] | None:
     return numbers[0], numbers[-1]
 
 
-def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None) -> Any:
+def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None) -> Source:
     """A source, with progress where opening needs a scan."""
     from krepes.sources import open_source
 
@@ -52,20 +59,21 @@ def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None)
         return open_source(path, array=array, size=size, progress=progress)
 
 
-def open_for(model: Any, path: Path, array: str = "X") -> Any:
+def open_for(model: KernelEmbedding, path: Path, array: str = "X") -> Source:
     """A source of rows for a fitted model; images are brought to the model's size."""
     from krepes.sources import open_source
 
     check_exists(path)
     space = model.input_space_
-    size = tuple(space.shape[:2]) if space.kind == "images" and path.expanduser().is_dir() else None
+    folder = path.expanduser().is_dir()
+    size = (space.shape[0], space.shape[1]) if space.kind == "images" and folder else None
     with _counting("Reading") as progress:
         source = open_source(path, array=array, size=size, progress=progress)
     _check_kind(source, space, path)
     return source
 
 
-def _check_kind(source: Any, space: Any, path: Path) -> None:
+def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
     """Refuse images for a model of tables and the like, in words that name both."""
     fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
     if source.kind not in fits:
@@ -103,7 +111,7 @@ def npz_names(path: Path) -> list[str]:
         raise ValueError(f"{path} is not an .npz file: {error}.") from error
 
 
-def read_labels(file: str) -> Any:
+def read_labels(file: str) -> np.ndarray:
     """Labels from `FILE.npy`, `FILE.npz` (array y) or `FILE.npz:NAME`."""
     from krepes.sources import read_array
 
@@ -113,7 +121,7 @@ def read_labels(file: str) -> Any:
     return read_array(path, name)
 
 
-def read_label_file(file: str, column: str | None) -> Any:
+def read_label_file(file: str, column: str | None) -> np.ndarray:
     """Labels from an array (`y.npy`, `y.npz:ARRAY`), or from a column of a table."""
     path, name = split_array(file, "y")
     check_exists(Path(path))
@@ -128,7 +136,7 @@ def read_label_file(file: str, column: str | None) -> Any:
     return open_data(Path(path)).label_column(column)
 
 
-def read_named(path: str, name: str, option: str) -> Any:
+def read_named(path: str, name: str, option: str) -> np.ndarray:
     """An array of an .npz file, or that of an .npy file; `option` is how another one would be named."""
     from krepes.sources import read_array
 
@@ -137,12 +145,14 @@ def read_named(path: str, name: str, option: str) -> Any:
     return read_array(path, name)
 
 
-def find_labels(model: Any, source: Any, path: Path, label: str | None) -> tuple[Any, str]:
+def find_labels(
+    model: KernelEmbedding | None, source: Source, path: Path, label: str | None
+) -> tuple[np.ndarray, str]:
     """The labels of a data set and where they were found: a column, an array, or the subfolders of images."""
     from krepes.sources import TableSource, read_array
 
     if isinstance(source, TableSource):
-        encoder = model.input_space_.encoder
+        encoder = None if model is None else model.input_space_.encoder
         label = label or (encoder.label if encoder is not None else None)
         if label is None:
             raise ValueError(
@@ -169,7 +179,7 @@ def find_labels(model: Any, source: Any, path: Path, label: str | None) -> tuple
     return source.labels, "subfolders"
 
 
-def find_split(source: Any, path: Path, split: str) -> tuple[Any, Any]:
+def find_split(source: Source, path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Masks of training and test rows from a column or array that says train or test."""
     import numpy as np
 

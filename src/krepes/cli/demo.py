@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,13 @@ from krepes.cli.session import command
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.evaluation import ProtocolResult
+
+    Compared = dict[str, tuple[ProtocolResult, float, int | None]]  # result, seconds to fit, rank; by name
 
 # The width and the sample were chosen by looking at these digits: a demonstration, not a benchmark.
 N_TEST, N_LANDMARKS, N_COMPONENTS, N_SHOWN = 500, 500, 32, 6
@@ -111,7 +118,7 @@ def load_digits(seed: int) -> Digits:
     return Digits((data.images[order] / 16).astype(np.float32), data.target[order], len(order) - N_TEST)
 
 
-def compare(digits: Digits, seed: int) -> tuple[Any, dict[str, tuple[Any, float, int | None]]]:
+def compare(digits: Digits, seed: int) -> tuple[KernelEmbedding, Compared]:
     """The learned model, and (protocol result, seconds to fit, rank) of everything compared."""
     import numpy as np
 
@@ -123,9 +130,7 @@ def compare(digits: Digits, seed: int) -> tuple[Any, dict[str, tuple[Any, float,
     plan = plan_protocol(digits.y, train, ~train, label_fraction=0.1, n_repeats=5, random_state=seed)
     needed = digits.X[plan.rows]
     decades = C_GRID[::2]  # half the usual grid, because nobody likes to wait for a demo
-    rows: dict[str, tuple[Any, float, int | None]] = {
-        "raw pixels": (plan.run(needed.reshape(len(needed), -1), C_grid=decades), 0.0, None)
-    }
+    rows: Compared = {"raw pixels": (plan.run(needed.reshape(len(needed), -1), C_grid=decades), 0.0, None)}
     settings = {"n_components": N_COMPONENTS, "n_landmarks": N_LANDMARKS, "random_state": seed}
     for name, loss in (("kernel PCA", {"loss": "kernel_pca"}), ("krepes", {})):
         start = time.perf_counter()
@@ -135,7 +140,7 @@ def compare(digits: Digits, seed: int) -> tuple[Any, dict[str, tuple[Any, float,
     return model, rows
 
 
-def most_influential(model: Any, digits: Digits, row: int) -> Influence:
+def most_influential(model: KernelEmbedding, digits: Digits, row: int) -> Influence:
     """The landmarks with the largest k(x, x_l) |a_l|."""
     from krepes.explain import top_influence
 
@@ -144,22 +149,24 @@ def most_influential(model: Any, digits: Digits, row: int) -> Influence:
     return Influence(row, top.rows[0], top.values[0])
 
 
-def _table(rows: dict[str, tuple[Any, float, int | None]]) -> Any:
+def _table(rows: Compared) -> Table:
     from krepes.cli.describe import simple_table
+    from krepes.evaluation.linear import LinearClassifier
     from krepes.evaluation.protocol import mean_and_deviation
 
     columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
     table = simple_table(*columns, right=columns[1:])
     for name, (result, seconds, rank) in rows.items():
-        width = result.results[0].classifier.coef.shape[1]
+        classifier = result.results[0].classifier
+        assert isinstance(classifier, LinearClassifier)
         scores = (mean_and_deviation(values) for values in (result.accuracies, result.balanced_accuracies))
         style = "bold green" if name == "krepes" else ""
         fitted = ("", "") if rank is None else (f"{rank:,}", f"{seconds:.1f} s")
-        table.add_row(name, str(width), fitted[0], *scores, fitted[1], style=style)
+        table.add_row(name, str(classifier.coef.shape[1]), fitted[0], *scores, fitted[1], style=style)
     return table
 
 
-def _words(model: Any) -> str:
+def _words(model: KernelEmbedding) -> str:
     from krepes.cli.describe import component, views_words
 
     parts = (
@@ -181,7 +188,7 @@ def _explanation(digits: Digits, influence: Influence) -> str:
     )
 
 
-def _next_steps(model: Path, figure: Path, data: Path, report: Path, row: int, out: Any) -> None:
+def _next_steps(model: Path, figure: Path, data: Path, report: Path, row: int, out: Console) -> None:
     out.print(
         f"[bold]Figure[/]  {figure}\n[bold]Model[/]   {model}\n[bold]Data[/]    {data}\n"
         f"[bold]Report[/]  {report}  (open it in a browser)\n",

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from krepes.cli.demo import Compared, Digits, Influence
 
 # Ten colours of similar lightness that stay apart for colour-blind readers as far as ten can.
 COLOURS = (
@@ -23,7 +29,7 @@ COLOURS = (
 INK, FAINT, GROUND = "#22272e", "#8b949e", "#ffffff"
 
 
-def draw(path: Path, digits: Any, Z: np.ndarray, rows: dict[str, Any], influence: Any, seed: int) -> None:
+def draw(path: Path, digits: Digits, Z: np.ndarray, rows: Compared, influence: Influence, seed: int) -> None:
     """Write the figure as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -63,17 +69,18 @@ def flat_map(Z: np.ndarray, seed: int) -> np.ndarray:
     return TSNE(init="pca", perplexity=40, max_iter=300, random_state=seed).fit_transform(scaled)
 
 
-def _map(axes: Any, places: np.ndarray, digits: Any, influence: Any) -> None:
+def _map(axes: Axes, places: np.ndarray, digits: Digits, influence: Influence) -> None:
     """All rows as dots in the colour of their digit, with one row and its landmarks joined by lines."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=4, foreground=GROUND)]
     for digit, colour in enumerate(COLOURS):
         members = places[digits.y == digit]
-        axes.scatter(*members.T, s=13, color=colour, alpha=0.7, linewidths=0)
+        axes.scatter(members[:, 0], members[:, 1], s=13, color=colour, alpha=0.7, linewidths=0)
         middle = members[np.linalg.norm(members - np.median(members, 0), axis=1).argmin()]
         axes.text(
-            *middle,
+            middle[0],
+            middle[1],
             str(digit),
             fontsize=24,
             weight="bold",
@@ -89,13 +96,13 @@ def _map(axes: Any, places: np.ndarray, digits: Any, influence: Any) -> None:
             [x, places[landmark, 0]], [y, places[landmark, 1]], color=INK, linewidth=0.9, alpha=0.8, zorder=3
         )
     marks = places[influence.landmarks]
-    axes.scatter(*marks.T, s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
+    axes.scatter(marks[:, 0], marks[:, 1], s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
     axes.scatter([x], [y], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
     axes.set_axis_off()
     axes.margins(0.03)
 
 
-def _explanation(figure: Any, digits: Any, influence: Any) -> None:
+def _explanation(figure: Figure, digits: Digits, influence: Influence) -> None:
     """The row and its landmarks as images."""
     left, top = 0.615, 0.855
     figure.text(left, top, "Why does ★ lie there?", fontsize=14, weight="bold", color=INK, va="center")
@@ -117,7 +124,13 @@ def _explanation(figure: Any, digits: Any, influence: Any) -> None:
         )
 
 
-def _picture(figure: Any, place: tuple[float, ...], image: np.ndarray, colour: str, width: float) -> None:
+def _picture(
+    figure: Figure,
+    place: tuple[float, float, float, float],
+    image: np.ndarray,
+    colour: str,
+    width: float,
+) -> None:
     axes = figure.add_axes(place)
     axes.imshow(image, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
     axes.set_xticks([])
@@ -127,7 +140,7 @@ def _picture(figure: Any, place: tuple[float, ...], image: np.ndarray, colour: s
         spine.set_linewidth(width)
 
 
-def _accuracies(figure: Any, rows: dict[str, Any]) -> None:
+def _accuracies(figure: Figure, rows: Compared) -> None:
     """Bars of mean accuracy with the deviation over draws of the labels."""
     names = list(rows)[::-1]
     results = [rows[name][0] for name in names]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from krepes.base.components import Component
+    from krepes.embedding import KernelEmbedding
+    from krepes.preprocessing import InputSpace, TableEncoder
 
 SHOWN_COLUMNS = 60
 
 
-def console() -> Any:
+def console() -> Console:
     """Standard output; wide enough for tables where it is a file or a pipe."""
     from rich.console import Console
 
@@ -15,7 +23,7 @@ def console() -> Any:
     return found if found.is_terminal else Console(width=max(found.width, 110))
 
 
-def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Any:
+def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """An empty table in the one style that all commands use."""
     from rich import box
     from rich.table import Table
@@ -26,7 +34,7 @@ def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Any:
     return table
 
 
-def facts(rows: dict[str, str]) -> Any:
+def facts(rows: dict[str, str]) -> Table:
     """Names and values in two columns."""
     from rich.table import Table
     from rich.text import Text
@@ -39,7 +47,7 @@ def facts(rows: dict[str, str]) -> Any:
     return table
 
 
-def column_roles(encoder: Any, limit: int | None = SHOWN_COLUMNS) -> Any:
+def column_roles(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Table:
     """The role of every column of a table."""
     from rich.text import Text
 
@@ -54,7 +62,7 @@ def column_roles(encoder: Any, limit: int | None = SHOWN_COLUMNS) -> Any:
     return table
 
 
-def component(part: Any, hidden: tuple[str, ...] = ()) -> str:
+def component(part: Component, hidden: tuple[str, ...] = ()) -> str:
     """A kernel, loss, view or selector: its name and the parameters worth knowing that are not `hidden`.
 
     >>> from krepes.kernels import Gaussian
@@ -73,24 +81,24 @@ def component(part: Any, hidden: tuple[str, ...] = ()) -> str:
     return f"{name} ({', '.join(shown)})" if shown else name
 
 
-def _defaults(part: Any) -> dict[str, Any]:
+def _defaults(part: Component) -> dict[str, Any]:
     import inspect
 
     return {name: p.default for name, p in inspect.signature(type(part)).parameters.items()}
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     return type(value) is type(default) and bool(value is default or repr(value) == repr(default))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     text = str(value) if isinstance(value, str | int | bool) or value is None else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def model_facts(model: Any) -> dict[str, str]:
+def model_facts(model: KernelEmbedding) -> dict[str, str]:
     """What a fitted model is, line by line."""
     landmarks, rank = len(model.landmarks_), model.rank_
     chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
@@ -112,7 +120,7 @@ def model_facts(model: Any) -> dict[str, str]:
     }
 
 
-def views_words(model: Any) -> str:
+def views_words(model: KernelEmbedding) -> str:
     """The augmentation, and whether it was integrated or sampled."""
     if getattr(model.views_, "name", None) is None:
         return {"NoViews": "none", "Paired": "given in pairs"}.get(type(model.views_).__name__, "none")
@@ -120,7 +128,7 @@ def views_words(model: Any) -> str:
     return f"{component(model.views_, hidden=('n_views',))}, {how}"
 
 
-def input_words(space: Any) -> str:
+def input_words(space: InputSpace) -> str:
     """What a row is before the kernel sees it."""
     if space.encoder is not None:
         used, features = len(space.encoder.used_columns_), space.encoder.n_features_out_

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from krepes.cli.labelled import LabelledData
+    from krepes.evaluation import ProtocolResult
 
 _DATA, _PROTOCOL = "Data", "Protocol"
 CLASSIFIERS = ("logistic", "svm")
@@ -140,7 +146,7 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
         _write(results, output, force)
 
 
-def _show(results: dict[str, Any], dataset: Any, out: Any) -> None:
+def _show(results: dict[str, ProtocolResult], dataset: LabelledData, out: Console) -> None:
     from krepes.cli.describe import simple_table
     from krepes.evaluation.protocol import mean_and_deviation
 
@@ -168,7 +174,7 @@ def _show(results: dict[str, Any], dataset: Any, out: Any) -> None:
         out.print(hint, markup=False, highlight=False, style="dim", soft_wrap=True)
 
 
-def _write(results: dict[str, Any], output: Path, force: bool) -> None:
+def _write(results: dict[str, ProtocolResult], output: Path, force: bool) -> None:
     """All numbers, of every repeat."""
     from krepes.base.files import atomic_path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from krepes.cli.session import command
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.explain import Concept
+    from krepes.sources import Source
 
 _DATA, _SAMPLE, _REPORT = "Data", "In the terminal", "Report"
 N_RANDOM = 500  # random rows that stand for the absence of a concept
@@ -146,7 +150,9 @@ def explain(
         _write(embedding, source, output, named, concepts, title, max_rows, not no_samples, force, seed)
 
 
-def _labels(model: Any, source: Any, data: Path, label: str | None, labels: str | None) -> np.ndarray | None:
+def _labels(
+    model: KernelEmbedding, source: Source, data: Path, label: str | None, labels: str | None
+) -> np.ndarray | None:
     """Labels where they were asked for or are easily found; an explanation does not need them."""
     import numpy as np
 
@@ -165,7 +171,7 @@ def _labels(model: Any, source: Any, data: Path, label: str | None, labels: str 
     return np.asarray(y)
 
 
-def _concept(model: Any, source: Any, text: str, array: str, seed: int) -> Any:
+def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed: int) -> Concept:
     """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`."""
     import numpy as np
 
@@ -188,11 +194,11 @@ def _concept(model: Any, source: Any, text: str, array: str, seed: int) -> Any:
 
 
 def _write(
-    model: Any,
-    source: Any,
+    model: KernelEmbedding,
+    source: Source,
     output: Path,
     labels: dict[str, np.ndarray] | None,
-    concepts: list[Any],
+    concepts: list[Concept],
     title: str | None,
     max_rows: int,
     samples: bool,

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.console import Console
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.explain import Concept
+    from krepes.sources import Source
 
 UNLIKE = 0.1  # coverage below which a sample is unlike every landmark
 PROBE_LABELS = 5000
 
 
 def explain_row(
-    model: Any,
-    source: Any,
+    model: KernelEmbedding,
+    source: Source,
     y: np.ndarray | None,
     row: int,
     n_top: int,
     component: int | None,
     class_: str | None,
     against: int | None,
-    concepts: list[Any],
+    concepts: list[Concept],
     seed: int,
 ) -> None:
     from krepes.cli.describe import console
@@ -45,7 +50,7 @@ def explain_row(
         _show_concept(model, x, concept, n_top, out)
 
 
-def _row(source: Any, row: int) -> Any:
+def _row(source: Source, row: int) -> Source:
     import numpy as np
 
     from krepes.sources.subset import subset
@@ -55,7 +60,7 @@ def _row(source: Any, row: int) -> Any:
     return subset(source, np.array([row]))
 
 
-def _landmark_labels(model: Any, source: Any, y: np.ndarray | None) -> np.ndarray | None:
+def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | None) -> np.ndarray | None:
     """Labels of the landmarks, where these are rows of DATA."""
     from krepes.explain import landmarks_are_rows_of
     from krepes.explain.ranking import landmark_rows
@@ -65,7 +70,7 @@ def _landmark_labels(model: Any, source: Any, y: np.ndarray | None) -> np.ndarra
     return y[landmark_rows(model)]
 
 
-def _names(model: Any, landmarks: np.ndarray, labels: np.ndarray | None) -> list[str]:
+def _names(model: KernelEmbedding, landmarks: np.ndarray, labels: np.ndarray | None) -> list[str]:
     from krepes.explain.ranking import landmark_rows
 
     rows = landmark_rows(model)
@@ -73,7 +78,9 @@ def _names(model: Any, landmarks: np.ndarray, labels: np.ndarray | None) -> list
     return names if labels is None else [f"{name}, {labels[i]}" for name, i in zip(names, landmarks)]
 
 
-def _show_influence(model: Any, x: Any, n_top: int, labels: np.ndarray | None, out: Any) -> None:
+def _show_influence(
+    model: KernelEmbedding, x: Source, n_top: int, labels: np.ndarray | None, out: Console
+) -> None:
     from rich.text import Text
 
     from krepes.cli.describe import simple_table
@@ -97,8 +104,13 @@ def _show_influence(model: Any, x: Any, n_top: int, labels: np.ndarray | None, o
 
 
 def _direction(
-    model: Any, source: Any, y: np.ndarray | None, component: int | None, class_: str | None, seed: int
-) -> tuple[Any, str]:
+    model: KernelEmbedding,
+    source: Source,
+    y: np.ndarray | None,
+    component: int | None,
+    class_: str | None,
+    seed: int,
+) -> tuple[int | np.ndarray, str]:
     """A direction and what it is called."""
     import numpy as np
 
@@ -113,21 +125,21 @@ def _direction(
     rows = np.sort(np.random.default_rng(seed).permutation(source.n_rows)[:PROBE_LABELS])
     Z = model.transform(subset(source, rows))
     probe = linear_probe(Z, y[rows], Z, y[rows], random_state=seed).classifier
-    wanted = next((c for c in probe.classes if str(c) == class_), class_)
+    wanted = next((c for c in probe.classes if str(c) == class_), str(class_))
     return class_direction(
         probe, wanted
     ), f"{class_} against the other classes (a probe of {len(rows):,} labels)"
 
 
 def _show_contributions(
-    model: Any,
-    x: Any,
-    other: Any,
-    direction: Any,
+    model: KernelEmbedding,
+    x: Source,
+    other: Source | None,
+    direction: int | np.ndarray,
     words: str,
     n_top: int,
     labels: np.ndarray | None,
-    out: Any,
+    out: Console,
 ) -> None:
     import numpy as np
     from rich.text import Text
@@ -163,7 +175,7 @@ def _bar(share: float, width: int = 12) -> str:
     return f"{'':{width}}│{blocks}" if share >= 0 else f"{blocks:>{width}}│"
 
 
-def _show_concept(model: Any, x: Any, concept: Any, n_top: int, out: Any) -> None:
+def _show_concept(model: KernelEmbedding, x: Source, concept: Concept, n_top: int, out: Console) -> None:
     from rich.text import Text
 
     from krepes.cli.describe import simple_table

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.sources import Source, TableSource
 
 BATCH_ROWS = 8192
 
@@ -14,30 +19,33 @@ class FeatureFile:
 
     def __init__(self, file: str, left_out: tuple[str, ...] = ()):
         from krepes.cli.data import open_data, split_array
+        from krepes.sources import TableSource
 
         path, array = split_array(file, "X")
         self.name = file
         self.columns: list[str] = []  # of a table, before any is left out
         self.source = _single_column(file) or open_data(Path(path), array)
-        self.n_rows: int = self.source.n_rows
-        if self.source.kind == "table":
-            self.columns = list(self.source.column_names)
-            self.source = self.source.select([c for c in self.columns if c not in left_out])
-            _check_numbers(self.source, file)
-            _warn_of_targets(self.source.column_names, file)
+        self.n_rows = self.source.n_rows
+        if isinstance(self.source, TableSource):
+            self.columns = self.source.column_names
+            table = self.source.select([c for c in self.columns if c not in left_out])
+            _check_numbers(table, file)
+            _warn_of_targets(table.column_names, file)
+            self.source = table
 
-    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[int, Any]]:
+    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[int, np.ndarray]]:
         """(index of the first row, rows of numbers (b, d))."""
         import numpy as np
+        import pyarrow as pa
 
         for first, batch in self.source.batches(batch_rows):
-            if self.source.kind == "table":
+            if isinstance(batch, pa.Table):
                 columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in batch.columns]
                 yield first, np.column_stack(columns)
             else:
                 yield first, np.asarray(batch).reshape(len(batch), -1)
 
-    def finite_batches(self) -> Iterator[tuple[int, Any]]:
+    def finite_batches(self) -> Iterator[tuple[int, np.ndarray]]:
         """Batches, or an error that says where in the file a value is missing."""
         import numpy as np
 
@@ -50,14 +58,14 @@ class FeatureFile:
                 )
             yield first, batch
 
-    def matrix(self) -> Any:
+    def matrix(self) -> np.ndarray:
         """All rows at once."""
         import numpy as np
 
         return np.concatenate([batch for _, batch in self.batches()])
 
 
-def _single_column(file: str) -> Any:
+def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
     from krepes.cli.data import is_npz, npz_names, split_array
     from krepes.sources import open_source, read_array
@@ -90,7 +98,7 @@ def _warn_of_targets(columns: list[str], file: str) -> None:
         )
 
 
-def _check_numbers(source: Any, file: str) -> None:
+def _check_numbers(source: TableSource, file: str) -> None:
     import pyarrow as pa
 
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import model_options, options
 from krepes.cli.names import estimator_defaults
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.sources import Source
 
 _DEFAULTS = estimator_defaults()
 
@@ -147,8 +153,12 @@ def fit(
 
 
 def _fitted(
-    source: Any, parameters: dict[str, Any], overrides: dict[str, Any], checkpoint: Any, out: Any
-) -> Any:
+    source: Source,
+    parameters: dict[str, Any],
+    overrides: dict[str, Any],
+    checkpoint: Path | None,
+    out: Console,
+) -> KernelEmbedding:
     """Fit, showing what became of every column before the long pass begins."""
     from krepes import KernelEmbedding
     from krepes.cli.describe import column_roles

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from torch import Tensor
+
+    from krepes.embedding import KernelEmbedding
 
 _SCALES_APART = 100.0
 
 
-def warn_of_scales(landmarks: Any) -> None:
+def warn_of_scales(landmarks: Tensor) -> None:
     """An array is used as it is; say so where one column would drown the others."""
     deviations = landmarks.double().std(0)
     deviations = deviations[deviations > 0]
@@ -23,7 +29,7 @@ def warn_of_scales(landmarks: Any) -> None:
         )
 
 
-def show_summary(model: Any, output: Path, data: Path, seconds: float, out: Any) -> None:
+def show_summary(model: KernelEmbedding, output: Path, data: Path, seconds: float, out: Console) -> None:
     """What was fitted, where it is, and what to do next."""
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import facts, model_facts
@@ -37,7 +43,7 @@ def show_summary(model: Any, output: Path, data: Path, seconds: float, out: Any)
     out.print(f"Next: {_next_command(model, output, data)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _next_command(model: Any, output: Path, data: Path) -> str:
+def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
     """Evaluate where labels are at hand, else transform."""
     from krepes.cli.data import is_npz, npz_names
 

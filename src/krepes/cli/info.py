@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
@@ -57,7 +60,7 @@ def info(model: options.Model, verbose: options.Verbose = False) -> None:
     )
 
 
-def _sizes(tensors: dict[str, int]) -> Any:
+def _sizes(tensors: dict[str, int]) -> Table:
     """Bytes by part, largest first."""
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import simple_table

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from krepes.cli.data import find_labels, find_split, is_npz, npz_names, open_for, read_labels
+
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.sources import Source
 
 
 @dataclass(frozen=True)
 class LabelledData:
     """Rows of the sources one after the other, with labels and, where known, training and test masks."""
 
-    sources: list[Any]
+    sources: list[Source]
     y: np.ndarray
     where: str  # the labels were found
     train: np.ndarray | None = None
@@ -27,7 +31,7 @@ class LabelledData:
 
 
 def open_labelled(
-    model: Any,
+    model: KernelEmbedding,
     data: Path,
     test: Path | None,
     label: str | None,
@@ -59,7 +63,7 @@ def open_labelled(
     return LabelledData([source], y, where, hints=_hints(source))
 
 
-def _check_length(y: Any, source: Any, where: str) -> None:
+def _check_length(y: np.ndarray, source: Source, where: str) -> None:
     if np.ndim(y) != 1 or len(y) != source.n_rows:
         shape = np.shape(y)
         raise ValueError(
@@ -82,7 +86,7 @@ def _stored_n_train(data: Path) -> int | None:
     return int(read_array(data, "n_train").reshape(-1)[0])
 
 
-def _hints(source: Any) -> list[str]:
+def _hints(source: Source) -> list[str]:
     """What the user may want to know about a random test part."""
     hints = [
         "Test rows were drawn at random; the model has seen them, without labels, if it was fitted on this data."

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.names import check_name, listed
 
+if TYPE_CHECKING:
+    from typer.models import OptionInfo
+
+    from krepes.kernels import Kernel
+    from krepes.preprocessing import TableEncoder
+    from krepes.sources import Source
+
 DATA, MODEL, TRAINING = "Data", "Model", "Training on samples (solver sgd)"
 
 
-def _names(package: str, *others: str) -> Any:
+def _names(package: str, *others: str) -> Callable[[str | None], str | None]:
     def check(value: str | None) -> str | None:
         try:
             return value if value is None else check_name(value, package, *others)
@@ -24,7 +32,7 @@ def _names(package: str, *others: str) -> Any:
     return check
 
 
-def _option(metavar: str, text: str, panel: str = MODEL, **settings: Any) -> Any:
+def _option(metavar: str, text: str, panel: str = MODEL, **settings: Any) -> OptionInfo:
     return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, **settings)
 
 
@@ -109,7 +117,7 @@ DType = Annotated[
 ]
 
 
-def training_option(metavar: str, text: str, **settings: Any) -> Any:
+def training_option(metavar: str, text: str, **settings: Any) -> OptionInfo:
     return _option(metavar, text, TRAINING, show_default=False, **settings)
 
 
@@ -179,7 +187,7 @@ def override(text: str) -> tuple[str, Any]:
     return key, parsed(value)
 
 
-def lengthscale_value(text: str) -> Any:
+def lengthscale_value(text: str) -> float | str:
     """A number, or median."""
     if text == "median":
         return text
@@ -189,7 +197,9 @@ def lengthscale_value(text: str) -> Any:
         raise typer.BadParameter(f"--lengthscale {text}: expected a number, or median.") from None
 
 
-def preprocessing(choice: str, source: Any, path: Path, labels: list[str], excluded: list[str]) -> Any:
+def preprocessing(
+    choice: str, source: Source, path: Path, labels: list[str], excluded: list[str]
+) -> TableEncoder | str | None:
     """The estimator's `preprocess`: a TableEncoder that knows labels and excluded columns where there are any."""
     from krepes.cli.data import is_npz, npz_names
     from krepes.preprocessing import TableEncoder
@@ -210,7 +220,7 @@ def preprocessing(choice: str, source: Any, path: Path, labels: list[str], exclu
     return None if choice == "none" else choice
 
 
-def kernel_from(kernel: str, network: str | None, weights: Path | None) -> Any:
+def kernel_from(kernel: str, network: str | None, weights: Path | None) -> Kernel | str:
     """The estimator's `kernel`: a name, or a tangent kernel of a named network."""
     if network is None and weights is None:
         return kernel

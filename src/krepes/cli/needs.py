@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from krepes.base.files import readable_bytes
+
+if TYPE_CHECKING:
+    from krepes.sources import Source
 
 # Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
 LEAST_MATRICES, USUAL_MATRICES = 8, 18
@@ -44,12 +47,16 @@ def model_bytes(n_landmarks: int, n_features: int, n_components: int, moments: b
     return least + (8 * 4 * n_landmarks**2 if moments else 0)
 
 
-def row_width(source: Any) -> int:
+def row_width(source: Source) -> int:
     """Numbers per row; for a table, whose encoding is not known yet, a few per column."""
-    if source.kind == "table":
+    import numpy as np
+
+    from krepes.sources import TableSource
+
+    if isinstance(source, TableSource):
         return 4 * len(source.column_names)
     _, row = next(source.batches(1))
-    return math.prod(row.shape[1:])
+    return math.prod(np.shape(row)[1:])
 
 
 def check_rows_memory(n_rows: int, n_columns: int, advice: str) -> None:

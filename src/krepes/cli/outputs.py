@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = (".png", ".pdf", ".svg")
 
@@ -33,7 +36,7 @@ def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
         csv.writer(stream).writerows(rows)
 
 
-def save_figure(drawn: Any, path: Path, force: bool) -> None:
+def save_figure(drawn: Figure, path: Path, force: bool) -> None:
     """A matplotlib figure in the format that its name asks for."""
     from krepes.base.files import atomic_path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from krepes.cli.labelled import LabelledData
 from krepes.cli.needs import check_rows_memory
 from krepes.evaluation import ProtocolResult, plan_protocol
 
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.sources import Rows, Source
+
 _BATCH_ROWS = 16_384
 
 
 def probe_all(
-    model: Any,
+    model: KernelEmbedding,
     dataset: LabelledData,
     label_fraction: float | None,
     repeats: int,
@@ -47,10 +51,14 @@ def probe_all(
     return results | {"always the most frequent class": plan.most_frequent()}
 
 
-def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> dict[str, np.ndarray]:
+def gather(
+    model: KernelEmbedding, dataset: LabelledData, rows: np.ndarray, raw: bool
+) -> dict[str, np.ndarray]:
     """The representation, and the features before the kernel, of some rows of a data set."""
+    from krepes.base.rows import dense
+
     space = model.space_
-    width = int(np.prod(model.landmarks_.shape[1:])) if raw else 0
+    width = int(np.prod(dense(model.landmarks_).shape[1:])) if raw else 0
     advice = "Use fewer labels (--label-fraction)" + (
         ", or leave out the raw features (--no-raw)." if raw else "."
     )
@@ -60,14 +68,14 @@ def gather(model: Any, dataset: LabelledData, rows: np.ndarray, raw: bool) -> di
         for batch in _wanted(dataset.sources, rows):
             Z.append(model.transform(batch))
             if raw:
-                encoded = space.inputs.tensor(batch, space.dtype)
+                encoded = dense(space.inputs.tensor(batch, space.dtype))
                 X.append(encoded.reshape(len(encoded), -1).numpy())
             stage.advance(len(Z[-1]))
     features = {"representation": np.concatenate(Z)}
     return features | ({"raw features": np.concatenate(X)} if raw else {})
 
 
-def _wanted(sources: list[Any], rows: np.ndarray) -> Iterator[Any]:
+def _wanted(sources: list[Source], rows: np.ndarray) -> Iterator[Rows]:
     """The rows at sorted indices into all sources, in batches."""
     from krepes.base.rows import count_rows, take_rows
 

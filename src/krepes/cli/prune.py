@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.table import Table
+
+    from krepes.alignment import PrunedEnsemble
 
 SHOWN = 30
 # Messages of the library name Python arguments; these are the options.
@@ -109,8 +115,9 @@ def prune(
     P, y, names = _read(predictions, label, labels, tuple(exclude or ()))
     pruned = _pruned(P, y, names, method, task, out_of_bag)
     out = console()
-    numbers = pruned.classes is None
-    kind = "regression" if numbers else f"classification, {len(pruned.classes)} classes"
+    classes = pruned.classes
+    numbers = classes is None
+    kind = "regression" if classes is None else f"classification, {len(classes)} classes"
     out.print(
         f"{len(y):,} rows, {kind}: {pruned.size_} of {pruned.n_members_} members kept.",
         markup=False,
@@ -127,7 +134,7 @@ def prune(
     intercept = ", ".join(f"{value:.4g}" for value in pruned.intercept_)
     out.print(
         f"prediction = sum of weight x member, plus {intercept}"
-        f"{'' if numbers else ' for the classes ' + ', '.join(map(str, pruned.classes))}.",
+        f"{'' if classes is None else ' for the classes ' + ', '.join(map(str, classes))}.",
         markup=False,
         highlight=False,
     )
@@ -135,7 +142,9 @@ def prune(
         write_csv(output, _rows(pruned), force)
 
 
-def _pruned(P: Any, y: Any, names: Any, method: str, task: str, out_of_bag: bool) -> Any:
+def _pruned(
+    P: np.ndarray, y: np.ndarray, names: list[str] | None, method: str, task: str, out_of_bag: bool
+) -> PrunedEnsemble:
     """The choice; what is wrong is said in options instead of arguments."""
     from krepes.alignment import prune_ensemble
 
@@ -149,7 +158,9 @@ def _pruned(P: Any, y: Any, names: Any, method: str, task: str, out_of_bag: bool
         raise type(error)(text) from error
 
 
-def _read(file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]) -> tuple[Any, Any, Any]:
+def _read(
+    file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
     """Predictions, target, and the members' names."""
     from krepes.cli.data import check_exists, read_label_file, read_named, split_array
 
@@ -173,15 +184,16 @@ def _read(file: str, label: str | None, labels: str | None, exclude: tuple[str, 
 
 def _read_table(
     path: Path, label: str | None, labels: str | None, exclude: tuple[str, ...]
-) -> tuple[Any, Any, list[str]]:
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     import numpy as np
     import pyarrow as pa
 
     from krepes.cli.data import open_data, read_label_file
+    from krepes.sources import TableSource
     from krepes.sources.source import check_columns, column_values
 
     source = open_data(path)
-    if source.kind != "table":
+    if not isinstance(source, TableSource):
         raise ValueError(f"{path} is {source.describe()}; expected a table or an array of predictions.")
     left_out = [*exclude, *([label] if label is not None else [])]
     check_columns(exclude if labels is not None else left_out, source.column_names, str(path))
@@ -203,7 +215,7 @@ def _read_table(
     return np.column_stack(columns), y, names
 
 
-def _table(pruned: Any, everything: bool) -> Any:
+def _table(pruned: PrunedEnsemble, everything: bool) -> Table:
     """The members, the heaviest first; of the dropped only a few, or all."""
     from rich.text import Text
 
@@ -227,7 +239,7 @@ def _table(pruned: Any, everything: bool) -> Any:
     return shown
 
 
-def _rows(pruned: Any) -> Iterator[list[Any]]:
+def _rows(pruned: PrunedEnsemble) -> Iterator[list[Any]]:
     """Every member, then the intercepts."""
     yield ["index", "member", "kept", "weight", "score", "alignment", "reason"]
     for row in pruned.table_:

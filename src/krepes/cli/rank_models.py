@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
+
+    from krepes.alignment import Transferability
+    from krepes.cli.features import FeatureFile
 
 FEATURES_HELP = (
     "One file per model, a row of features per sample, all in the same order: .npy, .npz (FILE.npz:ARRAY), "
@@ -145,7 +152,7 @@ def _check(
         )
 
 
-def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> Any:
+def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> np.ndarray:
     """The labels: an array, a column of a table of their own, or a column beside the features."""
     from krepes.cli.data import read_label_file, split_array
 
@@ -164,15 +171,15 @@ def _labels(features: list[str], labels: str | None, label: str | None, n_rows: 
 
 
 def _ranked(
-    opened: list[Any],
-    y: Any,
+    opened: list[FeatureFile],
+    y: np.ndarray,
     probabilities: list[str],
     rank_by: str,
     n_buckets: int,
     n_permutations: int,
     max_width: int,
     seed: int,
-) -> Any:
+) -> Transferability:
     """One pass over every file."""
     from krepes.alignment import transferability
     from krepes.cli.features import open_aligned
@@ -191,7 +198,7 @@ def _ranked(
     )
 
 
-def _print(found: Any, out: Any) -> None:
+def _print(found: Transferability, out: Console) -> None:
     from rich.text import Text
 
     from krepes.cli.describe import simple_table

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from krepes.reproduction import Cell, Table
+    from krepes.reproduction.running import Results
 
 _SIZE, _NETWORK = "Size", "Networks"
 
@@ -166,7 +172,7 @@ def reproduce(
         highlight=False,
     )
 
-    def report(done: int, cell: Any, result: dict[str, Any]) -> None:
+    def report(done: int, cell: Cell, result: dict[str, Any]) -> None:
         out.print(
             f"  {done}/{n_cells}  {cell.row}, {cell.column}: {_ours(result)}", markup=False, highlight=False
         )
@@ -175,7 +181,7 @@ def reproduce(
     show(chosen, results, out)
 
 
-def show(table: Any, results: dict[str, Any], out: Any) -> None:
+def show(table: Table, results: Results, out: Console) -> None:
     """The table: ours, and the paper's number beside it."""
     from rich.text import Text
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from krepes.reproduction import Conditions, Experiment, Findings
 
 
 def run_experiment(
-    experiment: Any, conditions: Any, output: Path | None, figure: Path | None, force: bool
+    experiment: Experiment, conditions: Conditions, output: Path | None, figure: Path | None, force: bool
 ) -> None:
     """Run, and print or write everything that was found."""
     from krepes.cli.describe import console
@@ -37,7 +42,7 @@ def run_experiment(
         save_figure(findings.draw(), figure, force)
 
 
-def _shown(findings: Any) -> Any:
+def _shown(findings: Findings) -> Table:
     from rich.text import Text
 
     from krepes.cli.describe import simple_table
@@ -53,7 +58,7 @@ def _shown(findings: Any) -> Any:
     return table
 
 
-def _text(value: Any) -> str:
+def _text(value: str | float | None) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.session import command
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from krepes.sources import Source, TableSource
 
 _BATCH_ROWS = 8192
 
@@ -84,20 +89,22 @@ of images a table also has the column [bold]file[/].
     )
 
 
-def _kept_columns(source: Any, keep: list[str], suffix: str) -> Any:
+def _kept_columns(source: Source, keep: list[str], suffix: str) -> TableSource | None:
     """A table source of the columns to carry over; the file names for a folder of images."""
-    from krepes.sources import TableSource, open_source
+    from krepes.sources import TableSource
+    from krepes.sources.frames import mapping_source
+    from krepes.sources.images import ImageFolderSource
 
     if isinstance(source, TableSource):
         return source.select(keep) if keep else None
     if keep:
         raise ValueError(f"--keep {keep[0]}: {source.describe()} has no columns.")
-    if hasattr(source, "files") and suffix in (".parquet", ".csv"):
-        return open_source({"file": [file.relative_to(source.root).as_posix() for file in source.files]})
+    if isinstance(source, ImageFolderSource) and suffix in (".parquet", ".csv"):
+        return mapping_source({"file": [file.relative_to(source.root).as_posix() for file in source.files]})
     return None
 
 
-def _kept_batches(kept: Any) -> Iterator[Any]:
+def _kept_batches(kept: TableSource | None) -> Iterator[pa.Table | None]:
     if kept is None:
         while True:
             yield None

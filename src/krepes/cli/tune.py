@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,15 +11,22 @@ from krepes.cli import model_options, options
 from krepes.cli.names import estimator_defaults
 from krepes.cli.session import command, say
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from typer.models import OptionInfo
+
+    from krepes.cli.tune_report import Command
+    from krepes.evaluation import Search
+
 _DEFAULTS = estimator_defaults()
 _SEARCH = "Search"
 
 
-def _search_option(metavar: str, text: str, **settings: Any) -> Any:
+def _search_option(metavar: str, text: str, **settings: Any) -> OptionInfo:
     return typer.Option(metavar=metavar, help=text, rich_help_panel=_SEARCH, **settings)
 
 
-def _data_option(metavar: str, text: str, **settings: Any) -> Any:
+def _data_option(metavar: str, text: str, **settings: Any) -> OptionInfo:
     return typer.Option(
         metavar=metavar, help=text, rich_help_panel=model_options.DATA, show_default=False, **settings
     )
@@ -210,7 +217,7 @@ beside the numbers.
     _run(prepared, trials, study, Command(data, settings | flags, given), out)
 
 
-def _run(prepared: Any, trials: int, study: Path | None, fit: Any, out: Any) -> None:
+def _run(prepared: Search, trials: int, study: Path | None, fit: Command, out: Console) -> None:
     """Say what is to happen, do it, and show what came of it, also after Ctrl-C."""
     from krepes.cli.tune_report import Display, introduce, show_result
 

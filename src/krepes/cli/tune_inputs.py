@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from krepes.cli.model_options import key_and_value, parsed, preprocessing
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def explored(ranges: list[str], choices: list[str]) -> dict[str, Any]:
+    from krepes.embedding import KernelEmbedding
+    from krepes.evaluation import Choice, Range
+    from krepes.evaluation.search_space import Space
+    from krepes.sources import Source
+
+
+def explored(ranges: list[str], choices: list[str]) -> Space:
     """The search space of --range and --choice.
 
     >>> explored(["loss__temperature=0.05:5"], ["solver__batch_size=128,256"])
@@ -18,7 +26,7 @@ def explored(ranges: list[str], choices: list[str]) -> dict[str, Any]:
     """
     from krepes.evaluation.search_space import Choice, Range
 
-    space: dict[str, Any] = {}
+    space: Space = {}
     for text in ranges:
         example = "KEY=LOW:HIGH, such as loss__temperature=0.05:5"
         key, value = key_and_value(text, "--range", example)
@@ -46,13 +54,13 @@ def explored(ranges: list[str], choices: list[str]) -> dict[str, Any]:
     return space
 
 
-def _add(space: dict[str, Any], key: str, spec: Any, text: str) -> None:
+def _add(space: Space, key: str, spec: Range | Choice, text: str) -> None:
     if key in space:
         raise typer.BadParameter(f"{text}: {key} was given before.")
     space[key] = spec
 
 
-def tuned_labels(source: Any, path: Path, label: str | None, labels: str | None) -> tuple[Any, str]:
+def tuned_labels(source: Source, path: Path, label: str | None, labels: str | None) -> tuple[np.ndarray, str]:
     """The labels and where they were found."""
     from krepes.cli.data import find_labels, read_labels
     from krepes.sources import TableSource
@@ -71,7 +79,7 @@ def tuned_labels(source: Any, path: Path, label: str | None, labels: str | None)
     return find_labels(None, source, path, label)
 
 
-def used_rows(source: Any, path: Path, split: str | None, n_train: int | None) -> Any:
+def used_rows(source: Source, path: Path, split: str | None, n_train: int | None) -> np.ndarray | None:
     """The rows that are not for testing; None for all."""
     import numpy as np
 
@@ -94,13 +102,13 @@ def used_rows(source: Any, path: Path, split: str | None, n_train: int | None) -
 def model_from(
     settings: dict[str, Any],
     overrides: dict[str, Any],
-    space: dict[str, Any],
-    source: Any,
+    space: Space,
+    source: Source,
     path: Path,
     label: str | None,
     excluded: list[str],
     seed: int,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[KernelEmbedding, dict[str, Any]]:
     """The model to search from, and the parameters that differ from what its options say."""
     from krepes import KernelEmbedding
     from krepes.evaluation.search_space import solver_settings

@@ -7,10 +7,16 @@ import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krepes.cli.model_options import parsed
 from krepes.cli.names import estimator_defaults
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from krepes.evaluation import Search, SearchResult
 
 SHOWN_TRIALS = 10
 _OPTIONS = {  # parameters that have an option of their own in `krepes fit`
@@ -30,7 +36,7 @@ _OPTIONS = {  # parameters that have an option of their own in `krepes fit`
 # While it runs
 
 
-def introduce(search: Any, n_trials: int, study: Path | None, out: Any) -> None:
+def introduce(search: Search, n_trials: int, study: Path | None, out: Console) -> None:
     """What is going to happen."""
     names = ", ".join(f"{name} ({spec})" for name, spec in search.space.varied.items())
     if search.one_pass:
@@ -48,10 +54,10 @@ def introduce(search: Any, n_trials: int, study: Path | None, out: Any) -> None:
 class Display:
     """On a terminal: trial k of n, the best so far, time left."""
 
-    def __init__(self, result: Any, n_trials: int):
+    def __init__(self, result: SearchResult, n_trials: int):
         self.n_trials, self.before = n_trials, len(result.trials)
         self.start = time.perf_counter()
-        self._bar: Any = None
+        self._bar: Progress | None = None
         self._first = result
 
     def __enter__(self) -> Display:
@@ -74,11 +80,18 @@ class Display:
             self.update(self._first)
         return self
 
-    def update(self, result: Any) -> None:
+    def update(self, result: SearchResult) -> None:
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=len(result.trials), **self.words(result))
+            words = self.words(result)
+            self._bar.update(
+                self._bar.task_ids[0],
+                completed=len(result.trials),
+                description=words["description"],
+                best=words["best"],
+                left=words["left"],
+            )
 
-    def words(self, result: Any) -> dict[str, str]:
+    def words(self, result: SearchResult) -> dict[str, str]:
         """What the bar says of the trials so far."""
         done = len(result.trials)
         best = (
@@ -117,7 +130,7 @@ def duration(seconds: float) -> str:
 # At the end
 
 
-def show_result(result: Any, command: Command, out: Any) -> None:
+def show_result(result: SearchResult, command: Command, out: Console) -> None:
     """The best trials, those that failed, and what to do next."""
     from krepes.cli.describe import simple_table
     from krepes.cli.session import say
@@ -135,7 +148,7 @@ def show_result(result: Any, command: Command, out: Any) -> None:
         style = "bold green" if trial is result.ranked[0] else ""
         table.add_row(
             str(trial.number),
-            f"{100 * trial.value:.1f}{deviation} %",
+            f"{100 * (trial.value or 0):.1f}{deviation} %",
             *values,
             f"{trial.seconds:.1f} s",
             style=style,
@@ -153,7 +166,7 @@ def show_result(result: Any, command: Command, out: Any) -> None:
     out.print(f"Next: {command.line(result.best_params)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -190,7 +203,7 @@ class Command:
         return shlex.join(words)
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """A value as `--set` reads it."""
     return value if isinstance(value, str) and not _is_json(value) else json.dumps(value)
 

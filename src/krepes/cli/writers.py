@@ -9,16 +9,21 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.csv import CSVWriter
+    from pyarrow.parquet import ParquetWriter
 
 SUFFIXES = (".npy", ".npz", ".parquet", ".csv")
 _CSV_BYTES = 13  # per number, about: "-0.123456789,"
 
 
 class Writer(Protocol):
-    def write(self, Z: np.ndarray, kept: Any = None) -> None: ...
+    def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None: ...
 
 
 def check_suffix(path: Path, keep: list[str]) -> str:
@@ -40,7 +45,7 @@ def output_bytes(suffix: str, n_rows: int, n_columns: int, itemsize: int) -> int
 
 @contextmanager
 def writing(
-    path: Path, suffix: str, n_rows: int, n_columns: int, dtype: np.dtype, kept: Any = None
+    path: Path, suffix: str, n_rows: int, n_columns: int, dtype: np.dtype, kept: pa.Schema | None = None
 ) -> Iterator[Writer]:
     """A writer for n_rows batches in all; `kept` is the schema of the columns that stand before z0, z1, ..."""
     if suffix == ".npy":
@@ -63,24 +68,24 @@ class _ArrayWriter:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(stream, header)
 
-    def write(self, Z: np.ndarray, kept: Any = None) -> None:
+    def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None:
         self.stream.write(np.ascontiguousarray(Z, dtype=self.dtype).data)
 
 
 class _TableWriter:
     """Kept columns and one column per component."""
 
-    def __init__(self, file: Any, schema: Any):
+    def __init__(self, file: CSVWriter | ParquetWriter, schema: pa.Schema):
         self.file, self.schema = file, schema
 
-    def write(self, Z: np.ndarray, kept: Any = None) -> None:
+    def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None:
         import pyarrow as pa
 
         columns = [] if kept is None else kept.columns
         self.file.write_table(pa.Table.from_arrays([*columns, *Z.T.copy()], schema=self.schema))
 
 
-def _schema(n_columns: int, dtype: np.dtype, kept: Any) -> Any:
+def _schema(n_columns: int, dtype: np.dtype, kept: pa.Schema | None) -> pa.Schema:
     import pyarrow as pa
 
     fields = [pa.field(f"z{j}", pa.from_numpy_dtype(dtype)) for j in range(n_columns)]
@@ -93,7 +98,7 @@ def _schema(n_columns: int, dtype: np.dtype, kept: Any) -> Any:
     return pa.schema([*before, *fields])
 
 
-def _table_file(path: Path, suffix: str, schema: Any) -> Any:
+def _table_file(path: Path, suffix: str, schema: pa.Schema) -> CSVWriter | ParquetWriter:
     if suffix == ".csv":
         import pyarrow.csv
 

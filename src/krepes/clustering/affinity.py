@@ -12,7 +12,7 @@ Truncation may leave more connected components than there are clusters, and then
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -23,11 +23,12 @@ from torch import Tensor
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.clustering.self_expression import Index
 
+Affinity: TypeAlias = np.ndarray | scipy.sparse.csr_array  # W, shape (n, n)
 CoefficientRows = Callable[[Index], Tensor]  # some samples i -> c_i, shape (b, n)
 BLOCK_BYTES = 128 * 2**20
 
 
-def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Any:
+def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Affinity:
     """W, shape (n, n): a sparse array with `truncation` coefficients per row, a dense array without."""
     if truncation is None or truncation >= n:
         C = rows(slice(0, n)).abs()
@@ -55,12 +56,12 @@ def _positive(largest: Tensor) -> Tensor:
     return largest.where(largest > 0, 1.0)
 
 
-def components(W: Any) -> tuple[int, np.ndarray]:
+def components(W: Affinity) -> tuple[int, np.ndarray]:
     """The number of connected components and the component of every row."""
     return connected_components(scipy.sparse.csr_array(W), directed=False)
 
 
-def linked(W: Any, rows: CoefficientRows, n_clusters: int) -> Any:
+def linked(W: Affinity, rows: CoefficientRows, n_clusters: int) -> Affinity:
     """W with its smallest components joined to others, until there are no more than clusters.
 
     Components that no coefficient leaves stay as they are.
@@ -76,7 +77,7 @@ def linked(W: Any, rows: CoefficientRows, n_clusters: int) -> Any:
         i, j, weight = (np.array(part) for part in zip(*found))
         links = scipy.sparse.csr_array((weight, (i, j)), shape=W.shape)
         W = W + links + links.T
-        W = np.asarray(W) if not scipy.sparse.issparse(W) else W.tocsr()
+        W = W if isinstance(W, np.ndarray) else W.tocsr()
         before, (count, labels) = count, components(W)
         if count == before:
             return W

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from krepes.base.components import NamedParts
 from krepes.base.linalg import row_blocks, rows_within
-from krepes.clustering.affinity import affinity, components
+from krepes.clustering.affinity import Affinity, affinity, components
 from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, basis_of, iterates
 from krepes.clustering.normalization import normalized
@@ -100,17 +102,17 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         self,
         n_clusters: int | None = None,
         *,
-        kernel: Any = "auto",
+        kernel: str | Kernel | Callable[[Any, Any], ArrayLike | Tensor] = "auto",
         n_iterations: int = 8,
         regularization: float = 1.0,
-        projection: Any = "precision",
+        projection: str | Projection | Callable[[Tensor], Tensor] | None = "precision",
         truncation: int | None = 7,
         normalization: str = "auto",
         selection: str = "eigengap",
-        coding: Any = "ridge",
+        coding: str | Coding = "ridge",
         n_landmarks: int | str | None = "auto",
         n_init: int = 10,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -250,7 +252,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         rows = self._rows(X, reset=False) @ torch.from_numpy(self.projection_)
         return normalized(rows, self._kept.scale).numpy()
 
-    def affinity_of(self, truncation: int | None) -> Any:
+    def affinity_of(self, truncation: int | None) -> Affinity:
         """The affinity with another truncation, from the same coefficients."""
         check_is_fitted(self, "labels_")
         return affinity(self._kept.coefficients, len(self.labels_), truncation)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.metric import Iterate, basis_of, iterates
 from krepes.clustering.settings import settings_for
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#2a78d6", "#eb6834", "#1baf7a", "#eda100", "#4a3aa7", "#e34948", "#e87ba4", "#008300")
 
@@ -19,9 +25,9 @@ def plot_iterations(
     model: SubspaceClustering,
     X: Any,
     y: Any = None,
-    iterations: Any = None,
+    iterations: Iterable[int] | None = None,
     axes: tuple[int, int] | None = None,
-) -> Any:
+) -> Figure:
     """Draw what the projections do: one column per iteration; data, kernel matrix and affinity as rows.
 
     Parameters
@@ -65,7 +71,7 @@ def plot_iterations(
     return figure
 
 
-def within_share(W: Any, y: Any) -> float:
+def within_share(W: Affinity, y: Any) -> float:
     """The share of the affinity that lies between rows of the same class.
 
     >>> within_share(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), [0, 0, 1])
@@ -76,7 +82,7 @@ def within_share(W: Any, y: Any) -> float:
     return float((indicators * (W @ indicators)).sum() / W.sum())
 
 
-def _shown(last: int, iterations: Any) -> list[int]:
+def _shown(last: int, iterations: Iterable[int] | None) -> list[int]:
     if iterations is None:
         return sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
     chosen = sorted({int(i) for i in iterations})
@@ -93,7 +99,7 @@ def _chosen(model: SubspaceClustering, X: Any, shown: list[int]) -> list[Iterate
     return [iterate for iterate in seen if iterate.index in shown]
 
 
-def _scatter(panel: Any, iterate: Iterate, labels: np.ndarray, axes: tuple[int, int] | None) -> None:
+def _scatter(panel: Axes, iterate: Iterate, labels: np.ndarray, axes: tuple[int, int] | None) -> None:
     X = iterate.X.numpy()
     if axes is None:
         _, _, Vt = np.linalg.svd(X - X.mean(0), full_matrices=False)
@@ -102,7 +108,9 @@ def _scatter(panel: Any, iterate: Iterate, labels: np.ndarray, axes: tuple[int, 
         points = X[:, list(axes)]
     for label in np.unique(labels):
         own = points[labels == label]
-        panel.scatter(*own.T, s=9, color=COLOURS[int(label) % len(COLOURS)], linewidths=0, alpha=0.8)
+        panel.scatter(
+            own[:, 0], own[:, 1], s=9, color=COLOURS[int(label) % len(COLOURS)], linewidths=0, alpha=0.8
+        )
     panel.set_aspect("equal", adjustable="datalim")
     panel.tick_params(labelsize=7, length=2)
 
@@ -114,7 +122,7 @@ def _cosines(iterate: Iterate) -> np.ndarray:
     return K / scale / scale[:, None]
 
 
-def _matrix(panel: Any, values: np.ndarray) -> None:
+def _matrix(panel: Axes, values: np.ndarray) -> None:
     panel.imshow(values, cmap="Blues", vmin=0, interpolation="nearest")
     panel.set_xticks([])
     panel.set_yticks([])

@@ -14,13 +14,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.clustering.affinity import CoefficientRows, affinity, linked
+from krepes.clustering.affinity import Affinity, CoefficientRows, affinity, linked
 from krepes.clustering.normalization import normalized, scale_of
 from krepes.clustering.projections import Projection
 from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
@@ -63,7 +62,7 @@ class Iterate:
         return self.settings.coding.rows(self.expression)
 
     @cached_property
-    def affinity(self) -> Any:
+    def affinity(self) -> Affinity:
         return affinity(self.coefficients, len(self.X), self.settings.truncation)
 
     @cached_property
@@ -86,7 +85,7 @@ class Iterate:
         M = P if self.M is None else self.M @ P
         return M / M.abs().max().clamp(min=1e-300)  # the scale is normalised away; this keeps it in range
 
-    def linked_affinity(self) -> Any:
+    def linked_affinity(self) -> Affinity:
         return linked(self.affinity, self.coefficients, self.n_clusters)
 
 

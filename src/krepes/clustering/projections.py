@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -124,7 +124,7 @@ class Filter(Projection):
     [1.0, 0.0]
     """
 
-    def __init__(self, function: Callable[[Any], Any] | None = None):
+    def __init__(self, function: Callable[[Tensor], Tensor] | None = None):
         self.function = function
 
     def gains(self, D: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class Filter(Projection):
         return torch.as_tensor(self.function(D / D[0]), dtype=D.dtype, device=D.device)
 
 
-def as_projection(value: Any) -> Projection | None:
+def as_projection(value: str | Projection | Callable[[Tensor], Tensor] | None) -> Projection | None:
     """A projection from one, a name, a function of the eigenvalues, or None for none."""
     if value is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from krepes.clustering.codings import Coding
 from krepes.clustering.normalization import choose_normalization
 from krepes.clustering.projections import Projection, as_projection
 from krepes.kernels import Gaussian, Kernel, as_kernel
+
+if TYPE_CHECKING:
+    from krepes.clustering.estimator import SubspaceClustering
 
 SELECTIONS = ("eigengap", "last")
 LARGEST_DUAL = 4096  # rows; beyond it no n x n array is made, and the metric is learned on so many
@@ -34,7 +37,7 @@ class Settings:
     n_iterations: int
 
 
-def settings_for(estimator: Any, n_given: int, n: int, d: int) -> Settings:
+def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) -> Settings:
     """Settings for n rows that are not zero, of n_given, with d features."""
     check_parameters(estimator, n_given)
     automatic = isinstance(estimator.kernel, str) and estimator.kernel == "auto"
@@ -63,7 +66,7 @@ def settings_for(estimator: Any, n_given: int, n: int, d: int) -> Settings:
     )
 
 
-def number_of_landmarks(value: Any, n: int, d: int, kernel: Kernel) -> int | None:
+def number_of_landmarks(value: int | str | None, n: int, d: int, kernel: Kernel) -> int | None:
     """m, or None for the n x n form."""
     if value is None:
         return None
@@ -78,7 +81,7 @@ def number_of_landmarks(value: Any, n: int, d: int, kernel: Kernel) -> int | Non
     return min(int(value), n)
 
 
-def check_parameters(estimator: Any, n: int) -> None:
+def check_parameters(estimator: SubspaceClustering, n: int) -> None:
     if estimator.n_clusters is not None:
         check_integer("n_clusters", estimator.n_clusters, 1)
         if estimator.n_clusters > n:
@@ -95,6 +98,6 @@ def check_parameters(estimator: Any, n: int) -> None:
         raise ValueError(f"selection={estimator.selection!r}: expected {names}.")
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
+def check_integer(name: str, value: int, least: int) -> None:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")

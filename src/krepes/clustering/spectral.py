@@ -10,19 +10,21 @@ scale of W or the size of n. Cost: a few dozen products with W for each eigenvec
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.cluster import KMeans
 
+from krepes.clustering.affinity import Affinity
+
 DENSE_ROWS = 300  # below this all eigenvectors are as cheap as some
 CERTAIN = 1e-9  # eigenvalues closer to 1 than this are 1
 
 
-def leading_eigenpairs(W: Any, count: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def leading_eigenpairs(
+    W: Affinity, count: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalues of the normalised affinity, (k,), descending, and their vectors, (n, k).
 
     Rows without affinity have zero entries.
@@ -50,8 +52,8 @@ def leading_eigenpairs(W: Any, count: int, generator: np.random.Generator) -> tu
     return values[order], vectors[:, order]
 
 
-def _dense(N: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    N = N.toarray() if scipy.sparse.issparse(N) else N
+def _dense(N: Affinity, count: int) -> tuple[np.ndarray, np.ndarray]:
+    N = N if isinstance(N, np.ndarray) else N.toarray()
     n = len(N)
     values, vectors = scipy.linalg.eigh(N, subset_by_index=[n - count, n - 1])
     return values[::-1], vectors[:, ::-1]

@@ -75,9 +75,9 @@ def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
         )
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _joined(y_train: Any, y_test: Any) -> np.ndarray | list[Any]:
     """Two sequences of labels as one, without numpy turning numbers into text."""
-    parts: list[Any] = [y if isinstance(y, list | tuple) else np.asarray(y) for y in (first, second)]
+    parts: list[Any] = [y if isinstance(y, list | tuple) else np.asarray(y) for y in (y_train, y_test)]
     arrays = all(isinstance(y, np.ndarray) and y.ndim == 1 for y in parts)
     if arrays and parts[0].dtype.kind == parts[1].dtype.kind:
         return np.concatenate(parts)

@@ -72,6 +72,7 @@ class LinearClassifier:
 class LinearProbeResult(ProbeResult):
     """A linear probe's result; `C` is the one chosen."""
 
+    classifier: LinearClassifier
     C: float = DEFAULT_C
 
     @property
@@ -139,7 +140,7 @@ def linear_probe(
     )
 
 
-def _few_threads(X: np.ndarray) -> Any:
+def _few_threads(X: np.ndarray) -> threadpool_limits | nullcontext[None]:
     """One BLAS thread for small problems, where waiting for one another costs threads more than they gain."""
     return threadpool_limits(1) if X.size < _SMALL_CELLS else nullcontext()
 

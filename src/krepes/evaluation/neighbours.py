@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from .inputs import check_inputs
+from .inputs import ProbeInputs, check_inputs
 from .linear import centre_and_scale
 from .result import ProbeResult, scores
 from .splits import validation_splits
@@ -51,6 +51,7 @@ class NeighbourClassifier:
 class NeighbourProbeResult(ProbeResult):
     """A nearest-neighbour probe's result; `k` is the one chosen."""
 
+    classifier: NeighbourClassifier
     k: int = 1
     metric: str = "cosine"
 
@@ -127,7 +128,7 @@ def vote(neighbours: np.ndarray, k: int, n_classes: int) -> np.ndarray:
 
 
 def _choose_k(
-    data: Any, grid: list[int], metric: str, validation: float, generator: np.random.Generator
+    data: ProbeInputs, grid: list[int], metric: str, validation: float, generator: np.random.Generator
 ) -> tuple[int, float, list[str]]:
     """The k with the best accuracy on validation parts of the labels; among equals the smallest."""
     splits = validation_splits(data.train, validation, generator)

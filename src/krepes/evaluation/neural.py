@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,19 @@ from torch import Tensor, nn
 
 from krepes.base.linalg import row_blocks
 from krepes.base.placement import Placement
-from krepes.base.progress import display
+from krepes.base.progress import Progress, display
 from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
 from krepes.losses import Loss, as_loss
 from krepes.losses.batch import Batch
-from krepes.networks import as_network
+from krepes.networks import Network, as_network
+from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import prepare_inputs
 from krepes.solvers import SGD
 from krepes.sources import Source, open_source
+from krepes.views import Views
 from krepes.views.choosing import choose_views
 
 logger = logging.getLogger("krepes")
@@ -88,10 +90,10 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     def __init__(
         self,
         n_components: int = 64,
-        network: Any = "resmlp",
-        loss: Any = "barlow_twins",
-        views: Any = "auto",
-        preprocess: Any = "auto",
+        network: str | Network | nn.Module = "resmlp",
+        loss: str | Loss | Callable = "barlow_twins",
+        views: str | Views | None = "auto",
+        preprocess: str | TableEncoder | Normalize | None = "auto",
         max_epochs: int = 20,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
@@ -99,7 +101,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         output: str = "embedding",
         dtype: str = "float32",
         device: str = "auto",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ):
         self.n_components = n_components
@@ -185,12 +187,12 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
 
     def _rows(self, source: Source) -> Iterator[Tensor]:
         for _, batch in source.batches(READ_ROWS):
-            yield self.input_space_.tensor(batch, self.placement_.dtype, self.placement_.device)
+            yield dense(self.input_space_.tensor(batch, self.placement_.dtype, self.placement_.device))
 
     # Training
 
     def _train(
-        self, network: nn.Sequential, rows: Tensor, generator: torch.Generator, progress: Any
+        self, network: nn.Sequential, rows: Tensor, generator: torch.Generator, progress: Progress
     ) -> list[dict[str, float]]:
         own = self._own_parameters(generator, rows)
         target = copy.deepcopy(network).eval() if hasattr(self.loss_, "target_decay") else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
@@ -143,8 +144,8 @@ class Protocol:
 
 def plan_protocol(
     y: Any,
-    train: Any = None,
-    test: Any = None,
+    train: ArrayLike | None = None,
+    test: ArrayLike | None = None,
     *,
     label_fraction: float | None = 0.1,
     n_repeats: int = 5,
@@ -162,19 +163,14 @@ def plan_protocol(
     labels = encode_labels(y, name)
     check_classes(labels.codes, labels.classes, name)
     generator = np.random.default_rng(random_state)
+    given: tuple[np.ndarray, np.ndarray] | None = None
     if train is not None:
-        train, test = (
-            _row_indices(rows, len(labels.codes), name) for rows, name in ((train, "train"), (test, "test"))
-        )
-        train, test = (_labelled(rows, labels, name) for rows, name in ((train, "train"), (test, "test")))
-        if np.isin(test, train).any():
-            raise ValueError(f"{np.isin(test, train).sum():,} rows are in both train= and test=.")
-        check_classes(labels.codes[train], labels.classes, "The training rows' labels")
+        given = _given_rows(train, test, labels)
     elif not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction={test_fraction!r}: expected a share between 0 and 1.")
     draws = []
     for _ in range(n_repeats):
-        rows, held = (train, test) if train is not None else _random_test(labels, test_fraction, generator)
+        rows, held = given or _random_test(labels, test_fraction, generator)
         if label_fraction is not None and label_fraction < 1:
             rows = rows[draw_stratified(labels.codes[rows], label_fraction, generator)[0]]
         draws.append((rows, held))
@@ -184,8 +180,8 @@ def plan_protocol(
 def probe_protocol(
     Z: Any,  # shape: (n, h)
     y: Any,
-    train: Any = None,
-    test: Any = None,
+    train: ArrayLike | None = None,
+    test: ArrayLike | None = None,
     *,
     label_fraction: float | None = 0.1,
     n_repeats: int = 5,
@@ -226,6 +222,17 @@ def probe_protocol(
         random_state=random_state,
     )
     return plan.run(Z[plan.rows], probe, **options)
+
+
+def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """The given training and test rows that have a label."""
+    n_rows = len(labels.codes)
+    fitted, held = _row_indices(train, n_rows, "train"), _row_indices(test, n_rows, "test")
+    fitted, held = _labelled(fitted, labels, "train"), _labelled(held, labels, "test")
+    if np.isin(held, fitted).any():
+        raise ValueError(f"{np.isin(held, fitted).sum():,} rows are in both train= and test=.")
+    check_classes(labels.codes[fitted], labels.classes, "The training rows' labels")
+    return fitted, held
 
 
 def _row_indices(rows: Any, n_rows: int, name: str) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+Label = bool | int | float | str | np.generic  # of a row: true or false, a number or text
+
 
 @dataclass(frozen=True)
 class ProbeResult:

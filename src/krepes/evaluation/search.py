@@ -24,6 +24,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, clone
 
 from krepes.base import model_file
+from krepes.base.rows import Rows, is_tensor
 from krepes.embedding import KernelEmbedding
 from krepes.sources import Source, open_source
 from krepes.sources.subset import subset
@@ -116,7 +117,7 @@ class Search:
 
     def _fingerprint(self, source: Source) -> dict[str, str]:
         """Hashes of everything that makes trials comparable."""
-        params = {k: v for k, v in _identity(self.model)[1].items() if k not in ("verbose", "device")}
+        params = {k: v for k, v in _parameters(self.model).items() if k not in ("verbose", "device")}
         plan = self.split.plan
         few = source.take(self.split.validation[:_HASHED_ROWS])
         digest = model_file.digest
@@ -273,19 +274,23 @@ def _row_indices(rows: Any, n_rows: int) -> np.ndarray | None:
     return np.unique(rows)
 
 
-def _identity(value: Any) -> Any:
+def _parameters(estimator: BaseEstimator) -> dict[str, object]:
+    """The parameters of an estimator, each as its identity."""
+    return {name: _identity(value) for name, value in estimator.get_params(deep=False).items()}
+
+
+def _identity(value: object) -> object:
     """A value with estimators and classes replaced by their names and parameters."""
     if isinstance(value, type):
         return value.__qualname__
     if isinstance(value, BaseEstimator):
-        params = value.get_params(deep=False)
-        return [type(value).__qualname__, {name: _identity(param) for name, param in params.items()}]
+        return [type(value).__qualname__, _parameters(value)]
     return value
 
 
-def _rows_digest(batch: Any) -> str:
+def _rows_digest(batch: Rows) -> str:
     """A hash of some rows, whatever they are."""
-    if hasattr(batch, "detach"):
+    if is_tensor(batch):
         batch = batch.detach().cpu().numpy()
     if isinstance(batch, np.ndarray):
         content = f"{batch.dtype}{batch.shape}".encode() + np.ascontiguousarray(batch).tobytes()

@@ -16,12 +16,15 @@ from typing import Any
 from sklearn.base import clone
 
 from krepes.base.components import resolve
+from krepes.embedding import KernelEmbedding
 from krepes.losses import Loss, as_loss
 from krepes.solvers import SGD, Solver, choose_solver
 from krepes.solvers.sgd.preconditioners import Preconditioner
 
 # [krepes, B.3] stops after 60 to 80 epochs, or after 10 to 20 without a lower held-out loss.
 MAX_EPOCHS, PATIENCE = 60, 10
+
+Value = bool | int | float | str | None  # that a parameter may be tried with
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Range:
         return self.low > 0 if self.log is None else self.log
 
     @property
-    def first(self) -> Any:
+    def first(self) -> float:
         return self.low
 
     def check(self, name: str) -> None:
@@ -70,10 +73,10 @@ class Range:
 class Choice:
     """One of several values: numbers, names, true or false, None."""
 
-    values: tuple[Any, ...]
+    values: tuple[Value, ...]
 
     @property
-    def first(self) -> Any:
+    def first(self) -> Value:
         return self.values[0]
 
     def check(self, name: str) -> None:
@@ -130,12 +133,12 @@ def solver_space(solver: Solver) -> Space:
     return dict(ADAM_SPACE) if first_order else {}
 
 
-def chosen_solver(model: Any) -> Solver:
+def chosen_solver(model: KernelEmbedding) -> Solver:
     """The solver that the model would take."""
     return choose_solver(as_loss(model.loss)) if model.solver == "auto" else resolve(Solver, model.solver)
 
 
-def solver_settings(model: Any, named: bool = False) -> dict[str, Any]:
+def solver_settings(model: KernelEmbedding, named: bool = False) -> dict[str, Any]:
     """What a search gives to a solver that is not an object with settings of its own: SGD's epochs and patience.
 
     With `named`, also the name of the solver that "auto" stands for, so that its parameters can be set.
@@ -162,7 +165,7 @@ class SettledSpace:
     fixed: dict[str, Any]
 
 
-def settle(model: Any, space: Mapping[str, Any] | None) -> SettledSpace:
+def settle(model: KernelEmbedding, space: Mapping[str, Any] | None) -> SettledSpace:
     """The defaults for a model with the user's ranges in place of them, every name and range checked.
 
     >>> from krepes import KernelEmbedding
@@ -194,7 +197,9 @@ def settle(model: Any, space: Mapping[str, Any] | None) -> SettledSpace:
     return SettledSpace(_checked(model, varied, fixed), fixed)
 
 
-def _as_spec(name: str, value: Any) -> Range | Choice | None:
+def _as_spec(
+    name: str, value: Range | Choice | tuple[float, float] | list[Value] | None
+) -> Range | Choice | None:
     """(low, high) is a range, a list is a choice, None leaves a parameter alone."""
     if value is None or isinstance(value, Range | Choice):
         return value
@@ -208,7 +213,7 @@ def _as_spec(name: str, value: Any) -> Range | Choice | None:
     )
 
 
-def _checked(model: Any, varied: Space, fixed: dict[str, Any]) -> Space:
+def _checked(model: KernelEmbedding, varied: Space, fixed: dict[str, Any]) -> Space:
     """The space with whole numbers only where a parameter is whole; an error where it fits no parameter."""
     example = clone(model).set_params(**fixed)
     checked: Space = {}
@@ -218,13 +223,13 @@ def _checked(model: Any, varied: Space, fixed: dict[str, Any]) -> Space:
             example.set_params(**{name: spec.first})
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"The model has no parameter {name!r} to search: {error}") from error
-        is_float = isinstance(spec, Range) and isinstance(_default(example, name), float)
+        is_float = isinstance(spec, Range) and _is_float(example, name)
         checked[name] = Range(float(spec.low), float(spec.high), spec.log) if is_float else spec  # type: ignore[union-attr]
     return {name: checked[name] for name in varied}
 
 
-def _default(model: Any, name: str) -> Any:
-    """What the parameter is when nobody sets it."""
+def _is_float(model: KernelEmbedding, name: str) -> bool:
+    """Whether the parameter is a float when nobody sets it."""
     *path, last = name.split("__")
     owner = functools.reduce(getattr, path, model)
-    return inspect.signature(type(owner)).parameters[last].default
+    return isinstance(inspect.signature(type(owner)).parameters[last].default, float)

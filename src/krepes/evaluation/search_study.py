@@ -18,13 +18,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.base.files import check_writable
 
-from .search_space import Choice, Range, Space
+from .search_space import Choice, Range, Space, Value
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
 
 NAME = "krepes"
 FINGERPRINT = "krepes_fingerprint"
@@ -33,7 +39,7 @@ STARTUP_TRIALS = 5  # drawn at random before TPE has anything to go by
 DIGITS = 4  # significant, of every number tried: the result can be typed
 
 
-def import_optuna() -> Any:
+def import_optuna() -> ModuleType:
     """Optuna, or an error that says how to get it."""
     try:
         import optuna
@@ -100,7 +106,7 @@ class Study:
 
     # The file
 
-    def _opened(self, fingerprint: dict[str, str], overwrite: bool) -> Any:
+    def _opened(self, fingerprint: dict[str, str], overwrite: bool) -> optuna.Study:
         if self.path is None:
             return self.optuna.create_study(direction="maximize", study_name=NAME)
         check_writable(self.path, overwrite=True)  # folders and rights; a study that exists is continued
@@ -125,7 +131,7 @@ class Study:
             self._check_fingerprint(found, fingerprint)
         return study
 
-    def _load(self) -> Any:
+    def _load(self) -> optuna.Study:
         journal = self.optuna.storages.journal
         path = str(self.path)
         backend = journal.JournalFileBackend(path, lock_obj=journal.JournalFileOpenLock(path))
@@ -135,7 +141,7 @@ class Study:
             return self.optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
         return self.optuna.load_study(storage=storage, study_name=NAME)
 
-    def _check_fingerprint(self, found: Any, expected: dict[str, str]) -> None:
+    def _check_fingerprint(self, found: object, expected: dict[str, str]) -> None:
         found = found if isinstance(found, dict) else {}
         different = [part for part in expected if found.get(part) != expected[part]]
         if different:
@@ -144,7 +150,7 @@ class Study:
                 "or start anew (overwrite=True, --force)."
             )
 
-    def _finished(self, study: Any = None) -> list[Any]:
+    def _finished(self, study: optuna.Study | None = None) -> list[FrozenTrial]:
         states = self.optuna.trial.TrialState
         trials = (self._study if study is None else study).get_trials(deepcopy=False)
         return [trial for trial in trials if trial.state in (states.COMPLETE, states.FAIL)]
@@ -167,7 +173,7 @@ class Study:
             params = study.ask(self.distributions).params
         return {name: self._rounded(name, params[name]) for name in self.distributions}
 
-    def _rounded(self, name: str, value: Any) -> Any:
+    def _rounded(self, name: str, value: Value) -> Value:
         distribution = self.distributions[name]
         if not isinstance(distribution, self.optuna.distributions.FloatDistribution):
             return value
@@ -200,7 +206,7 @@ class Study:
 
 
 @contextmanager
-def quiet(optuna: Any) -> Iterator[None]:
+def quiet(optuna: ModuleType) -> Iterator[None]:
     """Optuna without its reports of every step."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -212,7 +218,7 @@ def quiet(optuna: Any) -> Iterator[None]:
         optuna.logging.set_verbosity(level)
 
 
-def _distribution(optuna: Any, spec: Range | Choice) -> Any:
+def _distribution(optuna: ModuleType, spec: Range | Choice) -> BaseDistribution:
     kinds = optuna.distributions
     if isinstance(spec, Choice):
         return kinds.CategoricalDistribution(spec.values)
@@ -221,7 +227,7 @@ def _distribution(optuna: Any, spec: Range | Choice) -> Any:
     return kind(spec.low, spec.high, log=spec.is_log)
 
 
-def _trial(frozen: Any, number: int) -> Trial:
+def _trial(frozen: FrozenTrial, number: int) -> Trial:
     attributes = frozen.user_attrs
     return Trial(
         number=number,
@@ -234,7 +240,7 @@ def _trial(frozen: Any, number: int) -> Trial:
     )
 
 
-def _check_trial(frozen: Any, distributions: dict[str, Any], complete: bool) -> None:
+def _check_trial(frozen: FrozenTrial, distributions: dict[str, BaseDistribution], complete: bool) -> None:
     """Refuse a trial that no run can have written."""
     _trial(frozen, 1)
     if frozen.state.name == "COMPLETE" and not (

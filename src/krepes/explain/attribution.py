@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
+from krepes.embedding import KernelEmbedding
+from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
 from krepes.explain.ranking import TopLandmarks, Values, all_values, by_landmark, coefficients, top_landmarks
 
 
-def attribution(model: Any, X: Any, direction: Any) -> np.ndarray:
+def attribution(model: KernelEmbedding, X: Any, direction: ArrayLike | Concept) -> np.ndarray:
     """Contributions (n, m) whose row sums, plus `intercept_ @ direction`, are `transform(X) @ direction`.
 
     Parameters
@@ -38,12 +41,14 @@ def attribution(model: Any, X: Any, direction: Any) -> np.ndarray:
     return all_values(model, X, contributions(model, direction))
 
 
-def top_attribution(model: Any, X: Any, direction: Any, n_top: int = 5) -> TopLandmarks:
+def top_attribution(
+    model: KernelEmbedding, X: Any, direction: ArrayLike | Concept, n_top: int = 5
+) -> TopLandmarks:
     """The landmarks with the largest contributions, of either sign, for every row."""
     return top_landmarks(model, X, contributions(model, direction), n_top)
 
 
-def contrast(model: Any, X: Any, Y: Any, direction: Any) -> np.ndarray:
+def contrast(model: KernelEmbedding, X: Any, Y: Any, direction: ArrayLike | Concept) -> np.ndarray:
     """Why rows of X lie further along a direction than rows of Y: (n, m), row sums (z_x - z_y) . v.
 
     Rows are paired; one row of Y serves all of X.
@@ -54,7 +59,7 @@ def contrast(model: Any, X: Any, Y: Any, direction: Any) -> np.ndarray:
     return parts - others
 
 
-def contributions(model: Any, direction: Any) -> Values:
+def contributions(model: KernelEmbedding, direction: ArrayLike | Concept) -> Values:
     """k_x -> the contributions of the landmarks."""
     A = coefficients(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)

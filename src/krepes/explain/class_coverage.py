@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation.result import Label
 from krepes.explain.influence import landmark_norms
 from krepes.explain.ranking import landmark_rows
 
@@ -47,7 +49,7 @@ class ClassCoverage:
 
 
 def class_coverage(
-    model: Any, labels: Any, *, of_landmarks: bool = False, random_state: int = 0
+    model: KernelEmbedding, labels: Any, *, of_landmarks: bool = False, random_state: int = 0
 ) -> ClassCoverage:
     """kappa of a fitted model.
 
@@ -70,7 +72,7 @@ def class_coverage(
     return _coverage(omega, found, np.unique(labels), np.random.default_rng(random_state))
 
 
-def _of_rows(model: Any, labels: np.ndarray) -> np.ndarray:
+def _of_rows(model: KernelEmbedding, labels: np.ndarray) -> np.ndarray:
     rows = landmark_rows(model)
     if rows is None:
         raise ValueError(
@@ -111,5 +113,5 @@ def _kappa(labels: np.ndarray, classes: np.ndarray) -> int:
     return 1 + max(int(np.argmax(labels == c)) for c in classes)
 
 
-def _plain(label: Any) -> Any:
+def _plain(label: Label) -> bool | int | float | str:
     return label.item() if isinstance(label, np.generic) else label

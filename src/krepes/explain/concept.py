@@ -16,12 +16,15 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
+
+from krepes.embedding import KernelEmbedding
 
 METHODS = ("svm", "mean_difference")
 LEAST = 4  # rows of either kind
@@ -91,7 +94,7 @@ class Concept(BaseEstimator):
         self.n_resamples = n_resamples
         self.random_state = random_state
 
-    def fit(self, model: Any) -> Concept:
+    def fit(self, model: KernelEmbedding) -> Concept:
         """Find the direction in the representation of a fitted model."""
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
@@ -101,7 +104,7 @@ class Concept(BaseEstimator):
             )
         return self.fit_representation(model.transform(self.positives), model.transform(self.negatives))
 
-    def fit_representation(self, positive: Any, negative: Any) -> Concept:
+    def fit_representation(self, positive: ArrayLike, negative: ArrayLike) -> Concept:
         """The same from representations, (n, h) each."""
         parts = [np.asarray(Z, dtype=np.float64) for Z in (positive, negative)]
         for kind, Z in zip(("positives", "negatives"), parts):
@@ -154,7 +157,9 @@ class Concept(BaseEstimator):
             found.append(balanced_accuracy_score(y[test], along[test] > middle))
         return float(np.mean(found))
 
-    def _p_value(self, Z: np.ndarray, y: np.ndarray, folds: list, generator: Any) -> float | None:
+    def _p_value(
+        self, Z: np.ndarray, y: np.ndarray, folds: list, generator: np.random.Generator
+    ) -> float | None:
         if not self.n_permutations:
             return None
         as_good = 0
@@ -162,7 +167,7 @@ class Concept(BaseEstimator):
             as_good += self._accuracy(Z, generator.permutation(y), folds) >= self.accuracy_
         return (1 + as_good) / (1 + self.n_permutations)
 
-    def _stability(self, Z: np.ndarray, y: np.ndarray, generator: Any) -> float:
+    def _stability(self, Z: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> float:
         cosines = []
         for _ in range(self.n_resamples):
             rows = np.concatenate([generator.choice(np.flatnonzero(y == c), (y == c).sum()) for c in (0, 1)])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from krepes.embedding import KernelEmbedding
 from krepes.explain.attribution import contributions
 from krepes.explain.concept import Concept
 from krepes.explain.influence import influences
@@ -55,7 +56,7 @@ class ConceptProfile:
     sample: np.ndarray
 
 
-def concept_profile(model: Any, X: Any, concept: Concept, n_top: int = 5) -> ConceptProfile:
+def concept_profile(model: KernelEmbedding, X: Any, concept: Concept, n_top: int = 5) -> ConceptProfile:
     """Score and Psi as published, and the exact additive contributions beside them.
 
     Parameters
@@ -75,7 +76,7 @@ def concept_profile(model: Any, X: Any, concept: Concept, n_top: int = 5) -> Con
     return ConceptProfile(top, alignment, scores, scores.sum(1), exact, total, concept.scores(Z))
 
 
-def landmark_representation(model: Any) -> np.ndarray:
+def landmark_representation(model: KernelEmbedding) -> np.ndarray:
     """Z_m: the representation of the landmarks, (m, h); the mean over the views of a landmark."""
     Z = model.features_.kernel_block(model.landmarks_).cpu().double().numpy() @ model.coefficients_
     Z = Z + model.intercept_

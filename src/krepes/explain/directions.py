@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation.linear import LinearClassifier
+from krepes.evaluation.result import Label
+from krepes.explain.concept import Concept
 
-def as_direction(model: Any, direction: Any) -> Tensor:
+
+def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tensor:
     """A vector (h,) from a component's number, a fitted Concept or a vector."""
     check_is_fitted(model, "landmarks_")
     h = len(model.intercept_)
@@ -34,7 +39,9 @@ def as_direction(model: Any, direction: Any) -> Tensor:
     return v
 
 
-def class_direction(classifier: Any, label: Any, against: Any = None) -> np.ndarray:
+def class_direction(
+    classifier: LinearClassifier | ClassifierMixin, label: Label, against: Label | None = None
+) -> np.ndarray:
     """What a linear probe looks at to tell a class from another, or from the mean of all others, (h,).
 
     Parameters

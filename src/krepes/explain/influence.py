@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
+from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import (
     TopLandmarks,
     Values,
@@ -32,7 +33,7 @@ from krepes.explain.ranking import (
 )
 
 
-def influence(model: Any, X: Any) -> np.ndarray:
+def influence(model: KernelEmbedding, X: Any) -> np.ndarray:
     """iota of every landmark on every row, (n, m). `top_influence` does not hold that many numbers.
 
     Examples
@@ -49,34 +50,34 @@ def influence(model: Any, X: Any) -> np.ndarray:
     return all_values(model, X, influences(model))
 
 
-def top_influence(model: Any, X: Any, n_top: int = 5) -> TopLandmarks:
+def top_influence(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmarks:
     """The most influential landmarks of every row."""
     return top_landmarks(model, X, influences(model), n_top)
 
 
-def leave_out(model: Any, X: Any) -> np.ndarray:
+def leave_out(model: KernelEmbedding, X: Any) -> np.ndarray:
     """delta: how far every row moves when a landmark is taken away, (n, m)."""
     return all_values(model, X, _changes(model))
 
 
-def top_leave_out(model: Any, X: Any, n_top: int = 5) -> TopLandmarks:
+def top_leave_out(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmarks:
     """The landmarks that every row's representation depends on most."""
     return top_landmarks(model, X, _changes(model), n_top)
 
 
-def landmark_norms(model: Any) -> np.ndarray:
+def landmark_norms(model: KernelEmbedding) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
     A = coefficients(model, torch.float64)
     return by_landmark(model, A.square().sum(1)).sqrt().cpu().numpy()
 
 
-def influences(model: Any) -> Values:
+def influences(model: KernelEmbedding) -> Values:
     """k_x -> iota."""
     norms = coefficients(model, torch.float64).norm(dim=1)
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
-def _changes(model: Any) -> Values:
+def _changes(model: KernelEmbedding) -> Values:
     """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
     A = coefficients(model, torch.float64)
     p, m = model.views_per_landmark_, n_landmarks(model)
@@ -94,7 +95,7 @@ def _changes(model: Any) -> Values:
     return lengths
 
 
-def _inverse(model: Any) -> Tensor:
+def _inverse(model: KernelEmbedding) -> Tensor:
     """(K_mm + eps I)^-1 with the eps below which eigenvalues count as zero."""
     landmarks = model.landmarks_
     wide = landmarks.double() if isinstance(landmarks, Tensor) else landmarks

@@ -13,6 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.rows import dense
+from krepes.embedding import KernelEmbedding
+
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
@@ -34,18 +37,18 @@ class TopLandmarks:
     rows: np.ndarray | None
 
 
-def all_values(model: Any, X: Any, values: Values) -> np.ndarray:
+def all_values(model: KernelEmbedding, X: Any, values: Values) -> np.ndarray:
     """Values of all landmarks for all rows, (n, m)."""
     return np.concatenate([block.cpu().numpy() for block in _blocks(model, X, values)])
 
 
-def top_landmarks(model: Any, X: Any, values: Values, n_top: int) -> TopLandmarks:
+def top_landmarks(model: KernelEmbedding, X: Any, values: Values, n_top: int) -> TopLandmarks:
     """The n_top landmarks of every row; all of them where there are fewer."""
     return top_landmarks_with(model, X, values, values, n_top)[0]
 
 
 def top_landmarks_with(
-    model: Any, X: Any, values: Values, others: Values, n_top: int
+    model: KernelEmbedding, X: Any, values: Values, others: Values, n_top: int
 ) -> tuple[TopLandmarks, np.ndarray]:
     """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
     if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
@@ -64,22 +67,22 @@ def top_landmarks_with(
     return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
 
 
-def _blocks(model: Any, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+def _blocks(model: KernelEmbedding, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
     model.check_input(X)
     return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
 
 
-def n_landmarks(model: Any) -> int:
+def n_landmarks(model: KernelEmbedding) -> int:
     """m: a landmark of which the model has p views counts once."""
     return len(model.landmarks_) // model.views_per_landmark_
 
 
-def landmark_rows(model: Any) -> np.ndarray | None:
+def landmark_rows(model: KernelEmbedding) -> np.ndarray | None:
     """The training rows that the m landmarks are."""
     return None if model.landmark_indices_ is None else model.landmark_indices_[: n_landmarks(model)]
 
 
-def landmarks_are_rows_of(model: Any, X: Any) -> bool:
+def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
     """Whether X is the data whose rows the landmarks are: then its labels are theirs."""
     rows = landmark_rows(model)
     reader = model.space_.reader(X)
@@ -89,15 +92,15 @@ def landmarks_are_rows_of(model: Any, X: Any) -> bool:
     found = reader.take(rows[order]).inputs[0]
     if not isinstance(found, Tensor):
         return bool(found == [model.landmarks_[i] for i in order])
-    return torch.equal(found, model.landmarks_[torch.from_numpy(order).to(found.device)])
+    return torch.equal(found, dense(model.landmarks_)[torch.from_numpy(order).to(found.device)])
 
 
-def by_landmark(model: Any, M: Tensor) -> Tensor:
+def by_landmark(model: KernelEmbedding, M: Tensor) -> Tensor:
     """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
     p = model.views_per_landmark_
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
 
 
-def coefficients(model: Any, dtype: torch.dtype) -> Tensor:
+def coefficients(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
     return torch.from_numpy(np.ascontiguousarray(model.coefficients_)).to(model.space_.device, dtype)

@@ -5,14 +5,14 @@ s_i: eigenvalues of A^T A [krepes, Figure 1]     effective rank = exp(-sum_i p_i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import coefficients
 
 
-def coefficient_spectrum(model: Any) -> np.ndarray:
+def coefficient_spectrum(model: KernelEmbedding) -> np.ndarray:
     """Eigenvalues of A^T A, largest first, (h,)."""
     import torch
 
@@ -20,7 +20,7 @@ def coefficient_spectrum(model: Any) -> np.ndarray:
     return np.linalg.eigvalsh((A.mT @ A).cpu().numpy())[::-1].clip(min=0)
 
 
-def effective_rank(eigenvalues: Any) -> float:
+def effective_rank(eigenvalues: ArrayLike) -> float:
     """exp of the entropy of eigenvalues that are scaled to sum to one.
 
     >>> round(effective_rank([2.0, 2.0, 2.0, 0.0]), 6)

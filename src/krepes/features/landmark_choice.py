@@ -118,7 +118,7 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
     return concat_rows(parts), None if indices is None else np.tile(indices, p)
 
 
-def _as_array(value: Any) -> np.ndarray | None:
+def _as_array(value: object) -> np.ndarray | None:
     try:
         array = np.asarray(value)
     except ValueError:
@@ -126,5 +126,5 @@ def _as_array(value: Any) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" else None
 
 
-def _is_float(array: Any) -> bool:
+def _is_float(array: np.ndarray | Tensor) -> bool:
     return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"

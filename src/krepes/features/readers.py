@@ -68,7 +68,7 @@ class FitData:
         for name, source in zip(("positives", "negatives"), sources[1:]):
             if source.n_rows != n:
                 raise ValueError(f"{name}= has {source.n_rows} rows, X has {n}: one is needed for every row.")
-        return cls(sources, _targets(y, n), as_weights(weight, n), _along(group, n, "groups"))
+        return cls(sources, _along(y, n, "y"), as_weights(weight, n), _along(group, n, "groups"))
 
     @property
     def n_rows(self) -> int:
@@ -144,14 +144,14 @@ class RowReader(Reader):
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()
         return {name: digest(value) for name, value in known.items()}
 
-    def _encoded(self, batch: Rows) -> Any:
+    def _encoded(self, batch: Rows) -> Tensor | list[Any]:
         return self.inputs.tensor(batch, self.placement.dtype, self.placement.device)
 
     def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
         values = (getattr(self.data, name) for name in ALONGSIDE)
         return [None if array is None else array[part] for array in values]
 
-    def _known(self, rows: Rows) -> Any:
+    def _known(self, rows: Rows) -> Tensor | list[Any]:
         """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
         values = self.inputs.tensor(rows, torch.float64, torch.device("cpu"))
         if isinstance(values, Tensor):
@@ -159,12 +159,13 @@ class RowReader(Reader):
         return [value if isinstance(value, str | int | float) else None for value in values]
 
 
-def as_weights(weight: Any, n_rows: int) -> np.ndarray | None:
+def as_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Sample weights, checked: finite numbers >= 0, not all of them zero; a single number counts for all rows."""
-    if weight is None:
+    if sample_weight is None:
         return None
+    given = sample_weight.detach().cpu() if isinstance(sample_weight, Tensor) else sample_weight
     try:
-        array = np.asarray(weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64)
+        array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight: expected one number per row; {error}.") from error
     array = np.full(n_rows, float(array)) if array.ndim == 0 else array
@@ -179,15 +180,11 @@ def as_weights(weight: Any, n_rows: int) -> np.ndarray | None:
     return array
 
 
-def _targets(y: Any, n_rows: int) -> np.ndarray | None:
-    return _along(y, n_rows, "y")
-
-
-def _along(values: Any, n_rows: int, name: str) -> np.ndarray | None:
+def _along(data: Any, n_rows: int, name: str) -> np.ndarray | None:
     """One entry for every row, as an array."""
-    if values is None:
+    if data is None:
         return None
-    array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    array = np.asarray(data.detach().cpu() if isinstance(data, Tensor) else data)
     if array.ndim == 0 or len(array) != n_rows:
         given = "a single value" if array.ndim == 0 else f"{len(array):,} values"
         raise ValueError(f"{name} has {given} for {n_rows:,} rows; one is needed for every row.")

@@ -28,7 +28,7 @@ from krepes.features.readers import FitData, RowReader
 from krepes.features.stored_kernels import check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, prepare_inputs
+from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
 from krepes.sources.subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
@@ -91,7 +91,7 @@ class FeatureSpace:
         n_landmarks: int,
         views: str | Views | None = None,
         views_needed: int = 1,
-        preprocess: Any = "auto",
+        preprocess: Preprocess = "auto",
         placement: Placement,
         seed: int,
         engine: Engine,
@@ -273,7 +273,9 @@ class FeatureSpace:
         return state | ({"F": self.features.F, "eigenvalues": self.features.eigenvalues} if factors else {})
 
     @classmethod
-    def from_state(cls, state: State, placement: Placement, kernel: Any = None) -> FeatureSpace:
+    def from_state(
+        cls, state: State, placement: Placement, kernel: Kernel | Callable | None = None
+    ) -> FeatureSpace:
         """The inverse of `state`; `kernel` gives back a user's function, which a file cannot hold."""
         fitted, where = with_function(state["kernel"], kernel), placement.device
         landmarks = state["landmarks"]

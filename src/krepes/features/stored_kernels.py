@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,8 @@ def with_function(saved: Kernel, given: Kernel | Callable | None) -> Kernel:
         if given is not None:
             raise ValueError(f"kernel= was given, but this model's kernel {saved} is stored in its file.")
         return saved
-    descriptions = sorted({str(_external(place).description) for place in places})
+    found = [_external(place) for place in places]
+    descriptions = sorted({note.description for note in found if isinstance(note, External)})
     notes = ", ".join(descriptions)
     if given is None:
         raise ValueError(
@@ -39,7 +39,7 @@ def with_function(saved: Kernel, given: Kernel | Callable | None) -> Kernel:
     return saved
 
 
-def _external(kernel: Kernel) -> Any:
+def _external(kernel: Kernel) -> object:
     """What a kernel takes from outside its file; None if there is nothing."""
     return None if kernel.external is None else getattr(kernel, kernel.external)
 

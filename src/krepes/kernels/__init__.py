@@ -1,6 +1,6 @@
 """Kernels k(x, y): one file per family. Adding one is a file here and a line below."""
 
-from typing import Any
+from collections.abc import Callable
 
 from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def as_kernel(value: Any) -> Kernel:
+def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
     """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
     if callable(value) and not isinstance(value, Kernel | type):
         return Custom(value)

@@ -115,7 +115,7 @@ class Polynomial(DotProductKernel):
 
     name = "polynomial"
 
-    def __init__(self, degree: int = 3, offset: float = 1.0, scale: Any = "auto"):
+    def __init__(self, degree: int = 3, offset: float = 1.0, scale: float | str = "auto"):
         self.degree = degree
         self.offset = offset
         self.scale = scale
@@ -155,7 +155,7 @@ class Sigmoid(DotProductKernel):
     name = "sigmoid"
     positive_semidefinite = False
 
-    def __init__(self, scale: Any = "auto", offset: float = 0.0):
+    def __init__(self, scale: float | str = "auto", offset: float = 0.0):
         self.scale = scale
         self.offset = offset
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -91,14 +92,14 @@ class EmpiricalNTK(Kernel):
 
     def __init__(
         self,
-        network: Any = "resmlp",
+        network: str | Network | torch.nn.Module | Callable = "resmlp",
         head: str | None = "auto",
         parameters: list[str] | None = None,
         method: str = "auto",
         sketch_size: int = 4096,
         normalize: bool = True,
         seed: int | None = None,
-        cache: Any = None,
+        cache: str | os.PathLike | None = None,
     ):
         self.network = network
         self.head = head

@@ -13,7 +13,6 @@ evaluated through the scaled function erfcx(u) = e^(u^2) erfc(u), because the ba
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.distances import manhattan_distances_to
-from krepes.kernels.radial import RadialKernel, reciprocal
+from krepes.kernels.radial import Lengthscale, RadialKernel, reciprocal
 
 
 class Laplacian(RadialKernel):
@@ -41,7 +40,7 @@ class Laplacian(RadialKernel):
 
     name = "laplacian"
 
-    def __init__(self, lengthscale: Any = "median", norm: int = 2):
+    def __init__(self, lengthscale: Lengthscale = "median", norm: int = 2):
         super().__init__(lengthscale)
         self.norm = norm
 

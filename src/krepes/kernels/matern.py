@@ -8,12 +8,11 @@ nu = 5/2: (1 + u + u^2 / 3) exp(-u),    u = sqrt(5) |x - y| / l
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 
 from krepes.kernels.base import KernelColumns
-from krepes.kernels.radial import RadialKernel, reciprocal
+from krepes.kernels.radial import Lengthscale, RadialKernel, reciprocal
 
 
 class Matern(RadialKernel):
@@ -36,7 +35,7 @@ class Matern(RadialKernel):
     def reach(self) -> float:
         return {1.5: 1.239105, 2.5: 1.298990}.get(self.nu, 1.0)
 
-    def __init__(self, lengthscale: Any = "median", nu: float = 1.5):
+    def __init__(self, lengthscale: Lengthscale = "median", nu: float = 1.5):
         super().__init__(lengthscale)
         self.nu = nu
 

@@ -10,6 +10,7 @@ A lengthscale per feature, shape (d,), is accepted everywhere a number is.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from torch import Tensor
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to, median_distance
 from krepes.kernels.vectors import VectorKernel, as_rows
+
+Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
 
 
 def reciprocal(r: Tensor) -> Tensor:
@@ -41,7 +44,7 @@ class RadialKernel(VectorKernel):
         """The distance, in lengthscales, at which k = 1/e."""
         return 1.0
 
-    def __init__(self, lengthscale: Any = "median"):
+    def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
 
     @abstractmethod

@@ -124,7 +124,7 @@ def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
     return values
 
 
-def check_block_size(value: Any) -> None:
+def check_block_size(value: object) -> None:
     if value is not None:
         _check_count("block_size", value)
 
@@ -137,6 +137,6 @@ def _as_candidates(candidates: Any) -> Any:
     return candidates
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_count(name: str, value: object) -> None:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

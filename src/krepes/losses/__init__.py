@@ -1,6 +1,6 @@
 """Losses of embeddings: one file per loss. Adding one is a file here and a line below."""
 
-from typing import Any
+from collections.abc import Callable
 
 from krepes.base.components import resolve
 from krepes.losses.autoencoder import Autoencoder
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-def as_loss(value: Any) -> Loss:
+def as_loss(value: str | Loss | Callable | type[Loss]) -> Loss:
     """A loss from a loss, a name, or any callable f(Z1, Z2) -> scalar."""
     if callable(value) and not isinstance(value, Loss | type):
         return CallableLoss(value)

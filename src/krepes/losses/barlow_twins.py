@@ -11,8 +11,6 @@ Cost of value and gradient O(r^2 h + r h^2); the closed form is one eigendecompo
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
@@ -25,7 +23,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-def _has_minimiser(loss: Any) -> bool:
+def _has_minimiser(loss: BarlowTwins) -> bool:
     return not loss.normalize and loss.center and loss.redundancy >= 1
 
 

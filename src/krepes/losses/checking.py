@@ -5,8 +5,6 @@ A loss has to return named scalar tensors, and they have to change when the embe
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -73,7 +71,7 @@ def check_loss(
             raise
         check_terms(terms, f"The loss {loss}")
         _check_curvature(loss, batch, sum(term.item() for term in terms.values()))
-        if _moves(sum(terms.values()), batch.Z):
+        if _moves(torch.stack(list(terms.values())).sum(), batch.Z):
             return
     raise ValueError(
         f"The loss {loss} does not depend on the embeddings: its gradient with respect to them is zero. "
@@ -82,7 +80,7 @@ def check_loss(
     )
 
 
-def check_terms(terms: Any, source: str) -> None:
+def check_terms(terms: object, source: str) -> None:
     """Refuse what is not a dict of named scalar tensors; `source` begins the message."""
     expected = "expected a scalar tensor, or a dict of named scalar tensors"
     if not isinstance(terms, dict):
@@ -135,7 +133,7 @@ def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) ->
     return own
 
 
-def _check_curvature(loss: Any, batch: Batch, total: float) -> None:
+def _check_curvature(loss: Loss, batch: Batch, total: float) -> None:
     """Residuals and logits, where a loss has them, have to give its value."""
     found = {}
     with torch.no_grad():
@@ -186,7 +184,7 @@ def random_batch(
     )
 
 
-def _moves(total: Any, Z: tuple[Tensor, ...]) -> bool:
+def _moves(total: Tensor, Z: tuple[Tensor, ...]) -> bool:
     """Whether the gradient with respect to any view is anything but zero (NaN included)."""
     if not total.requires_grad:
         return False
@@ -194,5 +192,5 @@ def _moves(total: Any, Z: tuple[Tensor, ...]) -> bool:
     return any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__

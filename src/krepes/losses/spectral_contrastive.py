@@ -10,8 +10,6 @@ Closed form of the latter: two eigendecompositions, O(r^3).
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
@@ -22,7 +20,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-def _all_pairs(loss: Any) -> bool:
+def _all_pairs(loss: SpectralContrastive) -> bool:
     return loss.negatives == "all"
 
 

@@ -14,8 +14,6 @@ not the sum. Cost of value and gradient O(r^2 h + r h^2); the closed form is two
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
@@ -29,15 +27,15 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-def _is_quadratic(loss: Any) -> bool:
+def _is_quadratic(loss: VICReg) -> bool:
     return loss.variance == "quadratic"
 
 
-def _is_hinge(loss: Any) -> bool:
+def _is_hinge(loss: VICReg) -> bool:
     return loss.variance == "hinge"
 
 
-def _is_convex(loss: Any) -> bool:
+def _is_convex(loss: VICReg) -> bool:
     return _is_hinge(loss) and loss.variance_weight >= CONVEX * loss.covariance_weight
 
 

@@ -8,16 +8,15 @@ T has one minimum in 1/T (the negative log-likelihood is convex there). Cost O(n
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 LIMITS = (-12.0, 12.0)  # of log(1 / T), relative to the scores' spread
 
 
-def temperature(scores: Any, codes: Any, doubt: float = 0.0) -> float:
+def temperature(scores: ArrayLike, codes: ArrayLike, doubt: float = 0.0) -> float:
     """The temperature under which the softmax of scores (n, c) is most likely, given class codes (n,).
 
     Give scores of rows that the machine was not fitted on, such as leave-one-out predictions. `doubt` is the
@@ -45,7 +44,7 @@ def temperature(scores: Any, codes: Any, doubt: float = 0.0) -> float:
     return float(spread / np.exp(found.x))
 
 
-def expected_calibration_error(probabilities: Any, codes: Any, n_bins: int = 15) -> float:
+def expected_calibration_error(probabilities: ArrayLike, codes: ArrayLike, n_bins: int = 15) -> float:
     """The mean gap between confidence and accuracy over bins of equal width in confidence.
 
     >>> expected_calibration_error([[0.9, 0.1], [0.9, 0.1]], [0, 1], n_bins=10)          # |1/2 - 0.9|

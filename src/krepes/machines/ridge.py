@@ -11,10 +11,12 @@ Cost O(n r min(n, r)) once, then O(n r) per alpha.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 ALPHAS = tuple(float(f"{10 ** (k / 2):.2g}") for k in range(-16, 5))  # 1e-08, 3.2e-08, 1e-07 ... 1e+02
@@ -48,7 +50,7 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
     (1e-08, [[21.0]])
     """
 
-    def __init__(self, alphas: Any = ALPHAS):
+    def __init__(self, alphas: Sequence[float] | np.ndarray = ALPHAS):
         self.alphas = alphas
 
     def fit(self, X: Any, y: Any) -> LeaveOneOutRidge:
@@ -90,13 +92,13 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
         predicted = X @ self.coef_ + self.intercept_
         return predicted[:, 0] if self.loo_predictions_.ndim == 1 else predicted
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
 
-def checked_alphas(alphas: Any) -> np.ndarray:
+def checked_alphas(alphas: Sequence[float] | np.ndarray) -> np.ndarray:
     """Positive numbers, at least one."""
     values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):

@@ -20,6 +20,7 @@ Cost O(n n' (r + c) + (n + n') r^2 + r^3) per beta; memory O(n n') in blocks of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,9 @@ class TransductiveRidge(BaseEstimator):
     ([0, 1], [0, 1, 0, 1])
     """
 
-    def __init__(self, alphas: Any = ALPHAS, betas: Any = BETAS):
+    def __init__(
+        self, alphas: Sequence[float] | np.ndarray = ALPHAS, betas: Sequence[float] | np.ndarray = BETAS
+    ):
         self.alphas = alphas
         self.betas = betas
 

@@ -1,7 +1,7 @@
 """Networks whose tangent kernels are used: one file per architecture. Adding one is a file here and a line below."""
 
 import inspect
-from typing import Any
+from collections.abc import Callable
 
 from torch import nn
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def as_network(value: Any) -> Network:
+def as_network(value: str | Network | Callable) -> Network:
     """A network from a network, a name such as "efficientnet-lite0", or any torch module.
 
     >>> as_network("resmlp")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Normalize(Component):
              [2., 2.]]])
     """
 
-    def __init__(self, mean: Any = None, std: Any = None):
+    def __init__(self, mean: Sequence[float] | None = None, std: Sequence[float] | None = None):
         self.mean = mean
         self.std = std
 
@@ -135,7 +136,9 @@ class InputSpace(Component):
         """Encoded columns that belong to one column of the table."""
         return None if self.encoder is None else self.encoder.groups_
 
-    def tensor(self, batch: Rows, dtype: torch.dtype, device: torch.device | str = "cpu") -> Any:
+    def tensor(
+        self, batch: Rows, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ) -> Tensor | list[Any]:
         """A raw batch as a tensor (a list for objects), checked."""
         if self.kind == "objects":
             return list(batch)

@@ -68,7 +68,7 @@ def missing_values(y: np.ndarray) -> np.ndarray:
     return np.fromiter((_is_missing(value) for value in y), dtype=bool, count=len(y))
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and value != value

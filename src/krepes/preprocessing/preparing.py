@@ -8,7 +8,6 @@ the columns' moments and levels.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +15,13 @@ from sklearn.base import clone
 
 from krepes.base.placement import Placement
 from krepes.base.progress import Progress
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, dense
 from krepes.engines import Engine
 from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, reservoir
+
+Preprocess = str | TableEncoder | Normalize | None  # as an estimator takes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Candidates:
 
 def prepare_inputs(
     source: Source,
-    preprocess: Any,
+    preprocess: Preprocess,
     n_candidates: int,
     seed: int,
     placement: Placement,
@@ -53,11 +54,11 @@ def prepare_inputs(
             sample, indices = reservoir(source, n_candidates, seed)
         space = InputSpace.of(source, sample)
         if encoder is not None:
-            space.set_params(normalize=encoder.fitted(space.tensor(sample, torch.float64)))
+            space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
     return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
 
 
-def choose_encoder(preprocess: Any, source: Source) -> TableEncoder | Normalize | None:
+def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Normalize | None:
     """The preprocessing to fit, if there is any."""
     if isinstance(preprocess, Normalize) or (isinstance(preprocess, str) and preprocess == "normalize"):
         if source.kind != "images":

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from krepes.explain import coefficient_spectrum, effective_rank, landmark_norms
+from krepes.embedding import KernelEmbedding
+from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
 from krepes.explain.ranking import landmark_rows, n_landmarks
 from krepes.report.explanations import Direction, Tops, choose_directions, maps, top_values
 from krepes.report.model_card import (
     LOW_COVERAGE,
+    Probe,
     classifier_of,
     kappa_words,
     model_card,
@@ -50,13 +52,18 @@ class Given:
     labels: Column | None
     of_landmarks: np.ndarray | None
     columns: list[Column]
-    concepts: Sequence[Any]
-    probe: Any
+    concepts: Sequence[Concept]
+    probe: Probe | None
     facts: Mapping[str, Any] | None
 
 
 def contents(
-    model: Any, shown: ShownRows, given: Given, samples: ShownSamples | None, n_top: int, random_state: int
+    model: KernelEmbedding,
+    shown: ShownRows,
+    given: Given,
+    samples: ShownSamples | None,
+    n_top: int,
+    random_state: int,
 ) -> dict[str, Any]:
     """Everything that the page shows; the rows themselves only where `samples` are given."""
     Z = model.transform(shown.source).astype(np.float64)
@@ -89,20 +96,20 @@ def contents(
     }
 
 
-def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Any, str | None]:
+def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Probe | None, str | None]:
     """The probe that was given, or a small one where there are labels; and what it is in words."""
     if given.probe is not None:
         return given.probe, probe_words(given.probe)
     return (None, None) if given.labels is None else small_probe(Z, given.labels, random_state)
 
 
-def _facts(model: Any, given: Given) -> dict[str, Any]:
+def _facts(model: KernelEmbedding, given: Given) -> dict[str, Any]:
     kappa = kappa_words(model, given.of_landmarks)
     return {**({"Classes among landmarks": kappa} if kappa else {}), **(given.facts or {})}
 
 
 def _explained(
-    model: Any, shown: ShownRows, given: Given, probe: Any, Z: np.ndarray, n_top: int
+    model: KernelEmbedding, shown: ShownRows, given: Given, probe: Probe | None, Z: np.ndarray, n_top: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Influences, and contributions along directions; notes on directions that were left out."""
     classifier = None if probe is None else classifier_of(probe)
@@ -129,7 +136,7 @@ def _column(column: Column) -> dict[str, Any]:
     return {"name": column.name, "levels": column.levels, "values": values}
 
 
-def _maps(model: Any, Z: np.ndarray, column: Column | None) -> list[dict[str, Any]]:
+def _maps(model: KernelEmbedding, Z: np.ndarray, column: Column | None) -> list[dict[str, Any]]:
     found = maps(model, Z, None if column is None else column.values, "" if column is None else column.name)
     return [
         {
@@ -142,7 +149,7 @@ def _maps(model: Any, Z: np.ndarray, column: Column | None) -> list[dict[str, An
     ]
 
 
-def _landmarks(model: Any, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
+def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
     rows = landmark_rows(model)
     return {
         "norms": packed(landmark_norms(model), "float32"),
@@ -160,7 +167,7 @@ def _tops(top: Tops, m: int) -> dict[str, Any]:
     }
 
 
-def _direction(model: Any, direction: Direction, top: Tops, Z: np.ndarray) -> dict[str, Any]:
+def _direction(model: KernelEmbedding, direction: Direction, top: Tops, Z: np.ndarray) -> dict[str, Any]:
     values = Z @ direction.vector + direction.offset
     return {
         "name": direction.name,
@@ -171,7 +178,7 @@ def _direction(model: Any, direction: Direction, top: Tops, Z: np.ndarray) -> di
     }
 
 
-def _concept(concept: Any) -> dict[str, Any]:
+def _concept(concept: Concept) -> dict[str, Any]:
     return {
         "name": str(concept.name),
         "accuracy": concept.accuracy_,

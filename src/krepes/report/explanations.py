@@ -21,7 +21,10 @@ import torch
 from scipy.linalg import eigh
 from torch import Tensor
 
-from krepes.explain import as_direction, class_direction
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation.linear import LinearClassifier
+from krepes.evaluation.neighbours import NeighbourClassifier
+from krepes.explain import Concept, as_direction, class_direction
 from krepes.explain.attribution import contributions
 from krepes.explain.concept_profile import landmark_representation
 from krepes.explain.influence import influences
@@ -60,7 +63,7 @@ class Places:
     landmarks: np.ndarray  # shape: (m, 2)
 
 
-def maps(model: Any, Z: np.ndarray, codes: np.ndarray | None, label: str) -> list[Places]:
+def maps(model: KernelEmbedding, Z: np.ndarray, codes: np.ndarray | None, label: str) -> list[Places]:
     """Principal components, and with labels (codes, -1 is none) the discriminants of their classes."""
     centre = Z.mean(0, dtype=np.float64)
     centred, landmarks = Z - centre, landmark_representation(model) - centre
@@ -122,7 +125,11 @@ def _signs(vectors: np.ndarray) -> np.ndarray:
 
 
 def choose_directions(
-    model: Any, classifier: Any, label: str, concepts: Sequence[Any], n_top: int
+    model: KernelEmbedding,
+    classifier: LinearClassifier | NeighbourClassifier | None,
+    label: str,
+    concepts: Sequence[Concept],
+    n_top: int,
 ) -> tuple[list[Direction], str | None]:
     """Components, concepts, and classes as far as the page has room; a note says what was left out."""
     h = len(model.intercept_)
@@ -141,15 +148,16 @@ def choose_directions(
     return kept, note
 
 
-def _of_concept(model: Any, concept: Any) -> Direction:
+def _of_concept(model: KernelEmbedding, concept: Concept) -> Direction:
     v = as_direction(model, concept).numpy()
     return Direction(str(concept.name), "concept", v, -float(concept.origin_ @ v))
 
 
-def _of_classes(classifier: Any, label: str, h: int) -> list[Direction]:
+def _of_classes(
+    classifier: LinearClassifier | NeighbourClassifier | None, label: str, h: int
+) -> list[Direction]:
     """The classes of a linear probe on this representation; of two classes, the second against the first."""
-    coef = getattr(classifier, "coef", None)
-    if coef is None or np.asarray(coef).shape[1] != h:
+    if not isinstance(classifier, LinearClassifier) or classifier.coef.shape[1] != h:
         return []
     classes, b = list(classifier.classes), np.asarray(classifier.intercept, dtype=np.float64)
     if len(classes) == 2:
@@ -166,7 +174,9 @@ def _of_classes(classifier: Any, label: str, h: int) -> list[Direction]:
     ]
 
 
-def top_values(model: Any, source: Source, directions: Sequence[Direction], n_top: int) -> list[Tops]:
+def top_values(
+    model: KernelEmbedding, source: Source, directions: Sequence[Direction], n_top: int
+) -> list[Tops]:
     """Influence, then the contributions along every direction: the largest of every row, in one pass.
 
     The same landmarks as `top_influence` and `top_attribution` give.

@@ -10,19 +10,26 @@ from typing import Any
 import numpy as np
 
 from krepes._version import __version__
+from krepes.base.components import Component
+from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
+from krepes.evaluation.linear import LinearClassifier
+from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.evaluation.protocol import mean_and_deviation
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
 from krepes.explain.ranking import n_landmarks
+from krepes.preprocessing import InputSpace
 from krepes.report.shown_rows import Column, ShownRows
 
 LOW_COVERAGE = 0.1
 TEST_SHARE = 0.2
 PROBE_ROWS = 20  # fewer labelled rows are not probed
 
+Probe = ProbeResult | ProtocolResult  # what linear_probe, knn_probe and probe_protocol give
 
-def words(part: Any) -> str:
+
+def words(part: Component) -> str:
     """A kernel, loss, view or selector: its name, and the parameters that are not the usual ones.
 
     >>> from krepes.kernels import Gaussian
@@ -41,12 +48,12 @@ def words(part: Any) -> str:
     return ", ".join([str(name), *shown])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def input_words(space: Any) -> str:
+def input_words(space: InputSpace) -> str:
     """What a row is before the kernel sees it."""
     if space.encoder is not None:
         encoder = space.encoder
@@ -58,7 +65,11 @@ def input_words(space: Any) -> str:
 
 
 def model_card(
-    model: Any, shown: ShownRows, coverage: np.ndarray, probe: str | None, facts: Mapping[str, Any] | None
+    model: KernelEmbedding,
+    shown: ShownRows,
+    coverage: np.ndarray,
+    probe: str | None,
+    facts: Mapping[str, Any] | None,
 ) -> list[tuple[str, str]]:
     """(name, value) in the order in which they are shown."""
     m, low = n_landmarks(model), int((coverage < LOW_COVERAGE).sum())
@@ -87,7 +98,7 @@ def model_card(
     return [(name, value) for name, value in card.items() if value]
 
 
-def subtitle(model: Any) -> str:
+def subtitle(model: KernelEmbedding) -> str:
     """The model in one line."""
     kernel, loss = (
         getattr(part, "name", None) or type(part).__name__ for part in (model.kernel_, model.loss_)
@@ -95,7 +106,9 @@ def subtitle(model: Any) -> str:
     return f"A kernel representation: {str(loss).replace('_', ' ')} loss, {str(kernel).replace('_', ' ')} kernel."
 
 
-def tiles(model: Any, shown: ShownRows, coverage: np.ndarray, probe: Any) -> list[tuple[str, str]]:
+def tiles(
+    model: KernelEmbedding, shown: ShownRows, coverage: np.ndarray, probe: Probe | None
+) -> list[tuple[str, str]]:
     """(name, number) of what one looks at first."""
     of = f" of {shown.n_total:,}" if _sampled(shown) else ""
     found = [
@@ -125,7 +138,7 @@ def _versions() -> str:
     return f"krepes {__version__}; Python {platform.python_version()}, {listed}"
 
 
-def kappa_words(model: Any, of_landmarks: np.ndarray | None) -> str | None:
+def kappa_words(model: KernelEmbedding, of_landmarks: np.ndarray | None) -> str | None:
     """How many of the strongest landmarks it takes to see every class, where the landmarks' labels are known."""
     if of_landmarks is None or (of_landmarks < 0).any() or len(np.unique(of_landmarks)) < 2:
         return None
@@ -152,7 +165,7 @@ def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[Probe
     return result, f"{said}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}"
 
 
-def probe_words(probe: Any) -> str:
+def probe_words(probe: Probe) -> str:
     """A given result of `linear_probe`, `knn_probe` or `probe_protocol` in words."""
     if isinstance(probe, ProtocolResult):
         plain, balanced = map(mean_and_deviation, (probe.accuracies, probe.balanced_accuracies))
@@ -170,12 +183,12 @@ def probe_words(probe: Any) -> str:
     )
 
 
-def classifier_of(probe: Any) -> Any:
+def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None:
     """The classifier of a probe; of the first repeat, where there are several."""
     return probe.results[0].classifier if isinstance(probe, ProtocolResult) else probe.classifier
 
 
-def steps_words(model: Any) -> str:
+def steps_words(model: KernelEmbedding) -> str:
     """How far a fitted model's solver went, to be added to its name; nothing for closed forms."""
     if model.n_iter_ <= 1:
         return ""

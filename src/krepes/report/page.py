@@ -15,13 +15,14 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 SCRIPTS = ("data.js", "colours.js", "charts.js", "map.js", "parts.js", "sample.js", "concepts.js", "main.js")
 _PLACE = re.compile(r"\{\{(title|style|script|data)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def packed(array: Any, dtype: str) -> dict[str, Any]:
+def packed(array: ArrayLike, dtype: str) -> dict[str, Any]:
     """An array as the page reads it.
 
     >>> packed([1, 2], "uint16")
@@ -31,17 +32,17 @@ def packed(array: Any, dtype: str) -> dict[str, Any]:
     return {"type": dtype, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
-def packed_codes(codes: Any) -> dict[str, Any]:
+def packed_codes(codes: ArrayLike) -> dict[str, Any]:
     """Small integers, -1 among them."""
     return packed(codes, "int16" if np.max(codes, initial=0) < 2**15 else "int32")
 
 
-def packed_places(places: Any, largest: int) -> dict[str, Any]:
+def packed_places(places: ArrayLike, largest: int) -> dict[str, Any]:
     """Positions 0 .. largest - 1."""
     return packed(places, "uint16" if largest <= 2**16 else "uint32")
 
 
-def safe_json(content: Any) -> str:
+def safe_json(content: dict[str, Any]) -> str:
     """JSON that can stand inside a script element, whatever the texts in it are.
 
     >>> safe_json({"label": "</script>"})

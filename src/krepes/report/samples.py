@@ -13,13 +13,17 @@ the usual. A common level that both share says little, a rare one much. The page
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from krepes.base.rows import dense
+from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import n_landmarks
+from krepes.preprocessing import InputSpace
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
@@ -65,30 +69,30 @@ class ShownSamples:
     texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
 
 
-def read_samples(model: Any, source: Source) -> ShownSamples:
+def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     """The shown rows, and the landmarks as the model keeps them."""
     space, m = model.input_space_, n_landmarks(model)
     landmarks = model.landmarks_[:m]
     if space.kind == "objects":
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
         return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
-    encoded = landmarks.cpu().double().numpy()
+    encoded = dense(landmarks).cpu().double().numpy()
     if space.kind == "images":
         return ShownSamples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
     return _features(model, source, encoded)
 
 
-def _text(row: Any) -> str:
+def _text(row: object) -> str:
     text = str(row)
     return text if len(text) <= TEXT_CHARACTERS else f"{text[: TEXT_CHARACTERS - 1]}…"
 
 
-def _pixels(source: Source) -> Any:
+def _pixels(source: Source) -> Iterator[np.ndarray]:
     for _, batch in source.batches(BATCH_ROWS):
         yield batch.cpu().numpy() if isinstance(batch, Tensor) else np.asarray(batch)
 
 
-def _raw_pixels(space: Any, landmarks: np.ndarray) -> np.ndarray:
+def _raw_pixels(space: InputSpace, landmarks: np.ndarray) -> np.ndarray:
     """Landmarks in the units of the images that were given."""
     if space.normalize is not None:
         mean, std = np.asarray(space.normalize.mean), np.asarray(space.normalize.std)
@@ -98,7 +102,7 @@ def _raw_pixels(space: Any, landmarks: np.ndarray) -> np.ndarray:
     return landmarks * space.divide
 
 
-def _features(model: Any, source: Source, landmarks: np.ndarray) -> ShownSamples:
+def _features(model: KernelEmbedding, source: Source, landmarks: np.ndarray) -> ShownSamples:
     space = model.input_space_
     if space.encoder is None:
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
@@ -109,7 +113,7 @@ def _features(model: Any, source: Source, landmarks: np.ndarray) -> ShownSamples
     kept = _most_varied(landmarks, groups)
     parts: list[list[np.ndarray]] = [[] for _ in kept]
     for _, batch in source.batches(BATCH_ROWS):
-        rows = space.tensor(batch, model.space_.dtype).cpu().double().numpy()
+        rows = dense(space.tensor(batch, model.space_.dtype)).cpu().double().numpy()
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
     features = [

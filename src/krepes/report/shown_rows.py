@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
+from krepes.base.rows import dense
+from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import landmark_rows
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
@@ -19,6 +22,8 @@ from krepes.sources.subset import subset
 
 MAX_LEVELS = 40  # of a column or of labels; the others are shown as one
 FEW_VALUES = 12  # whole numbers with so many different values are levels
+
+Columns = Sequence[str] | Mapping[str, ArrayLike]  # names of columns of a table, or values by name
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Column:
     levels: list[str] | None
 
 
-def open_rows(model: Any, X: Any, max_rows: int, random_state: int) -> ShownRows:
+def open_rows(model: KernelEmbedding, X: Any, max_rows: int, random_state: int) -> ShownRows:
     """Open the data as the model takes them, and choose the rows to show."""
     model.check_input(X)
     source = model.input_space_.open(X)
@@ -70,7 +75,7 @@ def open_rows(model: Any, X: Any, max_rows: int, random_state: int) -> ShownRows
     return ShownRows(part, rows, n, source.describe(), _landmarks_among(model, source))
 
 
-def _landmarks_among(model: Any, source: Source) -> np.ndarray | None:
+def _landmarks_among(model: KernelEmbedding, source: Source) -> np.ndarray | None:
     """The landmarks' row numbers, if the rows of these data with those numbers are the landmarks."""
     rows = landmark_rows(model)
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
@@ -81,7 +86,7 @@ def _landmarks_among(model: Any, source: Source) -> np.ndarray | None:
     except ValueError:  # other rows, that this model cannot take
         return None
     if isinstance(found, torch.Tensor):
-        same = torch.allclose(found, model.landmarks_.to(found), rtol=1e-4, atol=1e-6)
+        same = torch.allclose(found, dense(model.landmarks_).to(found), rtol=1e-4, atol=1e-6)
     else:
         same = all(a is b or repr(a) == repr(b) for a, b in zip(found, model.landmarks_))
     return rows if same else None
@@ -102,7 +107,7 @@ def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarr
     return Column("label" if name is None else str(name), codes[shown.rows], levels), of_landmarks
 
 
-def extra_columns(X: Any, columns: Any, shown: ShownRows) -> list[Column]:
+def extra_columns(X: Any, columns: Columns | None, shown: ShownRows) -> list[Column]:
     """Columns to colour by: names of a table's columns, or a mapping of names to values."""
     if columns is None:
         return []
@@ -160,7 +165,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
     return Column(name, codes, names)
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
 
 

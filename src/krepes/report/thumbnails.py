@@ -9,9 +9,12 @@ import base64
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SIDE = 32  # tiles per row and column of a sheet
 BUDGET = 9_000_000  # bytes, for 5,000 rows
@@ -136,7 +139,7 @@ def _grid(tiles: np.ndarray) -> np.ndarray:
     return grid.reshape(n_rows * height, SIDE * width, channels)
 
 
-def _picture(pixels: np.ndarray) -> Any:
+def _picture(pixels: np.ndarray) -> Image.Image:
     from PIL import Image
 
     return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)

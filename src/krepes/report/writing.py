@@ -8,30 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.files import atomic_path, check_writable
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation import ProbeResult, ProtocolResult
+from krepes.explain import Concept
 from krepes.report.contents import Given, contents
 from krepes.report.page import page
 from krepes.report.samples import read_samples
-from krepes.report.shown_rows import extra_columns, label_column, open_rows
+from krepes.report.shown_rows import Columns, extra_columns, label_column, open_rows
 
 MAX_TOP = 50
 
 
 def write_report(
-    model: Any,
+    model: KernelEmbedding,
     X: Any,
     path: str | os.PathLike,
     *,
     labels: Any = None,
-    columns: Any = None,
-    concepts: Sequence[Any] = (),
+    columns: Sequence[str] | Mapping[str, ArrayLike] | None = None,
+    concepts: Sequence[Concept] = (),
     n_top: int = 8,
     max_rows: int = 5000,
     samples: bool = True,
     title: str | None = None,
-    probe: Any = None,
+    probe: ProbeResult | ProtocolResult | None = None,
     facts: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     random_state: int = 0,
@@ -98,7 +102,12 @@ def write_report(
 
 
 def _check_arguments(
-    n_top: Any, max_rows: Any, samples: bool, columns: Any, concepts: Sequence[Any], model: Any
+    n_top: int,
+    max_rows: int,
+    samples: bool,
+    columns: Columns | None,
+    concepts: Sequence[Concept],
+    model: KernelEmbedding,
 ) -> None:
     for name, value in (("n_top", n_top), ("max_rows", max_rows)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:

@@ -9,6 +9,7 @@ from typing import Any
 
 from krepes.base.components import resolve
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation import NeuralEmbedding
 from krepes.losses import Loss
 from krepes.solvers import SGD, choose_solver
 
@@ -82,7 +83,7 @@ class Cell:
     row: str
     column: str
     dataset: str
-    model: Callable[[Run], Any]
+    model: Callable[[Run], KernelEmbedding | NeuralEmbedding]
     published: float | None
 
 
@@ -117,7 +118,7 @@ class Table:
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
 
-def solver_of(loss: str, run: Run) -> Any:
+def solver_of(loss: str, run: Run) -> SGD | str:
     """The moment solver where the loss has one, else Adam for the epochs of the run."""
     samples = choose_solver(resolve(Loss, loss)).data == "samples"
     return SGD(max_epochs=run.size.epochs) if samples else "auto"

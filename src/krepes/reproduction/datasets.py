@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.reproduction.cells import Size
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass
@@ -49,7 +52,7 @@ def load_split(dataset: str, folder: Path, size: Size, seed: int = 0) -> DataSpl
     )
 
 
-def rows_of(X: Any, rows: np.ndarray) -> Any:
+def rows_of(X: Any, rows: np.ndarray) -> pd.DataFrame | np.ndarray:
     """Rows of a frame or an array."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krepes import __version__
 from krepes.base.files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Findings:
     columns: tuple[str, ...]
     table: list[tuple[Any, ...]]
     summary: tuple[str, ...]
-    draw: Callable[[], Any] | None = None
+    draw: Callable[[], Figure] | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -20,6 +20,9 @@ from krepes.machines import LeaveOneOutRidge, expected_calibration_error, temper
 from krepes.reproduction.datasets import LOADERS
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 from krepes.reproduction.pretrained_features import NETWORKS, Pretrained, layer_features
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DATASETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", "scenes": "Intel scenes"}
 BLOCKS = {
@@ -199,7 +202,7 @@ def _summary(results: Results) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def draw(results: Results) -> Any:
+def draw(results: Results) -> Figure:
     """Accuracy above, calibration error below, over the number of labels; a column for every data set and network."""
     from matplotlib.figure import Figure
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import (
     AdaBoostClassifier,
     AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
+    BaseEnsemble,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
 )
@@ -32,9 +34,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from krepes.alignment.ensemble_members import Ensemble, members_of
 from krepes.alignment.member_selection import METHODS, select_members
+from krepes.alignment.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning import member_outputs, out_of_bag_rows, predictor_of
 from krepes.alignment.pruning_targets import target_columns
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROWS, TEST_ROWS, REPEATS, MEMBERS, NETWORKS, SAMPLE = 1500, 1000, 3, 100, 30, 0.5
 UNSEEN, SEEN = "unseen", "training"
@@ -51,8 +57,10 @@ class Outcome(NamedTuple):
     speed: float  # time of prediction of all members over that of the kept
 
 
-Draw = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-Build = Callable[[bool, int], Any]
+Sample = tuple[np.ndarray, np.ndarray]  # rows and targets
+Draw = Callable[[int, np.random.Generator], Sample]
+Choice = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # predictions, targets, members that count
+Build = Callable[[bool, int], BaseEnsemble]
 Results = dict[tuple[str, str, str], list[Outcome]]  # by task, ensemble and rows of the choice
 
 
@@ -76,11 +84,11 @@ def chi_squared(n: int, generator: np.random.Generator) -> tuple[np.ndarray, np.
 TASKS: dict[str, Draw] = {"Friedman": friedman, "chi²": chi_squared}
 
 
-def _tree(classes: bool, depth: int | None) -> Any:
+def _tree(classes: bool, depth: int | None) -> DecisionTreeClassifier | DecisionTreeRegressor:
     return DecisionTreeClassifier(max_depth=depth) if classes else DecisionTreeRegressor(max_depth=depth)
 
 
-def _bagged(classes: bool, member: Any, seed: int, n: int = MEMBERS) -> Any:
+def _bagged(classes: bool, member: BaseEstimator, seed: int, n: int = MEMBERS) -> BaseEnsemble:
     kind = BaggingClassifier if classes else BaggingRegressor
     return kind(member, n, max_samples=SAMPLE, random_state=seed)
 
@@ -95,18 +103,18 @@ def _bagged_neighbours(k: int) -> Build:
     )
 
 
-def _bagged_networks(classes: bool, seed: int) -> Any:
+def _bagged_networks(classes: bool, seed: int) -> BaseEnsemble:
     size: dict[str, Any] = {"hidden_layer_sizes": (5, 2), "solver": "lbfgs", "max_iter": 300}
     network = MLPClassifier(activation="relu", **size) if classes else MLPRegressor(activation="tanh", **size)
     return _bagged(classes, network, seed, NETWORKS)
 
 
-def _gradient(classes: bool, seed: int) -> Any:
+def _gradient(classes: bool, seed: int) -> BaseEnsemble:
     kind = GradientBoostingClassifier if classes else GradientBoostingRegressor
     return kind(n_estimators=MEMBERS, max_depth=3, subsample=SAMPLE, random_state=seed)
 
 
-def _adaboost(classes: bool, seed: int) -> Any:
+def _adaboost(classes: bool, seed: int) -> BaseEnsemble:
     kind = AdaBoostClassifier if classes else AdaBoostRegressor
     return kind(_tree(classes, 3), n_estimators=MEMBERS, random_state=seed)
 
@@ -153,7 +161,7 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
     parts = members_of(ensemble)
     everyone = predictor_of(parts, np.ones(len(parts.members), dtype=bool))
     outputs = {k: member_outputs(parts, everyone.checked(X)) for k, (X, _) in enumerate((train, test, other))}
-    choices: dict[str, tuple[Any, ...]] = {
+    choices: dict[str, Choice] = {
         UNSEEN: (outputs[2], other[1], None),
         SEEN: (outputs[0], train[1], None),
     }
@@ -163,7 +171,7 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
 
 
 def _outcome(
-    ensemble: Any, parts: Ensemble, choice: tuple[Any, ...], test: Any, F_test: np.ndarray
+    ensemble: BaseEnsemble, parts: Ensemble, choice: Choice, test: Sample, F_test: np.ndarray
 ) -> Outcome:
     """Choose by every method from predictions for some rows, and judge by predictions F_test."""
     F, y, usable = choice
@@ -195,7 +203,7 @@ def _error(predicted: np.ndarray, y: np.ndarray) -> float:
     return float(np.square(predicted - y).mean() if y.dtype.kind == "f" else 100 * (predicted != y).mean())
 
 
-def _timed(model: Any, X: np.ndarray) -> float:
+def _timed(model: BaseEnsemble | PrunedEnsemble, X: np.ndarray) -> float:
     times = []
     for _ in range(3):
         start = time.perf_counter()
@@ -254,7 +262,7 @@ def _mean(outcomes: list[Outcome], method: str) -> float:
     return float(np.mean([o.errors[method] for o in outcomes]))
 
 
-def _drawn(results: Results) -> Any:
+def _drawn(results: Results) -> Figure:
     """Error relative to all members, and members kept, for every ensemble, method and choice of rows."""
     from matplotlib.figure import Figure
 

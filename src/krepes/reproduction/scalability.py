@@ -6,12 +6,11 @@ Beside them what the paper leaves out: kernel PCA of the same kernel, and the fe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import EmpiricalNTK
-from krepes.networks import as_network
+from krepes.networks import Network, as_network
 from krepes.reproduction.cells import SIZE_NOTE, Cell, Run, Table, solver_of
 
 PUBLISHED = {  # KREPES, NN
@@ -34,7 +33,7 @@ PUBLISHED = {  # KREPES, NN
 }
 
 
-def network_of(dataset: str, run: Run) -> Any:
+def network_of(dataset: str, run: Run) -> Network:
     """ResMLP for tables; for images the network that the user names, with its weights."""
     if dataset != "cifar10":
         return as_network("resmlp")

@@ -10,7 +10,7 @@ A sketch is linear in the columns, S (X T) = (S X) T, and both sketches come fro
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
@@ -18,6 +18,9 @@ from scipy.optimize import brentq
 from krepes.alignment import SketchedCKA
 from krepes.alignment.sketch import Sketch, Sketches
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH, N_HASHES, BUCKETS = 512, 4, (128, 512)
 SPECTRA = {"flat": np.ones(WIDTH), "1/j": 1 / np.arange(1.0, WIDTH + 1)}
@@ -114,7 +117,7 @@ def _summary(found: dict[tuple[str, int, str], np.ndarray]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _figure(found: dict[tuple[str, int, str], np.ndarray]) -> Any:
+def _figure(found: dict[tuple[str, int, str], np.ndarray]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * len(BUCKETS), 4 * len(SPECTRA)), layout="constrained")

@@ -12,7 +12,7 @@ regression, its strength chosen by leave-one-out, on rows held out. Three questi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import kendalltau, pearsonr
@@ -21,6 +21,9 @@ from krepes.alignment import TransferStatistics, leep, one_hot
 from krepes.machines import LeaveOneOutRidge
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 from krepes.reproduction.pretrained_features import NETWORKS, layer_features, sampled_images
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DATASETS = ("cifar10", "mnist")
 RESOLUTION, CLASS_COUNTS, ROWS_PER_CLASS = 64, (2, 3, 5, 8), (15, 30, 60)
@@ -187,7 +190,7 @@ def _mean_output(results: list[dict[str, Any]]) -> float:
     )
 
 
-def _figure(outputs: list[dict[str, Any]]) -> Any:
+def _figure(outputs: list[dict[str, Any]]) -> Figure:
     from matplotlib.figure import Figure
 
     shown = [score for score in SCORES if score != "H-score as published"]

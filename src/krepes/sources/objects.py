@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from krepes.base.rows import Rows, is_tensor
 
 from .arrays import channels_last, check_rows, kind_of
 from .source import Source
+
+if TYPE_CHECKING:
+    import torch.utils.data
 
 
 class ObjectSource(Source):
@@ -51,7 +54,7 @@ class DatasetSource(Source):
 
     random_access = True
 
-    def __init__(self, dataset: Any):
+    def __init__(self, dataset: torch.utils.data.Dataset):
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
             raise ValueError(
                 f"{type(dataset).__name__} cannot be read by index. Give a map-style dataset, with __len__ and "

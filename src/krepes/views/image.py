@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -75,15 +76,15 @@ class Image(Views):
 
     def __init__(
         self,
-        crop: Any = None,
-        ratio: Any = (0.8, 1.25),
+        crop: Sequence[float] | None = None,
+        ratio: Sequence[float] = (0.8, 1.25),
         flip: float = 0.0,
-        shift: Any = 0.05,
+        shift: float = 0.05,
         rotation: float = 15.0,
         zoom: float = 1.15,
         shear: float = 10.0,
         padding: str = "zeros",
-        shape: Any = None,
+        shape: Sequence[int] | None = None,
         n_views: int = 2,
     ):
         self.crop = crop
@@ -218,14 +219,15 @@ def warp(images: Tensor, grid: Tensor, padding: str) -> Tensor:
     return sampled.permute(0, 2, 3, 1)
 
 
-def _pair(name: str, value: Any) -> tuple[float, float]:
+def _pair(name: str, value: object) -> tuple[float, float]:
     try:
-        first, second = value
+        first, second = cast(Sequence[float], value)
         return float(first), float(second)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r}: expected two numbers.") from None
 
 
-def _is_image_shape(shape: Any) -> bool:
-    sequence = isinstance(shape, tuple | list) and len(shape) in (2, 3)
-    return sequence and all(isinstance(n, numbers.Integral) and int(n) > 0 for n in shape)
+def _is_image_shape(shape: object) -> bool:
+    if not isinstance(shape, tuple | list) or len(shape) not in (2, 3):
+        return False
+    return all(isinstance(n, numbers.Integral) and int(n) > 0 for n in shape)

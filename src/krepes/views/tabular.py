@@ -94,7 +94,7 @@ class Tabular(Views):
         noise: float = 0.05,
         drop: float = 0.0,
         replace: float = 0.0,
-        fill: Any = "mean",
+        fill: float | str = "mean",
         n_views: int = 2,
     ):
         self.noise = noise
@@ -232,7 +232,7 @@ class Tabular(Views):
     def _fill(self) -> Tensor:
         """The value of every column when dropped, (d,)."""
         self._check_fitted()
-        return self.mean_ if self.fill == "mean" else torch.full_like(self.mean_, self.fill)
+        return self.mean_ if self.fill == "mean" else torch.full_like(self.mean_, float(self.fill))
 
     def _summary(self) -> ColumnSummary:
         self._check_fitted()

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import copy
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -220,7 +219,9 @@ def check_frozen(module: nn.Module) -> None:
             )
 
 
-def _recorder(name: str, calls: list[Call], copied: bool) -> Any:
+def _recorder(
+    name: str, calls: list[Call], copied: bool
+) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
     def record(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         calls.append((name, layer, inputs[0].detach(), output, output._version))
         return output.clone() if copied else output

@@ -11,7 +11,6 @@ once and kept: T (inputs + outputs) numbers, or inputs x outputs, per layer and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,7 +55,7 @@ class Side:
         start = 0
         for side in sides:
             if not start:
-                result.vectors = _longer(side.vectors, n)
+                result.vectors = None if side.vectors is None else _longer(side.vectors, n)
                 result.factors = {
                     name: Factors(_longer(f.A, n), _longer(f.G, n), f.bias)
                     for name, f in side.factors.items()
@@ -98,9 +97,9 @@ class Side:
         return torch.stack(parts).sum(0)
 
 
-def _longer(M: Any, n: int) -> Any:
+def _longer(M: Tensor, n: int) -> Tensor:
     """Room for n samples like those of M."""
-    return None if M is None else M.new_empty(n, *M.shape[1:])
+    return M.new_empty(n, *M.shape[1:])
 
 
 def _sharing_inputs(factors: dict[str, Factors]) -> dict[str, Factors]:

@@ -8,7 +8,7 @@ norms                  sums of g, and of g times the normalised input
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +105,7 @@ def _padded(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
     return functional.pad(inputs, padding, "constant" if mode == "zeros" else mode)
 
 
-def norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
+def norm_gradients(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
     """df / dscale = sum of g times the normalised input, df / dshift = sum of g; both (b, channels)."""
     if isinstance(layer, BATCH_NORMS):  # normalised = (x - mean) / deviation, so x itself will do
         mean, variance = layer.running_mean, layer.running_var
@@ -115,6 +115,7 @@ def norm_gradients(layer: Any, inputs: Tensor, g: Tensor, b: int) -> tuple[Tenso
     if isinstance(layer, nn.GroupNorm):
         normalised = functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
     else:
+        assert isinstance(layer, nn.LayerNorm)
         normalised = functional.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
         size = 1
         for n in layer.normalized_shape:

@@ -162,8 +162,8 @@ class Training:
             self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
         if self.target is not None:
             decay = float(self.loss.target_decay)
-            for name, value in self.target.items():
-                value.lerp_(self.theta[name], 1 - decay)
+            for name, average in self.target.items():
+                average.lerp_(self.theta[name], 1 - decay)
 
     def _end_epoch(self) -> None:
         values = {name: value / self.rows_done for name, value in self.sums.items()}

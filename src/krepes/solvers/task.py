@@ -1,0 +1,132 @@
+"""What a model minimises, and how: the loss, its solver, and the strengths that depend on the features' scale.
+
+minimise   loss(W, gamma) + lam |W|^2,    lam = regularization * tr(S) / r,    noise = feature_noise * tr(S) / r
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.code_identity import code_identity
+from krepes.base.model_file import digest
+from krepes.base.progress import Progress
+from krepes.features import FeatureSpace, RowReader, Samples
+from krepes.losses import CallableLoss, Loss
+from krepes.moments import Moments
+from krepes.solvers.base import Callback, Solver
+from krepes.solvers.linear_map import LinearMap
+from krepes.views import Image, Paired, Views
+
+logger = logging.getLogger("krepes")
+
+NOISE = 0.1  # of features, where views are drawn from few columns
+
+
+@dataclass(frozen=True)
+class Task:
+    """A loss and all that its minimum depends on besides the data.
+
+    Attributes
+    ----------
+    loss : Loss
+    solver : Solver
+    n_components : int
+    regularization : float
+    feature_noise : float or "auto"
+        "auto" is 0.1, and 0 for images and for pairs, which have views enough.
+    """
+
+    loss: Loss
+    solver: Solver
+    n_components: int
+    regularization: float
+    feature_noise: float | str
+
+    @property
+    def of_samples(self) -> bool:
+        """Whether it is trained on the samples themselves, so that moments do not suffice."""
+        return self.solver.data == "samples"
+
+    def check_adds(self) -> None:
+        """Refuse to go on with more rows, or without any, where moments do not suffice."""
+        if self.of_samples:
+            raise ValueError(
+                f"{self.loss} with solver={self.solver.name!r} is trained on the samples "
+                "themselves: it cannot be continued with more rows, merged or refitted from moments. Call fit with "
+                "all rows, or choose a loss of moments, such as spectral_contrastive or barlow_twins."
+            )
+
+    def minimised(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> LinearMap:
+        """Minimise the loss over the moments."""
+        lam = self.regularization * moments.S.trace().item() / moments.rank
+        if self.loss.views_needed > 1:
+            moments = moments.with_feature_noise(self._noise(space.views))
+        return self._solved(space, moments, lam, callback)
+
+    def trained(
+        self,
+        space: FeatureSpace,
+        reader: RowReader,
+        checkpoint: str | os.PathLike | None,
+        callback: Callback | None,
+        progress: Progress,
+    ) -> LinearMap:
+        """Minimise the loss over the samples."""
+        samples = Samples(space, reader, progress=progress)
+        if checkpoint is not None:
+            samples.checkpoint = Checkpoint(checkpoint, self._identity(samples))
+        if self.loss.views_needed > 1:
+            samples.noise_variance = self._noise(space.views) * samples.mean_eigenvalue
+        found = self._solved(space, samples, self.regularization * samples.mean_eigenvalue, callback)
+        if samples.checkpoint is not None:
+            samples.checkpoint.remove()
+        return found
+
+    def _solved(
+        self, space: FeatureSpace, data: Moments | Samples, lam: float, callback: Callback | None
+    ) -> LinearMap:
+        generator = torch.Generator().manual_seed(space.seed)
+        start = time.perf_counter()
+        solution = self.solver.solve(self.loss, data, self.n_components, lam, generator, callback)
+        logger.info("%s: %.1f s, %d iterations", self.solver, time.perf_counter() - start, solution.n_iter)
+        if solution.W.shape[1] < self.n_components:
+            warnings.warn(
+                f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
+                f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return LinearMap.of(solution, space.features)
+
+    def _noise(self, views: Views) -> float:
+        if self.feature_noise != "auto":
+            return float(self.feature_noise)
+        return 0.0 if isinstance(views, Image | Paired) else NOISE
+
+    def _identity(self, samples: Samples) -> dict[str, str]:
+        """Hashes, by name, of all that training depends on."""
+        space = samples.space
+        settings = {
+            "rows per block": samples.block_rows,
+            "loss": [self.loss, _code(self.loss)],
+            "solver": self.solver,
+            "n_components": self.n_components,
+            "regularization": self.regularization,
+            "feature_noise": self.feature_noise,
+        }
+        hashes = {name: digest(value) for name, value in settings.items()}
+        return samples.reader.identity() | hashes | space.fingerprint() | space.seed_fingerprint()
+
+
+def _code(loss: Loss) -> str | None:
+    """The identity of a user's function, or of an object of a user's class; krepes's own are known by name."""
+    if isinstance(loss, CallableLoss):
+        return code_identity(loss.function)
+    return None if type(loss).__module__.startswith("krepes.") else code_identity(loss)
