@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krepes._version import __version__
+
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.one_pass import load
+    from krepes.preprocessing import TableEncoder
 
 # Resolved on first use (PEP 562), so that `krepes --help` does not import torch.
 _PUBLIC = {

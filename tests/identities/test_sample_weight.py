@@ -75,7 +75,13 @@ def test_rows_of_weight_zero_are_left_out():
     """Of the landmarks, of the scales and of the moments: the model is that of the other rows."""
     weights = np.where(COUNTS > 0, 1.0, 0.0)
     poisoned = np.where(weights[:, None] > 0, X, 1e6)
-    settings = {"n_components": 3, "dtype": "float64", "random_state": 0, "n_landmarks": 30, "loss": "kernel_pca"}
+    settings = {
+        "n_components": 3,
+        "dtype": "float64",
+        "random_state": 0,
+        "n_landmarks": 30,
+        "loss": "kernel_pca",
+    }
     weighted = KernelEmbedding(**settings).fit(poisoned, sample_weight=weights)
     without = KernelEmbedding(**settings).fit(X[weights > 0])
     assert (weights[weighted.landmark_indices_] > 0).all()

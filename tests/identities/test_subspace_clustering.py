@@ -26,6 +26,7 @@ from krepes.clustering import (
 from krepes.clustering.affinity import affinity, components, linked
 from krepes.clustering.self_expression import SPACES, DualExpression, PrimalExpression
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
+from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from labels import label
 
@@ -71,7 +72,7 @@ def samples(n: int = 14, d: int = 3, seed: int = 0) -> torch.Tensor:
 
 
 def both_forms(kernel: Kernel, X: torch.Tensor, lam: float):
-    return [DualExpression(kernel, X, lam), PrimalExpression(kernel, X, lam, X)]
+    return [DualExpression(kernel, X, lam), PrimalExpression(FeatureSpace.on(kernel, X), X, lam)]
 
 
 def assert_relative(actual, expected, tolerance: float) -> None:
@@ -149,7 +150,9 @@ def test_few_features_keep_the_primal_form_accurate():
     expected = (H / (1 - H.diagonal())[:, None]).fill_diagonal_(0)
     kernel = Polynomial(2, offset=0.0, scale=1.0)
     assert kernel.feature_count(3) == 6
-    assert_relative(PrimalExpression(kernel, X, lam, X[:12]).coefficients(EVERYTHING), expected, 1e-8)
+    assert_relative(
+        PrimalExpression(FeatureSpace.on(kernel, X[:12]), X, lam).coefficients(EVERYTHING), expected, 1e-8
+    )
     dual = DualExpression(kernel, X, lam).coefficients(EVERYTHING)
     assert (dual - expected).abs().max() > 1e-8 * expected.abs().max()
 

@@ -25,6 +25,7 @@ from krepes.clustering.projections import Projection
 from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
 from krepes.clustering.settings import Settings
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
+from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian, Kernel
 from krepes.kernels.distances import distances_to, median_distance
 from krepes.kernels.vectors import as_rows
@@ -55,7 +56,8 @@ class Iterate:
             return DualExpression(kernel, self.X, lam)
         generator = torch.Generator().manual_seed(self.seed)
         chosen = PivotedCholesky().select(self.X, kernel, settings.n_landmarks, generator)
-        return PrimalExpression(kernel, self.X, lam, self.X[chosen])
+        space = FeatureSpace.on(kernel, self.X[chosen], rows=chosen.numpy(), seed=self.seed)
+        return PrimalExpression(space, self.X, lam)
 
     @cached_property
     def coefficients(self) -> CoefficientRows:

@@ -36,8 +36,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from krepes.base.rows import dense
 from krepes.clustering.gradient_sums import GradientSums
-from krepes.features.nystrom import NystromMap
+from krepes.features import FeatureSpace
 from krepes.kernels import Kernel
 
 SPACES = ("latent", "data")
@@ -130,19 +131,19 @@ class PrimalExpression(SelfExpression):
 
     >>> from krepes.kernels import Linear
     >>> X = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
-    >>> PrimalExpression(Linear(), X, 1.0, X[:1]).coefficients(slice(None))
+    >>> PrimalExpression(FeatureSpace.on(Linear(), X[:1]), X, 1.0).coefficients(slice(None))
     tensor([[0.0000, 0.5000],
             [0.5000, 0.0000]], dtype=torch.float64)
     """
 
-    def __init__(self, kernel: Kernel, X: Tensor, lam: float, landmarks: Tensor):
-        self.kernel, self.X, self.lam, self.landmarks = kernel, X, lam, landmarks
-        self.features = NystromMap(kernel, landmarks, dtype=X.dtype)
+    def __init__(self, space: FeatureSpace, X: Tensor, lam: float):
+        self.kernel, self.X, self.lam, self.landmarks = space.kernel, X, lam, dense(space.landmarks)
+        self.features = space.features
         self.Phi = self.features(X)
         gram = self.Phi.mT @ self.Phi
         gram.diagonal().add_(lam)
         # H = Z Z^T with Z = Phi L^-T and L L^T = Phi^T Phi + lam I
-        self.L = _cholesky(gram, kernel, lam)
+        self.L = _cholesky(gram, self.kernel, lam)
         self.Z = torch.linalg.solve_triangular(self.L, self.Phi.mT, upper=False).mT.contiguous()
         self.leverage = self.Z.square().sum(1)
 
