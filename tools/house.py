@@ -5,8 +5,10 @@
 For each source folder (give two to compare them):
 
 - the walk of one row from a Parquet path to coefficients: files of krepes that are entered between the call of
-  `KernelEmbedding.fit` and its return, and crossings, the calls from one file of krepes into another; the same up to
-  the first kernel value, with the calls between the files that stand loose in the package (no room of their own);
+  `KernelEmbedding.fit` and its return, and crossings, the calls from one file of krepes into another; how many of them
+  are between files of the trunk, those that are not a kernel, a loss, a view, a rule, a source, a column of a table or
+  a piece of arithmetic; how often the path is opened and the loss resolved, and how many attributes of the estimator
+  are set by code that is not the estimator's;
 - parameters and results annotated `Any` (or an alias of it), outside data arguments; `model: Any`;
 - import cycles, imports inside functions counted, those for type checkers alone not;
 - statements in the syntax trees.
@@ -39,36 +41,55 @@ path = os.path.join(tempfile.mkdtemp(), "table.parquet")
 rng = np.random.default_rng(0)
 pq.write_table(pa.table({"a": rng.normal(size=64), "b": rng.normal(size=64), "c": ["u", "v"] * 32}), path)
 KernelEmbedding(2, n_landmarks=8, random_state=0).fit(path)  # everything is imported
-files, edges, crossings, before = [], set(), 0, None
+files, edges, crossings, trunk, before = [], set(), 0, 0, None
+opened = resolved = 0
+outside = set()
+LEAVES = ("kernels", "losses", "views", "landmarks", "networks", "sources", "solvers/closed_form", "base")
+LEAF_FILES = ("components.py", "linalg.py", "progress.py", "files.py", "model_file.py", "nystrom.py", "moments.py",
+              "features/nystrom.py", "moments/moments.py", "moments/gram_sum.py", "solvers/base.py")
+TABLES = "preprocessing/"  # what encodes tables is a leaf; what prepares the input is not
+KEPT = ("preprocessing/input_space.py", "preprocessing/preparing.py", "preprocessing/input_record.py")
 def file_of(frame):
     name = frame.f_code.co_filename
-    return name[len(root):] if name.startswith(root) else None
+    return name[len(root):].replace(os.sep, "/") if name.startswith(root) else None
+def is_trunk(file):
+    leaf = file.startswith(LEAVES) or file in LEAF_FILES
+    return not leaf and (not file.startswith(TABLES) or file in KEPT)
 def trace(frame, event, argument):
-    global crossings, before
+    global crossings, before, opened, resolved, trunk
     if event != "call":
         return
     here, back = file_of(frame), frame.f_back
     while back is not None and file_of(back) is None:
         back = back.f_back
     there = file_of(back) if back is not None else None
-    if here is None or frame.f_code.co_name.startswith("<"):
+    name = frame.f_code.co_name
+    if here is None or name.startswith("<"):
         return
+    opened += name == "_open_path"
+    resolved += name == "as_loss"
     if here not in files:
         files.append(here)
     if there is not None and there != here:
         crossings += 1
         edges.add((there, here))
-    kernel = here.startswith("kernels") and frame.f_code.co_name in ("__call__", "checked", "against_rows")
-    if before is None and kernel:
-        loose = {edge for edge in edges if all(os.sep not in file for file in edge)}
-        before = {"files": len(files), "crossings": crossings, "edges": len(edges), "loose": len(loose),
-                  "loose_files": sorted({f for f in files if os.sep not in f})}
+        trunk += is_trunk(there) and is_trunk(here)
+    if before is None and here.startswith("kernels") and name in ("__call__", "checked", "against_rows"):
+        before = {"files": len(files), "crossings": crossings, "trunk": trunk,
+                  "trunk_files": [file for file in files if is_trunk(file)]}
+def noted(self, name, value):
+    caller = file_of(sys._getframe(1))
+    if caller is not None and caller not in ("embedding.py", "one_pass.py", "preprocessing/input_record.py"):
+        outside.add(name)
+    object.__setattr__(self, name, value)
 model = KernelEmbedding(2, n_landmarks=8, random_state=0)
+KernelEmbedding.__setattr__ = noted
 sys.setprofile(trace)
 model.fit(path)
 sys.setprofile(None)
-print(json.dumps({"files": len(files), "crossings": crossings, "edges": len(edges), "before": before,
-                  "loose": sorted({f for f in files if os.sep not in f})}))
+print(json.dumps({"files": len(files), "crossings": crossings, "trunk": trunk, "before": before, "opened": opened,
+                  "trunk_files": [file for file in files if is_trunk(file)], "resolved": resolved,
+                  "outside": sorted(outside)}))
 """
 
 
@@ -189,12 +210,15 @@ def main() -> None:
         before = path["before"]
         statements = sum(isinstance(node, ast.stmt) for tree in modules.values() for node in ast.walk(tree))
         print(f"{src}")
-        print(f"  to the first kernel value: {before['files']} files, {before['crossings']} crossings over")
-        print(f"    {before['edges']} pairs of files; loose files {', '.join(before['loose_files'])},")
-        print(f"    with {before['loose']} pairs of them calling one another")
+        print(f"  to the first kernel value: {before['files']} files, {before['crossings']} crossings;")
         print(
-            f"  to the coefficients: {path['files']} files, {path['crossings']} crossings, {path['edges']} pairs"
+            f"    {before['trunk']} of them between the files of the trunk: {', '.join(before['trunk_files'])}"
         )
+        print(
+            f"  to the coefficients: {path['files']} files, {path['crossings']} crossings, {path['trunk']} in the trunk"
+        )
+        print(f"  the path is opened {path['opened']} times, the loss resolved {path['resolved']} times,")
+        print(f"    attributes set on the estimator from elsewhere: {len(path['outside'])}")
         print(f"  model: Any: {models};  bare Any outside data arguments: {sum(counts.values())}")
         print(f"    most in {', '.join(f'{name} {n}' for name, n in counts.most_common(12))}")
         print(f"  import cycles: {len(cycles(modules))} {cycles(modules) or ''}")

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from command_line import run
+from command_line import run, words
 from krepes import KernelEmbedding, load
 from krepes.base import components
 from krepes.cli.evaluate import CLASSIFIERS
@@ -391,3 +393,22 @@ def test_adult_from_the_command_line(shared_data, tmp_path):
     assert result["representation, linear probe"]["n_test"] == 16281
     assert result["representation, linear probe"]["accuracy"] > 0.83
     assert result["raw features, linear probe"]["accuracy"] > 0.84
+
+
+def test_a_column_of_weights_says_how_often_rows_count(tmp_path):
+    """It is no feature, and the model is the one that Python gives with the same weights."""
+    table = pa.table({"a": np.arange(60.0) % 7, "b": np.arange(60.0) % 5, "count": np.arange(60) % 3})
+    pq.write_table(table, tmp_path / "t.parquet")
+    options = ["--sample-weight", "count", "--seed", "3", *SMALL]
+    run("fit", tmp_path / "t.parquet", "-o", tmp_path / "t.krepes", *options)
+    model = load(tmp_path / "t.krepes")
+    assert model.input_space_.encoder.used_columns_ == ["a", "b"]
+    assert model.moments_.n == 60
+    assert (model.landmark_indices_ % 3 > 0).all()
+    np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(60, 3)), w=np.arange(60) % 3)
+    run("fit", tmp_path / "x.npz", "-o", tmp_path / "x.krepes", "--sample-weight", "w", *SMALL)
+    assert load(tmp_path / "x.krepes").moments_.n == 60
+    refused = run(
+        "fit", tmp_path / "x.npz", "-o", tmp_path / "y.krepes", "--sample-weight", "v", *SMALL, code=1
+    )
+    assert "has no array 'v'" in words(refused)

@@ -179,6 +179,21 @@ def find_labels(
     return source.labels, "subfolders"
 
 
+def find_weights(source: Source, path: Path, name: str) -> np.ndarray:
+    """How often every row counts: a column of a table, or an array of an .npz file."""
+    from krepes.sources import TableSource
+
+    if isinstance(source, TableSource):
+        values = source.label_column(name)
+    elif is_npz(path):
+        values = read_named(str(path), name, "--sample-weight ARRAY")
+    else:
+        raise ValueError(f"--sample-weight {name}: {source.describe()} has no columns and no other arrays.")
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"--sample-weight {name}: expected numbers >= 0, one per row; found {values.dtype}.")
+    return values
+
+
 def find_split(source: Source, path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Masks of training and test rows from a column or array that says train or test."""
     import numpy as np

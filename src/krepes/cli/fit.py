@@ -13,6 +13,7 @@ from krepes.cli.names import estimator_defaults
 from krepes.cli.session import command
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.console import Console
 
     from krepes.embedding import KernelEmbedding
@@ -37,6 +38,15 @@ def fit(
         ),
     ] = [],  # noqa: B006  (typer copies it)
     exclude: model_options.Exclude = [],  # noqa: B006
+    sample_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column (or an array of an .npz file) that says how often each row counts; never a feature.",
+            rich_help_panel=model_options.DATA,
+            show_default=False,
+        ),
+    ] = None,
     array: model_options.Array = "X",
     size: model_options.Size = None,
     preprocess: model_options.Preprocess = _DEFAULTS["preprocess"],
@@ -101,7 +111,7 @@ def fit(
     [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
     from krepes.base.files import check_writable
-    from krepes.cli.data import check_exists, open_data, parse_size
+    from krepes.cli.data import check_exists, find_weights, open_data, parse_size
     from krepes.cli.describe import console
     from krepes.cli.fit_summary import show_summary
     from krepes.cli.needs import check_fit_memory, model_bytes, row_width
@@ -123,6 +133,9 @@ def fit(
     source = open_data(data, array, pixels)
     out = console()
     out.print(f"{data}: {source.describe()}", markup=False, highlight=False)
+    counts = None if sample_weight is None else find_weights(source, data, sample_weight)
+    if sample_weight is not None and source.kind == "table":
+        exclude = [*exclude, sample_weight]
     m = min(n_landmarks, source.n_rows)
     check_fit_memory(m)
     check_writable(output, force, model_bytes(m, row_width(source), n_components, not no_moments))
@@ -144,7 +157,7 @@ def fit(
     if lengthscale is not None:
         overrides = {"kernel__lengthscale": model_options.lengthscale_value(lengthscale)} | overrides
     start = time.perf_counter()
-    model = _fitted(source, parameters, overrides, checkpoint, out)
+    model = _fitted(source, counts, parameters, overrides, checkpoint, out)
     model.verbose = 0
     model.save(output, moments=not no_moments, overwrite=force)
     if checkpoint is not None:
@@ -154,6 +167,7 @@ def fit(
 
 def _fitted(
     source: Source,
+    sample_weight: np.ndarray | None,
     parameters: dict[str, Any],
     overrides: dict[str, Any],
     checkpoint: Path | None,
@@ -161,15 +175,16 @@ def _fitted(
 ) -> KernelEmbedding:
     """Fit, showing what became of every column before the long pass begins."""
     from krepes import KernelEmbedding
+    from krepes.base.rows import dense
     from krepes.cli.describe import column_roles
     from krepes.cli.fit_summary import warn_of_scales
 
     model = KernelEmbedding(**parameters)
     if overrides:
         model.set_params(**overrides)
-    space = model.prepare(source)
+    space = model.prepare(source, sample_weight=sample_weight)
     if space.inputs.encoder is not None:
         out.print(column_roles(space.inputs.encoder))
     elif space.inputs.kind == "vectors":
-        warn_of_scales(space.landmarks)
-    return model.fit(source, checkpoint=checkpoint, space=space)
+        warn_of_scales(dense(space.landmarks))
+    return model.fit(source, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
