@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from krepes.base import model_file
 from krepes.base.components import resolve
@@ -292,7 +291,7 @@ class KernelEmbedding(
 
     @property
     def moments_(self) -> Moments | None:
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         return self.total_
 
     @property
@@ -347,7 +346,7 @@ class KernelEmbedding(
         return copy
 
     def _check_has_total(self) -> None:
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         self._task().check_adds()
         super()._check_has_total()
 
@@ -360,7 +359,6 @@ class KernelEmbedding(
 
     def iter_transform(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
         """The representation in batches: memory stays bounded whatever n is."""
-        check_is_fitted(self, "space_")
         found, dtype, kernel_block = self._solved(), self.space_.dtype, self.features_.kernel_block
         A, gamma = found.A.to(dtype), found.gamma.to(dtype)
         for Z in self.map_rows(lambda rows: kernel_block(rows).to(dtype) @ A + gamma, X, batch_rows):
@@ -368,12 +366,10 @@ class KernelEmbedding(
 
     def coverage(self, X: Any) -> np.ndarray:
         """|phi(x)|^2 / k(x, x) in [0, 1]: 1 = spanned by the landmarks, small = unlike anything seen."""
-        check_is_fitted(self, "space_")
         return self._mapped(self.features_.coverage, X)
 
     def residual(self, X: Any) -> np.ndarray:
         """k(x, x) - |phi(x)|^2: the part of every row that the landmarks do not span."""
-        check_is_fitted(self, "space_")
         return self._mapped(self.features_.residual, X)
 
     # Files
@@ -381,7 +377,7 @@ class KernelEmbedding(
     def save(self, path: str | os.PathLike, *, moments: bool = True, overwrite: bool = False) -> None:
         """Write one safetensors file: landmarks (real rows of the data), coefficients and, with `moments`,
         what `refit`, `partial_fit` and `merge` need."""
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         seen = self.total_ is not None or self._solution is not None
         keeps = moments and (self.total_ is not None or not seen)  # a model trained on samples has none
         solved = self._solved().state(self.space_.dtype) | {"solver": self.solver_} if seen else {}

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from krepes.base import model_file
@@ -212,8 +212,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def _solved(self) -> R:
         """What `_solve` gives for all rows seen so far; solved now if rows were added since."""
-        if "_solution" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+        self._fitted_space()
         if self._solution is None:
             if self.total_ is None:
                 raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
@@ -230,7 +229,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def empty_copy(self) -> Self:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         copy = clone(self)
         copy._start(self.space_)
         copy._copy_record(self)
@@ -254,7 +253,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         return self
 
     def _check_has_total(self) -> None:
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         if self.total_ is None and self._solution is not None:
             raise ValueError(
                 f"This model was saved without {self.total_name}: it can be used, but not be refitted, continued or "
@@ -263,8 +262,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def fingerprint(self) -> dict[str, str]:
         """A hash of each part that the sums depend on."""
-        check_is_fitted(self, "space_")
-        return self.space_.fingerprint()
+        return self._fitted_space().fingerprint()
 
     # Using
 
@@ -272,13 +270,13 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         self, function: Callable[[Rows], Tensor], X: Any, batch_rows: int | None = None
     ) -> Iterator[Tensor]:
         """A function of rows in the model's input space, block by block: memory stays bounded whatever n is."""
-        check_is_fitted(self, "space_")
-        return self.space_.map(function, X, as_engine(self.engine), display(self.verbose), batch_rows)
+        return self._fitted_space().map(
+            function, X, as_engine(self.engine), display(self.verbose), batch_rows
+        )
 
     def check_input(self, X: Any) -> None:
         """Refuse a model that is not fitted, and frames with other columns than it was fitted on."""
-        check_is_fitted(self, "space_")
-        self._check_same_input(X, self.space_.inputs)
+        self._check_same_input(X, self._fitted_space().inputs)
 
     def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
         """The function of all rows."""
@@ -304,7 +302,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def _state(self, total: bool = True) -> State:
         """What a file keeps; without `total`, the model can be used but not go on."""
-        check_is_fitted(self, "space_")
+        self._fitted_space()
         state = {
             "parameters": self._stored_parameters(),
             "n_samples_seen": self.n_samples_seen_,
@@ -345,8 +343,9 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     # Parts of the space, under the names that fitted attributes have
 
     def _fitted_space(self) -> FeatureSpace:
+        """The feature space, or an error where there is none; cheaper than scikit-learn's own check."""
         if "space_" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit first.")
         return self.space_
 
     @property

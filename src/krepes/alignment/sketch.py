@@ -39,7 +39,7 @@ BLOCK_ROWS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class SignedSums:
     """The signed sums of one representation.
 
     Attributes
@@ -75,13 +75,13 @@ class Sketch:
         return G / np.sqrt(M * (M - 1))
 
 
-class Sketches(Mapping[str, Sketch]):
+class Sketches(Mapping[str, SignedSums]):
     """Sketches by the name of the representation; what only one of two has is kept when they are added."""
 
-    def __init__(self, sketches: Mapping[str, Sketch], n_hashes: int = 1):
+    def __init__(self, sketches: Mapping[str, SignedSums], n_hashes: int = 1):
         self._sketches, self.n_hashes = dict(sketches), n_hashes
 
-    def __getitem__(self, name: str) -> Sketch:
+    def __getitem__(self, name: str) -> SignedSums:
         return self._sketches[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -109,7 +109,9 @@ class Sketches(Mapping[str, Sketch]):
         return self._combined(other, -1.0)
 
     def __mul__(self, factor: float) -> Sketches:
-        scaled = {name: Sketch(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()}
+        scaled = {
+            name: SignedSums(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()
+        }
         return Sketches(scaled, self.n_hashes)
 
     def _combined(self, other: Sketches, sign: float) -> Sketches:
@@ -118,7 +120,7 @@ class Sketches(Mapping[str, Sketch]):
             mine, theirs = self[name], other[name]
             if mine.table.shape != theirs.table.shape:
                 raise ValueError(f"{name!r} has {mine.table.shape[1]} and {theirs.table.shape[1]} features.")
-            found[name] = Sketch(
+            found[name] = SignedSums(
                 mine.table + sign * theirs.table,
                 mine.count + sign * theirs.count,
                 max(mine.next_row, theirs.next_row),
@@ -131,7 +133,9 @@ class Sketches(Mapping[str, Sketch]):
 
     @classmethod
     def from_state(cls, state: State) -> Sketches:
-        each = {name: Sketch(table, count, next_row) for name, table, count, next_row in state["sketches"]}
+        each = {
+            name: SignedSums(table, count, next_row) for name, table, count, next_row in state["sketches"]
+        }
         return cls(each, state["n_hashes"])
 
 
@@ -271,7 +275,7 @@ class SketchedCKA(SumOfValues[Sketches]):
             if not np.isfinite(total).all():  # a check of every number would cost as much as the sketch
                 check_finite(matrices[name], repr(name))
         end = int(indices.max()) + 1 if len(indices) else 0
-        return Sketches({name: Sketch(total, count, end) for name, total in sums.items()}, self.n_hashes)
+        return Sketches({name: SignedSums(total, count, end) for name, total in sums.items()}, self.n_hashes)
 
     def cells(self, rows: np.ndarray) -> list[np.ndarray]:
         """For every table, where each row goes: its bucket, moved by M where its sign is negative."""
@@ -293,7 +297,7 @@ class SketchedCKA(SumOfValues[Sketches]):
                 )
         return super().merge(other)
 
-    def sketch(self, name: str) -> Sketch:
+    def sketch(self, name: str) -> SignedSums:
         """The sums of a representation."""
         if name not in self.sketches:
             raise ValueError(

@@ -28,7 +28,7 @@ from krepes.alignment.h_score import h_score_of
 from krepes.alignment.hsic import unbiased_value
 from krepes.alignment.inputs import as_matrix, check_same_rows
 from krepes.alignment.logme import logme_of_moments
-from krepes.alignment.sketch import Sketch, SketchedCKA, Sketches
+from krepes.alignment.sketch import SignedSums, SketchedCKA, Sketches
 from krepes.alignment.transfer_target import TransferTarget
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
@@ -330,7 +330,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
         cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
         return cka, *target.exact_null(cka, spectrum)
 
-    def _sketched(self, sketch: Sketch, squares: float) -> tuple[float, float, float, float]:
+    def _sketched(self, sketch: SignedSums, squares: float) -> tuple[float, float, float, float]:
         """CKA from sketches, corrected for chance, and that of permuted labels."""
         n, M, target = self.n_rows, self.target.n_buckets, self.target
         mean = sketch.table.sum(axis=0) / sketch.count.sum()

@@ -22,7 +22,7 @@ from scipy.special import gammaincc, ndtr
 
 from krepes.alignment.hsic import unbiased_value
 from krepes.alignment.inputs import class_codes
-from krepes.alignment.sketch import Sketch, SketchedCKA
+from krepes.alignment.sketch import SignedSums, SketchedCKA
 
 
 class TransferTarget:
@@ -103,7 +103,9 @@ class TransferTarget:
         for number in range(len(found)):
             codes = self.codes if number == 0 else rng.permutation(self.codes)
             table = np.bincount(cells * C + codes, minlength=size * C).reshape(size, C)
-            found[number] = Sketch(table.astype(np.float64), count, self.n_rows).gram(1, debias=True)[above]
+            found[number] = SignedSums(table.astype(np.float64), count, self.n_rows).gram(1, debias=True)[
+                above
+            ]
         return found
 
     def exact_null(self, cka: float, spectrum: np.ndarray) -> tuple[float, float, float]:

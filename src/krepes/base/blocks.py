@@ -73,6 +73,9 @@ class Block:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """This block in blocks of at most `size` rows."""
+        if len(self) <= size:
+            yield self
+            return
         for part in row_blocks(len(self), size):
             yield self[part]
 

@@ -87,8 +87,9 @@ class FitData:
 
     def reader(self, inputs: InputSpace, placement: Placement, first_row: int = 0) -> RowReader:
         """A reader of all rows; `first_row` is the global index of the first."""
-        selected = replace(self, sources=tuple(map(inputs.selected, self.sources)))
-        return RowReader(selected, inputs, placement, first_row, 0, self.n_rows)
+        sources = tuple(map(inputs.selected, self.sources))
+        data = FitData(sources, self.y, self.weight, self.group)
+        return RowReader(data, inputs, placement, first_row, 0, self.n_rows)
 
 
 @dataclass(frozen=True, eq=False)

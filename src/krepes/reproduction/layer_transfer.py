@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {"n_landmarks": 500, "n_features_per_layer": 128}
 Layers = Mapping[str, np.ndarray]
 
 
-class Outcome(NamedTuple):
+class TransferOutcome(NamedTuple):
     """Of one method in one trial."""
 
     accuracy: float
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     layers: list[str]
 
 
-Results = Mapping[tuple[str, str, int, str], list[Outcome]]  # by data, network, labels, method
+Results = Mapping[tuple[str, str, int, str], list[TransferOutcome]]  # by data, network, labels, method
 Method = Callable[[Layers, np.ndarray, Layers, Layers, int], tuple[np.ndarray, list[str]]]
 
 
@@ -117,7 +117,7 @@ def features_of(
 
 def trial(
     pool: Layers, y: np.ndarray, test: Layers, y_test: np.ndarray, n_labels: int, seed: int
-) -> dict[str, Outcome]:
+) -> dict[str, TransferOutcome]:
     """(accuracy, calibration error, layers) of every method with labels drawn class by class."""
     rng = np.random.default_rng(seed)
     classes, codes = np.unique(y, return_inverse=True)
@@ -134,14 +134,14 @@ def trial(
     for name, method in METHODS.items():
         P, layers = method(train, codes[labelled], test, others, seed)
         right = float((P.argmax(1) == truth).mean())
-        found[name] = Outcome(right, expected_calibration_error(P, truth), layers)
+        found[name] = TransferOutcome(right, expected_calibration_error(P, truth), layers)
     return found
 
 
 def run(conditions: Conditions) -> Findings:
     """All data sets, networks, numbers of labels and methods."""
     n_repeats = conditions.repeats or REPEATS
-    results: dict[tuple[str, str, int, str], list[Outcome]] = {}
+    results: dict[tuple[str, str, int, str], list[TransferOutcome]] = {}
     for dataset, title in DATASETS.items():
         for given in NETWORKS:
             pool, y, test, y_test = features_of(given, dataset, conditions)

@@ -46,7 +46,7 @@ ROWS, TEST_ROWS, REPEATS, MEMBERS, NETWORKS, SAMPLE = 1500, 1000, 3, 100, 30, 0.
 UNSEEN, SEEN = "unseen", "training"
 
 
-class Outcome(NamedTuple):
+class PruningOutcome(NamedTuple):
     """Of one ensemble in one repeat."""
 
     error: float  # of all members
@@ -61,7 +61,7 @@ Sample = tuple[np.ndarray, np.ndarray]  # rows and targets
 Draw = Callable[[int, np.random.Generator], Sample]
 Choice = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # predictions, targets, members that count
 Build = Callable[[bool, int], BaseEnsemble]
-Results = dict[tuple[str, str, str], list[Outcome]]  # by task, ensemble and rows of the choice
+Results = dict[tuple[str, str, str], list[PruningOutcome]]  # by task, ensemble and rows of the choice
 
 
 def friedman(n: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ def run(conditions: Conditions) -> Findings:
     )
 
 
-def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[str, Outcome]:
+def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[str, PruningOutcome]:
     """One ensemble, pruned from predictions for rows that its members have, and have not, seen."""
     generator = np.random.default_rng([seed, list(TASKS).index(task)])
     train, test, other = draw(rows, generator), draw(TEST_ROWS, generator), draw(rows // 2, generator)
@@ -172,7 +172,7 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
 
 def _outcome(
     ensemble: BaseEnsemble, parts: Ensemble, choice: Choice, test: Sample, F_test: np.ndarray
-) -> Outcome:
+) -> PruningOutcome:
     """Choose by every method from predictions for some rows, and judge by predictions F_test."""
     F, y, usable = choice
     target = target_columns(y, parts.classes)
@@ -185,7 +185,7 @@ def _outcome(
     pruned = predictor_of(parts, kept).with_weights(
         found["alignment"].weights[kept], found["alignment"].intercept
     )
-    return Outcome(
+    return PruningOutcome(
         _error(ensemble.predict(test[0]), test[1]),
         {
             m: _error(s[:, 0] if parts.classes is None else np.argmax(s, axis=1), test[1])
@@ -212,7 +212,7 @@ def _timed(model: BaseEnsemble | PrunedEnsemble, X: np.ndarray) -> float:
     return min(times)
 
 
-def _row(key: tuple[str, str, str], outcomes: list[Outcome]) -> tuple[Any, ...]:
+def _row(key: tuple[str, str, str], outcomes: list[PruningOutcome]) -> tuple[Any, ...]:
     return (
         *key,
         _spread([o.error for o in outcomes]),
@@ -228,7 +228,7 @@ def _spread(values: list[float]) -> str:
     return f"{mean:.2f}±{spread:.2f}" if mean < 10 else f"{mean:.1f}±{spread:.1f}"
 
 
-def _kept(outcomes: list[Outcome], method: str) -> str:
+def _kept(outcomes: list[PruningOutcome], method: str) -> str:
     return f"{np.mean([o.kept[method] for o in outcomes]):.0f}"
 
 
@@ -258,7 +258,7 @@ def _summary(results: Results) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _mean(outcomes: list[Outcome], method: str) -> float:
+def _mean(outcomes: list[PruningOutcome], method: str) -> float:
     return float(np.mean([o.errors[method] for o in outcomes]))
 
 

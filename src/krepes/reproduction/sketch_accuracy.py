@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from krepes.alignment import SketchedCKA
-from krepes.alignment.sketch import Sketch, Sketches
+from krepes.alignment.sketch import SignedSums, Sketches
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _both(sketch: SketchedCKA, scale: np.ndarray, T: np.ndarray) -> SketchedCKA:
     of_x = sketch.sketch("x")
     scaled = of_x.table * scale
     tables = {"x": scaled, "y": scaled @ T}
-    seen = {name: Sketch(table, of_x.count, of_x.next_row) for name, table in tables.items()}
+    seen = {name: SignedSums(table, of_x.count, of_x.next_row) for name, table in tables.items()}
     both.restore({"sums": Sketches(seen, sketch.n_hashes).state()})
     return both
 

@@ -31,7 +31,7 @@ SCORES = ("log CKA", "log sketched CKA", "LogME", "H-score", "H-score as publish
 
 
 @dataclass(frozen=True)
-class Task:
+class TransferTask:
     """Rows of a data set for training and testing, and their classes."""
 
     dataset: str
@@ -41,7 +41,7 @@ class Task:
     test: np.ndarray
 
 
-def draw_tasks(dataset: str, y: np.ndarray, n_tasks: int, rng: np.random.Generator) -> list[Task]:
+def draw_tasks(dataset: str, y: np.ndarray, n_tasks: int, rng: np.random.Generator) -> list[TransferTask]:
     """Random classes, with at most half of their rows for training and the others for testing."""
     tasks, classes = [], np.unique(y)
     for number in range(n_tasks):
@@ -53,11 +53,11 @@ def draw_tasks(dataset: str, y: np.ndarray, n_tasks: int, rng: np.random.Generat
             size = min(per_class, len(rows) // 2)
             train.append(rows[:size])
             test.append(rows[size:])
-        tasks.append(Task(dataset, n_classes, per_class, np.concatenate(train), np.concatenate(test)))
+        tasks.append(TransferTask(dataset, n_classes, per_class, np.concatenate(train), np.concatenate(test)))
     return tasks
 
 
-def accuracy(Z: np.ndarray, y: np.ndarray, task: Task) -> float:
+def accuracy(Z: np.ndarray, y: np.ndarray, task: TransferTask) -> float:
     """Of ridge regression onto the classes, on the rows held out."""
     classes = np.unique(y[task.train])
     model = LeaveOneOutRidge().fit(Z[task.train], one_hot(y[task.train]))

@@ -1,0 +1,55 @@
+"""What the house promises its readers: typed models, no import cycles, one name for one thing, fits that open once."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import house  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    return house.trees(ROOT / "src")
+
+
+def test_models_are_typed(modules):
+    counts, models = house.bare_any(modules)
+    assert models == 0
+    assert sum(counts.values()) < 50, counts.most_common(10)
+
+
+def test_no_module_imports_itself_by_way_of_others(modules):
+    assert house.cycles(modules) == []
+
+
+def test_no_class_name_has_two_meanings(modules):
+    places = defaultdict(set)
+    for module, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_the_counting_counts():
+    """Each measure sees what it is there for."""
+    typed = ast.parse("from typing import Any\nRows = Any\ndef f(model: Any, X: Any, way: Rows) -> Any: ...")
+    counts, models = house.bare_any({"m": typed})
+    assert (sum(counts.values()), models) == (3, 1)  # model, way and the result
+    inside = {"a": ast.parse("def f():\n    import b"), "b": ast.parse("import a")}
+    assert house.cycles(inside) == [["a", "b"]]
+
+
+def test_a_fit_opens_its_data_once_and_sets_its_own_attributes():
+    path = house.walk(ROOT / "src")
+    assert path["opened"] == 1
+    assert path["resolved"] == 1
+    assert path["outside"] == []
