@@ -21,6 +21,7 @@ from krepes.base import model_file
 from krepes.base.components import resolve
 from krepes.base.model_file import State
 from krepes.base.progress import display
+from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features import FeatureSpace, FitData
 from krepes.kernels import Kernel
@@ -387,10 +388,12 @@ class KernelEmbedding(
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> KernelEmbedding:
         model = super()._from_state(state, kernel, device)
+        solved = "A" in state
+        check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
         model.loss_ = state["loss"]
-        if "A" in state:
+        if solved:
             model.solver_ = state["solver"]
-            model._solution = LinearMap.from_state(state, model.space_.device)
+            model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
         return model
 
 

@@ -25,10 +25,12 @@ from torch import Tensor
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.components import Component, NamedParts
+from krepes.base.external import External
 from krepes.base.model_file import State
 from krepes.base.placement import Placement
 from krepes.base.progress import display
 from krepes.base.rows import Rows
+from krepes.base.schema import check_entries
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.features.stored_kernels import missing_functions
@@ -40,6 +42,14 @@ from krepes.preprocessing.preparing import Preprocess
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
+
+# What a model file says besides its feature space, and of which type it must be.
+STATE = {
+    "parameters": dict[str, Any],
+    "n_samples_seen": int,
+    "n_features_in": int | None,
+    "feature_names_in": list[str] | None,
+}
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {"KernelEmbedding": "krepes.embedding"}
@@ -297,8 +307,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         _, state = model_file.read(path, cls.__name__)
         try:
             return cls._from_state(state, kernel, device)
-        except (KeyError, AttributeError, IndexError) as error:
-            raise ValueError(f"{path} is damaged: {error!r} is missing.") from error
+        except (KeyError, AttributeError, IndexError, TypeError) as error:
+            raise ValueError(f"{path} is damaged: {error!r}. Save or copy it again.") from error
 
     def _state(self, total: bool = True) -> State:
         """What a file keeps; without `total`, the model can be used but not go on."""
@@ -315,12 +325,14 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
+        check_entries("The model", state, STATE, optional=set())
+        unknown = sorted(set(state["parameters"]) - set(cls._get_param_names()))
+        if unknown:
+            raise ValueError(f"The model has parameters that {cls.__name__} does not: {', '.join(unknown)}.")
         parameters = state["parameters"] | {"device": device}
         space = FeatureSpace.from_state(state, Placement.of(parameters["dtype"], device), kernel)
         written = parameters["kernel"]
-        if isinstance(written, model_file.External) or (
-            isinstance(written, Kernel) and any(missing_functions(written))
-        ):
+        if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
         model = cls(**parameters)
         model._start(space)

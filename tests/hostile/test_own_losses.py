@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_loss_is_refused(change, tmp_path, interrupted):
     first, second = CHANGES[change]
     path = tmp_path / "own.checkpoint"
     interrupted(model(first), path, X)
-    with pytest.raises(ValueError, match=r"belongs to another fit: it differs in loss\. Delete it"):
+    with pytest.raises(ValueError, match=r"belongs to another fit: it differs in loss\. Name another"):
         model(second).fit(X, checkpoint=path)
     model(first).fit(X, checkpoint=path)  # nothing was lost
 
@@ -150,7 +150,7 @@ def test_a_checkpoint_of_other_pairs_is_refused(tmp_path, interrupted):
 def test_what_is_no_checkpoint_is_named_and_kept(content, tmp_path):
     path = tmp_path / "some.file"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot be read as a checkpoint. Delete it to start anew, or name"):
+    with pytest.raises(ValueError, match=r"cannot be read as a checkpoint. Name another file"):
         model(agree).fit(X, checkpoint=path)
     assert path.read_bytes() == content
 

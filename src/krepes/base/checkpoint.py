@@ -21,6 +21,8 @@ from krepes.base import model_file
 logger = logging.getLogger("krepes")
 
 KIND = "Checkpoint"
+SECONDS = "KREPES_CHECKPOINT_SECONDS"
+LATER = ("data",)  # hashes that checkpoints of format 1 do not have
 
 
 class Checkpoint:
@@ -31,8 +33,8 @@ class Checkpoint:
     path : path
     fingerprint : dict of str
         Hashes of data, preprocessing, kernel, landmarks, views, solver, ..., by name; a file with others is refused.
-    seconds : float, default=30
-        The least time between two writes.
+    seconds : float, default=None
+        The least time between two writes; None is what the environment variable KREPES_CHECKPOINT_SECONDS says, or 30.
 
     Attributes
     ----------
@@ -40,8 +42,9 @@ class Checkpoint:
         Where the work was when the file was last written, in words.
     """
 
-    def __init__(self, path: str | os.PathLike, fingerprint: dict[str, str], seconds: float = 30.0):
-        self.path, self.fingerprint, self.seconds = Path(path), fingerprint, seconds
+    def __init__(self, path: str | os.PathLike, fingerprint: dict[str, str], seconds: float | None = None):
+        self.path, self.fingerprint = Path(path), fingerprint
+        self.seconds = interval() if seconds is None else seconds
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"checkpoint={str(path)!r}: there is no folder {self.path.parent}.")
         self.written = time.monotonic()
@@ -51,12 +54,14 @@ class Checkpoint:
         """The state of an earlier run; None if there was none."""
         if not self.path.exists():
             return None
-        remedy = "Delete it to start anew, or name another file."
+        remedy = "Name another file, or delete this one to start again if nothing else needs it."
         try:
-            _, content = model_file.read(self.path, KIND)
+            header, content = model_file.read(self.path, KIND)
         except ValueError as error:
             raise ValueError(f"{self.path} cannot be read as a checkpoint. {remedy} ({error})") from error
         found, mine = content["fingerprint"], self.fingerprint
+        if header["format"] < model_file.FORMAT and isinstance(found, dict):
+            mine = {name: hashed for name, hashed in mine.items() if name in found or name not in LATER}
         if found != mine:
             other = (
                 [name for name in mine if found.get(name) != mine[name]] if isinstance(found, dict) else []
@@ -88,4 +93,24 @@ class Checkpoint:
         self.place = place
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        """The work is done; where the file cannot be removed, it is not lost for that."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            warnings.warn(
+                f"The fit is done, but its checkpoint {self.path} could not be removed ({error}): remove it yourself.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def interval() -> float:
+    """Seconds between two checkpoints: KREPES_CHECKPOINT_SECONDS, or 30."""
+    text = os.environ.get(SECONDS, "30")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{SECONDS}={text!r}: expected a number of seconds >= 0.")
+    return seconds

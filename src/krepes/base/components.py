@@ -26,6 +26,8 @@ class Component(BaseEstimator):
     """A named, parameter-aware part of a model."""
 
     name: ClassVar[str | None] = None
+    paths: ClassVar[tuple[str, ...]] = ()  # attributes that name files or folders: no model file holds them
+    not_finite: ClassVar[tuple[str, ...]] = ()  # attributes whose arrays may hold NaN
 
     def stand_in(self) -> Component:
         """What a model file keeps of an object whose class is the user's; an error where it cannot do without."""

@@ -1,23 +1,51 @@
-"""Files that are either whole or not there: atomic writes, and no overwriting by accident."""
+"""Files that are either whole or not there: atomic writes, nothing overwritten by accident, nothing left behind.
+
+A file is written under a temporary name beside its place and moved there when it is whole. An existing file keeps its
+mode, a link is followed, and what is not a regular file is refused. Files that hold rows of a user's data (`private`)
+are for their owner only, unless the folder has a default access list of its own.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import socket
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+SUFFIX = ".part"
+NAME_CHARACTERS = 100  # of a file's name that its temporary name repeats
+DEFAULT_ACCESS = "system.posix_acl_default"  # the extended attribute of a folder with a default access list
 
-def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_bytes: int = 0) -> Path:
-    """Refuse early what would fail late: an existing file, a missing folder, a full disk."""
-    target = Path(path)
+
+def check_writable(
+    path: str | os.PathLike,
+    overwrite: bool = False,
+    needed_bytes: int = 0,
+    inputs: Iterable[str | os.PathLike] = (),
+) -> Path:
+    """Refuse early what would fail late: an existing file, an input, a device, a missing folder, a full disk.
+
+    Returns the file that will be written, links followed.
+    """
+    target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file to write.")
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file to write.")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{path} is a device or a pipe, not a file; give the name of a file to write.")
+    for given in inputs:
+        if same_file(target, given):
+            raise ValueError(
+                f"{path} is read by this command ({given}), and would be overwritten: choose another name."
+            )
     if target.exists() and not overwrite:
         raise FileExistsError(
-            f"{target} exists already; choose another name, or allow overwriting (overwrite=True, --force)."
+            f"{path} exists already; choose another name, or allow overwriting (overwrite=True, --force)."
         )
     folder = target.parent
     if not folder.is_dir():
@@ -27,33 +55,98 @@ def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_byte
     free = shutil.disk_usage(folder).free
     if needed_bytes > free:
         raise OSError(
-            f"Writing {target} needs about {readable_bytes(needed_bytes)}, but only {readable_bytes(free)} are "
+            f"Writing {path} needs about {readable_bytes(needed_bytes)}, but only {readable_bytes(free)} are "
             f"free on that disk."
         )
     return target
 
 
+def same_file(first: str | os.PathLike, second: str | os.PathLike) -> bool:
+    """Whether two names lead to one file, or would if it existed; a file in a folder is part of the folder."""
+    a, b = Path(os.path.realpath(first)), Path(os.path.realpath(second))
+    if a == b or (b.is_dir() and b in a.parents):
+        return True
+    return a.exists() and b.exists() and a.samefile(b)
+
+
 @contextmanager
-def atomic_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends without an exception.
 
-    A process killed at any moment leaves the old file, or none, never half a file.
+    A process killed at any moment leaves the old file, or none, never half a file; what it leaves under a temporary
+    name is removed by the next write to the same place. With `private`, a new file is for its owner only.
     """
     target = check_writable(path, overwrite)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    remove_abandoned(target)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, _mode(target, private))
         if overwrite:
             os.replace(temporary, target)
         else:
             _move_new(temporary, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(
+                error.errno,
+                f"There is no room left on the disk of {target}: nothing was written. Free some space, or choose "
+                "another place.",
+            ) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove temporary files for this place whose process, on this machine, is gone."""
+    start = _prefix(target, "")
+    for path in target.parent.glob(f"{_escaped(start)}*{SUFFIX}"):
+        process = path.name[len(start) :].partition("-")[0]
+        if process.isdigit() and not _runs(int(process)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _prefix(target: Path, process: str | None = None) -> str:
+    """How a temporary name begins: the file's name, the machine, the process."""
+    machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+    process = f"{os.getpid()}-" if process is None else process
+    return f".{target.name[:NAME_CHARACTERS]}.{machine}.{process}"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # somebody else's
+        return True
+    return True
+
+
+def _mode(target: Path, private: bool) -> int:
+    """That of the file that is replaced; of a new one what the user's umask, or its being private, says."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    if private and not _has_default_access(target.parent):
+        return 0o600
+    return 0o666 & ~_umask()
+
+
+def _has_default_access(folder: Path) -> bool:
+    try:
+        return bool(os.getxattr(folder, DEFAULT_ACCESS))
+    except (OSError, AttributeError):  # none, or a system without them
+        return False
 
 
 def _move_new(temporary: Path, target: Path) -> None:

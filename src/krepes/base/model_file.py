@@ -5,23 +5,27 @@
 
 A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
 Components that krepes itself defines; nothing in a file can name anything else. What cannot be stored (a
-user's function) leaves a note and is asked for at load.
+user's function) leaves a note and is asked for at load, and so does the name of a file or folder: reading a
+model file touches that file and nothing else. Attributes are checked against what their class declares
+(`krepes.base.schema`), and numbers have to be finite.
 
 A model file holds its landmarks: real rows of the training data.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import inspect
 import json
 import math
 import os
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,29 +35,16 @@ from torch import Tensor
 
 from krepes._version import __version__
 from krepes.base.components import Component, subclasses
+from krepes.base.external import External
 from krepes.base.files import atomic_path
+from krepes.base.schema import check_state
 
-FORMAT = 1
+FORMAT = 2  # 1: paths were stored, a checksum was not required
+HEADER_BYTES = 100_000_000  # more than any description that krepes writes
 KEY = "krepes"
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 State = dict[str, Any]  # JSON values, arrays, tensors, Components, and lists and dictionaries of them
-
-
-class External:
-    """The place of something that a file cannot hold: a user's function."""
-
-    def __init__(self, description: str):
-        self.description = description
-
-    def __call__(self, *_: object) -> NoReturn:
-        raise ValueError(
-            f"This model needs {self.description}, which its file cannot hold. Give a kernel to krepes.load(path, "
-            "kernel=...), a loss to model.set_params(loss=...)."
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self.description}, not in the file>"
 
 
 def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:
@@ -61,8 +52,12 @@ def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: 
     tensors: dict[str, Tensor] = {}
     header = {"format": FORMAT, "version": __version__, "class": kind, "state": encode(state, "", tensors)}
     header["checksum"] = _checksum(header, tensors)
-    with atomic_path(path, overwrite) as temporary:
-        save_file(tensors, temporary, metadata={KEY: json.dumps(header, allow_nan=False)})
+    with atomic_path(path, overwrite, private=True) as temporary:
+        try:
+            save_file(tensors, temporary, metadata={KEY: json.dumps(header, allow_nan=False)})
+        except SafetensorError as error:  # it hides the number that tells a full disk
+            full = errno.ENOSPC if "code: 28" in str(error) else errno.EIO
+            raise OSError(full, f"{path} could not be written: {error}") from error
 
 
 def read(path: str | os.PathLike, kind: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -72,8 +67,10 @@ def read(path: str | os.PathLike, kind: str | None = None) -> tuple[dict[str, An
         raise ValueError(f"{path} holds a {header.get('class')}, not a {kind}.")
     try:
         state = decode(header.pop("state"), tensors)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} is damaged: its description does not fit its tensors ({error}).") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} is damaged: its description is not one that krepes writes.")
     return header, state
 
 
@@ -92,12 +89,37 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with _opened(path) as file:
         header = _header(file, path)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    written = header.pop("checksum", None)  # files of earlier versions have none
+    _check_bytes(path, header, tensors)
+    return header, tensors
+
+
+def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """The checksum, which files of the present format must have, and finite numbers."""
+    written = header.pop("checksum", None)
+    if header["format"] < FORMAT and header.get("class") != "Checkpoint":
+        warnings.warn(
+            f"{path} was written by krepes {header.get('version')}, whose files need not have a checksum. Load it only "
+            "if you know where it comes from, and save it again.",
+            UserWarning,
+            stacklevel=5,
+        )
+    if written is None and header["format"] >= FORMAT:
+        raise ValueError(f"{path} is damaged: it has no checksum. Save or copy it again.")
     if written is not None and written != _checksum(header, tensors):
         raise ValueError(
             f"{path} is damaged: its bytes are not those that were written. Save or copy it again."
         )
-    return header, tensors
+    allowed = {name for cls in _registry().values() for name in cls.not_finite}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and name.rpartition(".")[2] not in allowed and not _is_finite(tensor):
+            raise ValueError(
+                f"{path} is damaged: {name} holds NaN or infinite numbers. Save or copy it again."
+            )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers are; one pass over memory in the usual case."""
+    return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 
 def _opened_header(path: Path) -> dict[str, Any]:
@@ -112,11 +134,18 @@ def _opened(path: Path) -> Iterator[safe_open]:
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a model file.")
+    with open(path, "rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+    if size > min(HEADER_BYTES, path.stat().st_size):
+        raise ValueError(
+            f"{path} is not a krepes model, or it was cut short: its header would have {size:,} bytes. Save or copy it "
+            "again."
+        )
     try:
         # safetensors checks the header's length and every offset against the file's size before it allocates.
         with safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(
             f"{path} is not a krepes model, or it was cut short ({error}). Save or copy it again."
         ) from error
@@ -184,7 +213,11 @@ def encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
         return {"~dict": {key: encode(item, f"{path}.{key}", tensors) for key, item in value.items()}}
     if isinstance(value, Component):
         kept = value if _registry().get(type(value).__name__) is type(value) else value.stand_in()
-        return {"~component": type(kept).__name__, "state": encode(component_state(kept), path, tensors)}
+        state = component_state(kept)
+        state |= {name: _noted(state[name]) for name in kept.paths if state.get(name) is not None}
+        return {"~component": type(kept).__name__, "state": encode(state, path, tensors)}
+    if isinstance(value, External):
+        return {"~external": value.description}
     if callable(value):
         kind = "module" if isinstance(value, torch.nn.Module) else "function"
         return {"~external": f"the {kind} {getattr(value, '__qualname__', type(value).__name__)!r}"}
@@ -200,6 +233,8 @@ def decode(value: Json, tensors: dict[str, Tensor]) -> Any:
         return [decode(item, tensors) for item in value]
     if not isinstance(value, dict):
         return value
+    if not value:
+        raise ValueError("The model file has an empty entry.")
     (tag, content), *rest = value.items()
     if tag == "~float":
         return float(content)
@@ -227,6 +262,8 @@ def _component(name: str, state: dict[str, Any]) -> Component:
     cls = _registry().get(name)
     if cls is None:
         raise ValueError(f"The model file needs a class {name!r} that this version of krepes does not have.")
+    state = {k: _noted(v) if k in cls.paths and v is not None else v for k, v in state.items()}
+    check_state(cls, state)
     component = cls.__new__(cls)
     later = {
         name: p.default for name, p in inspect.signature(cls).parameters.items() if p.default is not p.empty
@@ -234,6 +271,11 @@ def _component(name: str, state: dict[str, Any]) -> Component:
     for attribute, value in (later | state).items():  # parameters that the version that wrote it did not have
         setattr(component, attribute, value)
     return component
+
+
+def _noted(path: object) -> External:
+    """What a file keeps of the name of another file or folder."""
+    return path if isinstance(path, External) else External(f"the file {os.path.basename(str(path))!r}")
 
 
 def _registry() -> dict[str, type[Component]]:

@@ -21,17 +21,34 @@ from krepes.base.model_file import State, digest
 from krepes.base.placement import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows
+from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
 from krepes.features.readers import FitData, RowReader
-from krepes.features.stored_kernels import check_probe, kernel_probe, with_function
+from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
 from krepes.sources.subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
+
+# What a model file says of a space, and of which type it must be.
+STATE = {
+    "input_space": InputSpace,
+    "kernel": Kernel,
+    "views": Views,
+    "landmarks": Tensor | list,
+    "landmark_indices": np.ndarray | None,
+    "seed": int,
+    "exact_views": bool,
+    "rank": int,
+    "views_per_landmark": int,
+    "kernel_probe": Tensor,
+    "F": Tensor,
+    "eigenvalues": Tensor,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +294,7 @@ class FeatureSpace:
         cls, state: State, placement: Placement, kernel: Kernel | Callable | None = None
     ) -> FeatureSpace:
         """The inverse of `state`; `kernel` gives back a user's function, which a file cannot hold."""
+        _check_state(state)
         fitted, where = with_function(state["kernel"], kernel), placement.device
         landmarks = state["landmarks"]
         landmarks = landmarks.to(where) if isinstance(landmarks, Tensor) else landmarks
@@ -295,6 +313,32 @@ class FeatureSpace:
             placement,
             state["seed"],
         )
+
+
+def _check_state(state: State) -> None:
+    """Types, shapes and ranges of what a file says."""
+    check_entries("The model", state, STATE, optional={"views_per_landmark", "F", "eigenvalues"})
+    m, r, rows = len(state["landmarks"]), state["rank"], state["landmark_indices"]
+    p, probed = state.get("views_per_landmark", 1), min(m, PROBE)
+    problems = {
+        "its landmarks": m == 0,
+        "its rank": not 1 <= r <= m,
+        "its landmarks' rows": rows is not None
+        and not (rows.shape == (m,) and rows.dtype.kind in "iu" and rows.min() >= 0),
+        "the views of its landmarks": p < 1 or m % p != 0,
+        "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed),
+        "its seed": state["seed"] < 0,
+    }
+    if "F" in state:
+        F, eigenvalues = state["F"], state.get("eigenvalues")
+        whole = F.dtype == torch.float64 and tuple(F.shape) == (m, r)
+        spectrum = (
+            eigenvalues is not None and tuple(eigenvalues.shape) == (r,) and bool((eigenvalues > 0).all())
+        )
+        problems["its factors"] = not (whole and spectrum)
+    wrong = [name for name, broken in problems.items() if broken]
+    if wrong:
+        raise ValueError(f"The model file is damaged: {', '.join(wrong)} cannot be what was written.")
 
 
 def _preferred(rows: np.ndarray | None, reader: RowReader, most: int, seed: int) -> Candidates | None:

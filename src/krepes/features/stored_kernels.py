@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import External
+from krepes.base.external import External
 from krepes.base.rows import Rows
 from krepes.kernels import Kernel
 

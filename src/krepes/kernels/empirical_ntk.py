@@ -26,6 +26,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
+from krepes.base.external import External
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
@@ -89,6 +90,12 @@ class EmpiricalNTK(Kernel):
 
     name = "empirical_ntk"
     external = "network"
+    paths = ("cache",)
+
+    weights: dict[str, Tensor] | None
+    input_shape: list[int]
+    chosen_method: str
+    sketch_widths: dict[str, int] | None
 
     def __init__(
         self,
@@ -134,7 +141,7 @@ class EmpiricalNTK(Kernel):
         if isinstance(self.network, nn.Module):
             module = self.network
             check_frozen(module)
-            self.weights: dict[str, Tensor] | None = None
+            self.weights = None
         else:
             network: Network = as_network(self.network)
             known = getattr(self, "weights", None)
@@ -152,7 +159,8 @@ class EmpiricalNTK(Kernel):
         if self.chosen_method == "sketch" and getattr(self, "sketch_widths", None) is None:
             self.sketch_widths = shared_out(self._at(rows).gradients(rows[:SHARE_ROWS]), self.sketch_size)
         self._sketch = Sketch(self.sketch_size, seed, getattr(self, "sketch_widths", None))
-        self._cache = None if self.cache is None else FeatureCache(self.cache, self._fingerprint())
+        folder = None if isinstance(self.cache, External) else self.cache  # a model file names no folder
+        self._cache = None if folder is None else FeatureCache(folder, self._fingerprint())
 
     def _check(self) -> None:
         if self.method not in METHODS:

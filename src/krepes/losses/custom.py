@@ -11,7 +11,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
-from krepes.base.model_file import External
+from krepes.base.external import External
 from krepes.losses.base import Loss
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.checking import check_terms

@@ -23,6 +23,10 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.model_file import State
+from krepes.base.schema import check_entries
+
+# What a file says of moments.
+STATE = dict.fromkeys(("scalars", "sum_a", "sum_b", "gram_aa", "gram_bb", "gram_ab", "gram_an"), Tensor)
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,14 @@ class Moments:
 
     @classmethod
     def from_state(cls, state: State) -> Moments:
+        check_entries("The moments", state, STATE, optional=set(STATE) - {"scalars", "sum_a", "gram_aa"})
+        r = len(state["sum_a"])
+        for name, value in state.items():
+            expected = {"scalars": (2,)}.get(name, (r,) if name.startswith("sum") else (r, r))
+            if name not in STATE or tuple(value.shape) != expected or value.dtype != torch.float64:
+                raise ValueError(f"The moments are damaged: {name} has the shape {tuple(value.shape)}.")
+        if not state["scalars"][0] > 0:
+            raise ValueError("The moments are damaged: they are of no samples.")
         n, trace = state["scalars"].tolist()
         tensors = {name: value for name, value in state.items() if name != "scalars"}
         tensors.setdefault("gram_bb", tensors["gram_aa"])

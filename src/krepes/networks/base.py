@@ -38,6 +38,8 @@ class Network(Component, ABC):
         tuple[str, ...]
     ] = ()  # how the names of a classifier's arrays begin: files may have them
 
+    paths = ("weights",)
+
     weights: str | os.PathLike | None
     weights_digest: str | None
 

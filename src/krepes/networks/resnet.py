@@ -137,6 +137,7 @@ class ResNet(ImageNetwork):
     """
 
     name = "resnet"
+    depth: int
     dropped = ("fc.",)
 
     def __init__(

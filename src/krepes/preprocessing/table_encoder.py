@@ -106,6 +106,10 @@ class TableEncoder(TransformerMixin, Component):
 
     columns_: list[Column]
     roles_: list[Role]
+    groups_: list[list[int]]
+    input_columns_: list[str]
+    n_features_in_: int
+    n_features_out_: int
     named_: bool
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:

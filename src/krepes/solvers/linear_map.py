@@ -8,8 +8,18 @@ import torch
 from torch import Tensor
 
 from krepes.base.model_file import State
+from krepes.base.schema import check_entries
 from krepes.features import NystromMap
 from krepes.solvers.base import Solution, best_epoch
+
+# What a model file says of a map, and of which type it must be.
+STATE = {
+    "A": Tensor,
+    "gamma": Tensor,
+    "history": list[dict[str, float]],
+    "solution": list[int | bool],
+    "loss_parameters": dict[str, Tensor],
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +64,17 @@ class LinearMap:
         }
 
     @classmethod
-    def from_state(cls, state: State, device: torch.device) -> LinearMap:
+    def from_state(cls, state: State, n_landmarks: int, device: torch.device) -> LinearMap:
+        """The inverse of `state`, for a model with so many landmarks."""
+        check_entries("The model", state, STATE, optional={"loss_parameters"})
+        shape, width = tuple(state["A"].shape), tuple(state["gamma"].shape)
+        if len(shape) != 2 or shape[0] != n_landmarks or shape[1] == 0 or width != shape[1:]:
+            raise ValueError(
+                f"The model file is damaged: coefficients of shape {shape} and an intercept of shape {width} do not "
+                f"fit {n_landmarks} landmarks."
+            )
+        if not state["history"] or len(state["solution"]) != 3:
+            raise ValueError("The model file is damaged: it does not say how its coefficients were found.")
         A, gamma = state["A"].to(device), state["gamma"].to(device)
         n_iter, converged, dropped = state["solution"]
         own = state.get("loss_parameters", {})

@@ -81,6 +81,8 @@ class Tabular(Views):
 
     name = "tabular"
 
+    not_finite = ("levels_",)  # columns with fewer levels are filled up with NaN
+
     mean_: Tensor
     scale_: Tensor
     lower_: Tensor
