@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 # Two test processes with one BLAS thread each are faster than one with two, and do not fight over cores.
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-full lint install browser bench clean
+.PHONY: demo test test-full test-lowest fuzz lint install browser bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/krepes demo --force
@@ -15,6 +16,14 @@ test: $(VENV)/.developed lint
 
 test-full: $(VENV)/.developed lint
 	$(SINGLE) HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+
+# Odd inputs, forged and damaged files, killed fits; prints what it counted. FUZZ="--cases 2000" for less.
+fuzz: $(VENV)/.developed
+	$(SINGLE) $(BIN)/python tests/fuzz/run.py $(FUZZ)
+
+# The lowest versions that pyproject.toml admits, in an environment of their own.
+test-lowest: $(LOWEST)/.developed
+	$(SINGLE) HYPOTHESIS_PROFILE=quick $(LOWEST)/bin/python -m pytest -n 2 -m "not full"
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check .
@@ -44,5 +53,10 @@ $(VENV)/.developed: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.installed
 
+$(LOWEST)/.developed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e ".[dev]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from krepes.base import model_file
+from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import resolve
 from krepes.base.model_file import State
 from krepes.base.progress import display
@@ -206,9 +207,9 @@ class KernelEmbedding(
         model's `space_`.
         """
         self._check_parameters()
-        self._check_checkpoint(checkpoint)
         task = self._task()
         data = self._opened(task, X, positives, negatives, sample_weight)
+        self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data, task.loss.views_needed)
         if task.of_samples:
             space, total = replace(space, exact_views=False), None  # every batch draws its views
@@ -221,6 +222,8 @@ class KernelEmbedding(
         self._record_input(X, space.inputs)
         self.loss_, self.solver_ = task.loss, task.solver
         self.total_, self.n_samples_seen_, self._solution = total, data.n_rows, solution
+        if checkpoint is not None:
+            remove_checkpoint(checkpoint)
         return self
 
     def partial_fit(

@@ -24,8 +24,10 @@ from torch import Tensor
 
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
+from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import Component, NamedParts
 from krepes.base.external import External
+from krepes.base.files import same_file
 from krepes.base.model_file import State
 from krepes.base.placement import Placement
 from krepes.base.progress import display
@@ -50,6 +52,8 @@ STATE = {
     "n_features_in": int | None,
     "feature_names_in": list[str] | None,
 }
+
+MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {"KernelEmbedding": "krepes.embedding"}
@@ -142,14 +146,16 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        self._check_checkpoint(checkpoint)
         data = FitData.open(X, y=y, weight=sample_weight)
+        self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data)
         total = self._summed(space, data, 0, checkpoint)
         self._start(space)
         self._record_input(X, space.inputs)
         self._count(total, data.n_rows)
         self._solution = self._solve(total)
+        if checkpoint is not None:
+            remove_checkpoint(checkpoint)
         return self
 
     def partial_fit(
@@ -164,6 +170,10 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def _add_rows(self, X: Any, first_row: int | None, views_needed: int = 1, **given: Any) -> Self:
         """Open data, the first or more of them, and add their sums."""
+        if first_row is not None and not (
+            isinstance(first_row, int | np.integer) and 0 <= first_row < MOST_ROWS
+        ):
+            raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
         if not hasattr(self, "space_"):
             self._check_parameters()
             data = FitData.open(X, **given)
@@ -229,11 +239,19 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             self._solution = self._solve(self.total_)
         return self._solution
 
-    def _check_checkpoint(self, checkpoint: str | os.PathLike | None) -> None:
-        if checkpoint is not None and self.random_state is None:
+    def _check_checkpoint(self, checkpoint: str | os.PathLike | None, data: FitData) -> None:
+        if checkpoint is None:
+            return
+        if self.random_state is None:
             raise ValueError(
                 "checkpoint= needs a fixed random_state: without it, a second run is another fit."
             )
+        for path in (path for source in data.sources for path in source.paths):
+            if same_file(checkpoint, path):
+                raise ValueError(
+                    f"checkpoint={str(checkpoint)!r} is a file of the data ({path}), and would be overwritten: name "
+                    "another file."
+                )
 
     # Parts that add up
 

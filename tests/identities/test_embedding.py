@@ -130,7 +130,7 @@ def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
     monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.remove", lambda self: None)
+    monkeypatch.setattr("krepes.embedding.remove_checkpoint", lambda path: None)
     path = tmp_path / "pass"
     KernelEmbedding(**SMALL).fit(X, checkpoint=path)
     with pytest.raises(ValueError, match="belongs to another fit"):

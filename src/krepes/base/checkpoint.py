@@ -92,16 +92,17 @@ class Checkpoint:
             return
         self.place = place
 
-    def remove(self) -> None:
-        """The work is done; where the file cannot be removed, it is not lost for that."""
-        try:
-            self.path.unlink(missing_ok=True)
-        except OSError as error:
-            warnings.warn(
-                f"The fit is done, but its checkpoint {self.path} could not be removed ({error}): remove it yourself.",
-                UserWarning,
-                stacklevel=2,
-            )
+
+def remove_checkpoint(path: str | os.PathLike) -> None:
+    """Remove the file of work that is done; where it cannot be removed, the work is not lost for that."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        warnings.warn(
+            f"The fit is done, but its checkpoint {path} could not be removed ({error}): remove it yourself.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def interval() -> float:

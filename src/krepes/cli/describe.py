@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from krepes.cli.terminal import terminal
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -17,10 +19,8 @@ SHOWN_COLUMNS = 60
 
 def console() -> Console:
     """Standard output; wide enough for tables where it is a file or a pipe."""
-    from rich.console import Console
-
-    found = Console()
-    return found if found.is_terminal else Console(width=max(found.width, 110))
+    found = terminal()
+    return found if found.is_terminal else terminal(width=max(found.width, 110))
 
 
 def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -160,8 +160,6 @@ def fit(
     model = _fitted(source, counts, parameters, overrides, checkpoint, out)
     model.verbose = 0
     model.save(output, moments=not no_moments, overwrite=force)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
     show_summary(model, output, data, time.perf_counter() - start, out)
 
 

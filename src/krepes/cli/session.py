@@ -13,11 +13,16 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from krepes.cli.terminal import terminal
+
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREADS_PER_PROCESSOR = 4  # far more end in a crash of the thread libraries
+_OUTPUTS = ("output", "figure", "checkpoint", "study")  # options that name files to write
 # Library messages name Python arguments; these are their options.
 _OPTIONS = {
     "size=": "--size 32",
@@ -39,6 +44,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         verbose = bool(kwargs.get("verbose"))
         try:
+            check_files(kwargs)
             with clean_warnings(), log(verbose), limited_threads(kwargs.get("threads")), terminated_gently():
                 function(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):
@@ -71,10 +77,9 @@ def report(error: Exception, verbose: bool) -> None:
 
 def say(text: str, prefix: str = "", style: str = "") -> None:
     """One line on standard error."""
-    from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True).print(
+    terminal(stderr=True).print(
         Text(prefix, style=style) + Text(text, style="" if prefix else style), soft_wrap=True
     )
 
@@ -115,12 +120,53 @@ def log(verbose: bool) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def check_files(given: dict[str, Any]) -> None:
+    """Refuse a file that is to be written and is also read, or written twice, before any work."""
+    from krepes.base.files import same_file
+
+    outputs = {name: Path(given[name]) for name in _OUTPUTS if given.get(name) is not None}
+    inputs = [(name, path) for name, value in given.items() if name not in _OUTPUTS for path in _files(value)]
+    for name, path in outputs.items():
+        for other, read in inputs:
+            if same_file(path, read):
+                raise ValueError(
+                    f"--{name} {path} is also given as {other.upper()} ({read}): it would be overwritten. Choose "
+                    "another name."
+                )
+        for other, written in outputs.items():
+            if other != name and same_file(path, written):
+                raise ValueError(f"--{name} and --{other} are both {path}: give two names.")
+
+
+def _files(value: object) -> Iterator[Path]:
+    """The files and folders that an option names: paths, FILE.npz:ARRAY, NAME=FILE, or lists of these."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _files(part)
+    elif isinstance(value, Path):
+        yield value
+    elif isinstance(value, str):
+        ends = (
+            value,
+            value.rpartition(":")[0],
+            value.partition("=")[2],
+            value.partition("=")[2].rpartition(":")[0],
+        )
+        yield from (Path(end) for end in ends if end and os.path.exists(end))
+
+
 @contextmanager
 def limited_threads(threads: int | None) -> Iterator[None]:
     """At most so many threads in torch and in numpy's BLAS."""
     if threads is None:
         yield
         return
+    most = THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
+    if threads > most:
+        raise ValueError(
+            f"--threads {threads}: this machine has {os.cpu_count()} processors; expected at most {most}. More threads "
+            "than processors make nothing faster."
+        )
     if "numpy" not in sys.modules:  # libraries that start now read these
         os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
     import torch

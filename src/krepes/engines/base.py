@@ -39,7 +39,7 @@ class Engine(ABC):
         """Add all rows to the accumulator and return its result.
 
         With `checkpoint`, a file of that name keeps the state of the pass; the same call goes on from there. The file
-        is removed when the pass is done.
+        stays: whoever asked for the pass removes it when all is done that depends on it (`remove_checkpoint`).
         """
 
     @abstractmethod

@@ -63,8 +63,6 @@ class Local(Engine):
                 start += len(batch)
                 if saved is not None:
                     saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")
-        if saved is not None:
-            saved.remove()
         return accumulator.result()
 
     def map(
@@ -78,7 +76,8 @@ class Local(Engine):
         name: str = "Transform",
     ) -> Iterator[torch.Tensor]:
         size = block_rows(bytes_per_row)
-        for batch in self.stream(reader, batch_rows or BLOCKS_PER_BATCH * size, progress=progress, name=name):
+        batch_rows = BLOCKS_PER_BATCH * size if batch_rows is None else batch_rows
+        for batch in self.stream(reader, batch_rows, progress=progress, name=name):
             parts = [function(block) for block in batch.blocks(size)]
             yield torch.cat(parts) if len(parts) > 1 else parts[0]
 

@@ -18,6 +18,7 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 from krepes.sources import Source
 from krepes.views import Views
+from krepes.views.base import MOST_VIEWS
 
 FEW_CANDIDATES = 10_000  # where no rule says how many: enough to learn scales from
 
@@ -50,8 +51,8 @@ class LandmarkChoice:
         if self.selector is None:
             return 1
         p = self.selector.views_per_landmark
-        if not isinstance(p, int | np.integer) or isinstance(p, bool) or p < 1:
-            raise ValueError(f"views_per_landmark={p!r}: expected an integer >= 1.")
+        if not isinstance(p, int | np.integer) or isinstance(p, bool) or not 1 <= p <= MOST_VIEWS:
+            raise ValueError(f"views_per_landmark={p!r}: expected an integer from 1 to {MOST_VIEWS}.")
         return int(p)
 
     def choose(

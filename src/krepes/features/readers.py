@@ -132,14 +132,17 @@ class RowReader(Reader):
         ]
 
     def identity(self) -> dict[str, str]:
-        """The number of rows, the pairs by a sample of them, and all targets and weights.
+        """The number of rows, the pairs by a sample of them, all targets and weights, and the data.
 
-        Rows of X are known by the landmarks among them.
+        "data" is what the sources promise of their identity (`Source.identity`), and which rows of them these are.
+        "pairs" is what earlier versions knew of positives and negatives; their checkpoints are compared by it.
         """
         n = self.n_rows
         chosen = self.start + np.unique(np.linspace(0, n - 1, min(n, IDENTITY_ROWS)).astype(np.int64))
         pairs = [self._known(source.take(chosen)) for source in self.data.sources[1:]]
         known: dict[str, Any] = {"number of rows": n, "pairs": pairs + [None] * (2 - len(pairs))}
+        place = [self.first_row, self.start, self.stop]
+        known["data"] = [place, [source.identity() for source in self.data.sources]]
         for name, values in zip(ALONGSIDE, self._alongside(slice(self.start, self.stop))):
             if values is not None:  # text is hashed as JSON
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()

@@ -47,6 +47,7 @@ METHODS = ("auto", "full", "factored", "sketch")
 MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
 Last = tuple[weakref.ReferenceType[Tensor], int, Tensor]  # rows, their version, their features
 BATCH_BYTES = 256 * 2**20
+LARGEST_SKETCH = 2**20
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
@@ -167,8 +168,10 @@ class EmpiricalNTK(Kernel):
             raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
         if self.head not in ("auto", "random", None):
             raise ValueError(f"head={self.head!r}: expected 'auto', 'random' or None.")
-        if self.sketch_size < 2 or self.sketch_size % 2:
-            raise ValueError(f"sketch_size={self.sketch_size!r}: expected an even number >= 2.")
+        if not 2 <= self.sketch_size <= LARGEST_SKETCH or self.sketch_size % 2:
+            raise ValueError(
+                f"sketch_size={self.sketch_size!r}: expected an even number from 2 to {LARGEST_SKETCH:,}."
+            )
 
     def _head(self, module: nn.Module, rows: Tensor, seed: int) -> Tensor | None:
         dtype = next((p.dtype for p in module.parameters()), torch.float32)

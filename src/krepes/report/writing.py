@@ -96,7 +96,7 @@ def write_report(
     given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts)
     rows = read_samples(model, shown.source) if samples else None
     text = page(heading, {"title": heading, **contents(model, shown, given, rows, n_top, random_state)})
-    with atomic_path(target, overwrite) as temporary:
+    with atomic_path(target, overwrite, private=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
 

@@ -84,10 +84,7 @@ class Task:
             samples.checkpoint = Checkpoint(checkpoint, self._identity(samples))
         if self.loss.views_needed > 1:
             samples.noise_variance = self._noise(space.views) * samples.mean_eigenvalue
-        found = self._solved(space, samples, self.regularization * samples.mean_eigenvalue, callback)
-        if samples.checkpoint is not None:
-            samples.checkpoint.remove()
-        return found
+        return self._solved(space, samples, self.regularization * samples.mean_eigenvalue, callback)
 
     def _solved(
         self, space: FeatureSpace, data: Moments | Samples, lam: float, callback: Callback | None

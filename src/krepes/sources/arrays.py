@@ -9,7 +9,8 @@ with the channels first, the torch convention; it is read as (n, h, w, c).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from krepes.base.rows import Rows, is_tensor, take_rows
 
 from .source import Source
+from .stamps import files_identity
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +31,9 @@ _CHANNELS = (1, 3, 4)
 
 
 class ArraySource(Source):
-    """Rows of a numpy array (a memory map too) or of a torch tensor, which stays where it is.
+    """Rows of a numpy array or of a torch tensor, which stays where it is.
+
+    `paths` are the files that the array comes from, where there are any.
 
     >>> source = ArraySource(np.zeros((5, 2)))
     >>> source.describe(), [(start, len(batch)) for start, batch in source.batches(3)]
@@ -38,7 +42,7 @@ class ArraySource(Source):
 
     random_access = True
 
-    def __init__(self, X: Any, description: str | None = None):
+    def __init__(self, X: Any, description: str | None = None, paths: Sequence[Path] = ()):
         shape = tuple(X.shape)
         check_rows(shape, X.dtype)
         if is_tensor(X):
@@ -47,6 +51,7 @@ class ArraySource(Source):
         self.X = channels_last(X)
         self.kind = kind_of(shape)
         self.n_rows = shape[0]
+        self._paths = list(paths)
         self._description = description or ("torch tensor" if is_tensor(X) else "numpy array")
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -56,6 +61,14 @@ class ArraySource(Source):
 
     def take(self, indices: np.ndarray) -> Rows:
         return ready(take_rows(self.X, self._checked_indices(indices)))
+
+    @property
+    def paths(self) -> list[Path]:
+        return self._paths
+
+    def identity(self) -> dict[str, object]:
+        there = [path for path in self._paths if path.is_file()]
+        return super().identity() | (files_identity(there) if there else {})
 
     def describe(self) -> str:
         return f"{self._description}, {' × '.join(f'{s:,}' for s in self.X.shape)}, {self.X.dtype}"

@@ -6,8 +6,9 @@ A first scan reads every cell as text and finds, for each column, the narrowest 
 
 so that no type is guessed from the first block and contradicted by a later one. It also counts the rows. Later
 scans convert with the same functions. A first line that holds only numbers is data: the columns are then named
-x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values. `.gz` files are decompressed
-on the way. One scan reads about 100 MB/s and holds two blocks.
+x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values. A quotation mark that is never
+closed is an error that names its line (`csv_quotes`). `.gz` files are decompressed on the way. One scan reads about
+100 MB/s and holds two blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import pyarrow.csv as pcsv
 
 from krepes.base.rows import Rows, rebatch
 
-from .source import TableSource, check_unique
+from .csv_quotes import check_utf8, ends_in_quotes, swallows_rows, unclosed, unclosed_line
+from .source import TableSource, check_unique, columns_identity
+from .stamps import files_identity, gone
 
 _BLOCK_BYTES = 1 << 20
 _BOOLS = pa.array(["true", "false"])
@@ -63,6 +66,13 @@ class CsvSource(TableSource):
         fields = [self.schema.field(name) for name in self._checked_columns(columns)]
         return CsvSource(self.layout, pa.schema(fields), self.n_rows)
 
+    @property
+    def paths(self) -> list[Path]:
+        return [self.layout.path]
+
+    def identity(self) -> dict[str, object]:
+        return {"columns": columns_identity(self.schema), **files_identity(self.paths)}
+
     def describe(self) -> str:
         kind = "TSV" if self.layout.delimiter == "\t" else "CSV"
         return f"{kind}, {self.n_rows:,} rows × {len(self.schema):,} columns"
@@ -85,20 +95,34 @@ def open_csv(path: Path, progress: Callable[[int], None] | None = None) -> CsvSo
     """Scan a file for its types and length. `progress` is called with the number of rows read so far."""
     layout = _layout(path)
     kinds: list[pa.DataType] = [pa.null()] * len(layout.names)
-    n_rows = 0
+    n_rows, last = 0, None
     for block in _text_blocks(layout, layout.names, 0):
         kinds = [_widen(kind, column) for kind, column in zip(kinds, block.columns)]
         n_rows += block.num_rows
+        last = block.columns[-1][-1].as_py() if block.num_rows else last
+        if any(swallows_rows(column, layout.delimiter, len(layout.names)) for column in block.columns):
+            _raise_unclosed(layout)
         if progress is not None:
             progress(n_rows)
     if n_rows == 0:
         raise ValueError(f"{path}: there are no rows below the line of column names.")
+    if ends_in_quotes(last, path):
+        _raise_unclosed(layout)
     return CsvSource(layout, pa.schema(list(zip(layout.names, kinds))), n_rows)
+
+
+def _raise_unclosed(layout: Layout) -> None:
+    """Raise an error that names the line where a quoted cell begins that is never closed, if there is one."""
+    line = unclosed_line(layout.path, layout.delimiter, len(layout.names))
+    if line is not None:
+        raise ValueError(f"{layout.path}: {unclosed(line)}")
 
 
 def _layout(path: Path) -> Layout:
     with _reading(path), pa.input_stream(str(path), compression="detect") as stream:
-        first = stream.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
+        start = stream.read(_BLOCK_BYTES)
+    check_utf8(start, path)
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
     if not first.strip():
         raise ValueError(f"{path}: the file is empty.")
     delimiter = "\t" if ".tsv" in path.suffixes else ","
@@ -187,6 +211,8 @@ def _reading(path: Path, layout: Layout | None = None) -> Iterator[None]:
         yield
     except pa.ArrowMemoryError:
         raise
+    except FileNotFoundError as error:
+        raise gone(path) from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: the column names are not UTF-8 text. Save the file as UTF-8.") from error
     except (pa.ArrowException, OSError) as error:
@@ -195,6 +221,11 @@ def _reading(path: Path, layout: Layout | None = None) -> Iterator[None]:
 
 def _explain(message: str, layout: Layout | None) -> str:
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    broken = ragged or "straddling" in message or "Empty CSV" in message
+    n_columns = int(ragged[1]) if ragged else 0
+    line = unclosed_line(layout.path, layout.delimiter, n_columns) if broken and layout else None
+    if line is not None:
+        return unclosed(line)
     if ragged and layout:
         row = _line(message) or _ragged_line(layout) or "a line"
         return (

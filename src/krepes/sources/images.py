@@ -23,6 +23,7 @@ import numpy as np
 from krepes.base.rows import Rows
 
 from .source import Source
+from .stamps import files_identity, gone
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY = ("1", "L", "I", "I;16", "I;16B", "I;16L")
@@ -60,6 +61,13 @@ class ImageFolderSource(Source):
         names = [file.relative_to(self.root).parent.as_posix() for file in self.files]
         names = ["" if name == "." else name for name in names]
         return np.array(names, dtype=object) if any(names) else None
+
+    @property
+    def paths(self) -> list[Path]:
+        return list(self.files)
+
+    def identity(self) -> dict[str, object]:
+        return {"size": [self.height, self.width], "grey": self.grey, **files_identity(self.files)}
 
     def describe(self) -> str:
         colour = "grey" if self.grey else "RGB"
@@ -137,8 +145,8 @@ def _opened(file: Path) -> Iterator[Any]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=("PNG", "JPEG")) as image:
                 yield image
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise gone(file) from error
     except (
         OSError,
         SyntaxError,

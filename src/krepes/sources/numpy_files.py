@@ -1,15 +1,15 @@
 """NumPy's own files as sources: `.npy` and the members of `.npz`.
 
 Headers are read and checked before anything is allocated, and nothing is ever unpickled. Arrays in `.npy` and
-uncompressed members of `.npz` are memory-mapped, one window per batch, so that resident memory is one batch.
-Compressed members are decompressed into memory if they take less than half of what is available, and
+uncompressed members of `.npz` are read by their place in the file, so that resident memory is one batch; a file that
+is cut short, removed or replaced by an array of another shape while it is read is an error that names it. Compressed
+members are decompressed into memory if they take less than half of what is available, and
 otherwise streamed: every scan decompresses them again (seconds per 100 MB for LZMA).
 """
 
 from __future__ import annotations
 
 import lzma
-import math
 import os
 import tokenize
 import zipfile
@@ -17,7 +17,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -26,39 +26,13 @@ import numpy as np
 from krepes.base.rows import Rows
 
 from .arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
+from .file_rows import ArrayHeader, RowFile, whole_array
 from .source import Source
+from .stamps import file_stamp, files_identity
 
 _READ_BYTES = 1 << 23
 _BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError)
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeError, KeyError, TypeError)
-
-
-@dataclass(frozen=True)
-class ArrayHeader:
-    """What the header of a stored array declares, and where its numbers begin."""
-
-    path: Path
-    member: str | None
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    fortran: bool
-    offset: int  # bytes from the start of the file (or of the decompressed member) to the first number
-
-    @property
-    def row_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def where(self) -> str:
-        return f"{self.path}" + (f", array {self.member!r}" if self.member else "")
-
-    def describe(self) -> str:
-        kind = f"npz, array {self.member!r}" if self.member else "npy"
-        return f"{kind}, {' × '.join(f'{s:,}' for s in self.shape)}, {self.dtype}"
 
 
 class StoredArraySource(Source):
@@ -77,41 +51,60 @@ class StoredArraySource(Source):
             yield first, ready(channels_last(batch))
             first += len(batch)
 
-    @abstractmethod
-    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
-        """The rows from `start` on, as they are stored, in batches."""
+    @property
+    def paths(self) -> list[Path]:
+        return [self.header.path]
 
-
-class MappedArraySource(StoredArraySource):
-    """Rows of an array that lies uncompressed in a file, mapped one batch at a time."""
-
-    random_access = True
-
-    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
-        for first in range(start, self.n_rows, batch_rows):
-            yield self._window(first, min(first + batch_rows, self.n_rows))
-
-    def take(self, indices: np.ndarray) -> Rows:
-        wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
-        rows = np.empty((len(wanted), *self.header.shape[1:]), self.header.dtype)
-        # One window after the other, because the pages around each row stay resident while it is mapped.
-        window = max(1, _READ_BYTES // self.header.row_bytes)
-        edges = np.searchsorted(wanted, np.arange(0, self.n_rows + window, window))
-        for i in np.flatnonzero(np.diff(edges)):
-            inside = slice(edges[i], edges[i + 1])
-            first = int(i) * window
-            rows[inside] = self._window(first, min(first + window, self.n_rows))[wanted[inside] - first]
-        return ready(channels_last(rows[inverse]))
+    def identity(self) -> dict[str, object]:
+        header = self.header
+        array = {"name": header.member, "shape": list(header.shape), "dtype": header.dtype.str}
+        place = {"offset": header.offset, "Fortran order": header.fortran}
+        return {"array": array | place, **files_identity(self.paths)}
 
     def describe(self) -> str:
         return self.header.describe()
 
-    def _window(self, start: int, stop: int) -> np.ndarray:
-        """Rows start to stop, mapped copy-on-write: writable for torch, and the file never changes."""
+    @abstractmethod
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, as they are stored, in batches."""
+
+    def _check_unchanged(self, stamp: tuple[int, int]) -> None:
+        """Raise if the file, which now has this stamp, has another header than when it was opened."""
         header = self.header
-        if header.fortran:
-            return _map(header, header.offset, header.shape)[start:stop]
-        return _map(header, header.offset + start * header.row_bytes, (stop - start, *header.shape[1:]))
+        if header.stamp in (None, stamp):
+            return
+        found = npz_header(header.path, header.member)[0] if header.member else npy_header(header.path)
+        if replace(found, stamp=header.stamp) != header:
+            raise ValueError(
+                f"{header.where}: the file now holds {found.describe()}; it held {header.describe()} when it was "
+                "opened. Open it again."
+            )
+
+
+class FileArraySource(StoredArraySource):
+    """Rows of an array that lies uncompressed in a file. The file is open while it is read, never in between."""
+
+    random_access = True
+
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        with self._opened() as file:
+            for first in range(start, self.n_rows, batch_rows):
+                yield file.rows(first, min(first + batch_rows, self.n_rows))
+
+    def take(self, indices: np.ndarray) -> Rows:
+        indices = self._checked_indices(indices)
+        ordered = bool((np.diff(indices) > 0).all())
+        wanted, inverse = (indices, None) if ordered else np.unique(indices, return_inverse=True)
+        with self._opened() as file:
+            rows = file.take(wanted)
+        return ready(channels_last(rows if inverse is None else rows[inverse]))
+
+    @contextmanager
+    def _opened(self) -> Iterator[RowFile]:
+        with RowFile(self.header) as file:
+            self._check_unchanged(file.stamp)
+            with _reading(self.header.where):
+                yield file
 
 
 class CompressedArraySource(StoredArraySource):
@@ -119,6 +112,7 @@ class CompressedArraySource(StoredArraySource):
 
     def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
         header = self.header
+        self._check_unchanged(file_stamp(header.path))
         with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
             _skip(stream, header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
@@ -126,22 +120,22 @@ class CompressedArraySource(StoredArraySource):
                 yield _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
 
     def describe(self) -> str:
-        return self.header.describe() + ", compressed"
+        return super().describe() + ", compressed"
 
 
 def open_npy(path: Path) -> Source:
-    """A memory-mapped `.npy` file."""
-    return MappedArraySource(npy_header(path))
+    """The array of an `.npy` file, read in parts."""
+    return FileArraySource(npy_header(path))
 
 
 def open_npz(path: Path, array: str) -> Source:
-    """One array of an `.npz` file: mapped if stored, in memory if it fits, else streamed."""
+    """One array of an `.npz` file: read in parts if stored, in memory if it fits, else streamed."""
     header, compressed = npz_header(path, array)
     if not compressed:
-        return MappedArraySource(header)
+        return FileArraySource(header)
     check_rows(header.shape, header.dtype, f"{header.where}: ")
     if header.nbytes <= available_memory() // 2:
-        return ArraySource(_load(header), f"npz, array {array!r}")
+        return ArraySource(_load(header), f"npz, array {array!r}", [path])
     if header.fortran:
         _check_memory(header)
     return CompressedArraySource(header)
@@ -159,33 +153,37 @@ def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
     if header.dtype.kind not in "US":
         check_dtype(header.dtype, f"{header.where}: ")
     _check_memory(header)
-    return _load(header) if compressed else np.array(_map(header, header.offset, header.shape))
+    if compressed:
+        return _load(header)
+    with _reading(header.where):
+        return whole_array(header)
 
 
 def npy_header(path: Path) -> ArrayHeader:
     """The checked header of a `.npy` file."""
     with _reading(str(path)), path.open("rb") as stream:
         shape, fortran, dtype = _parse_header(stream)
-        header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell())
-    _check_size(header, path.stat().st_size)
+        stamp = file_stamp(path)
+        header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell(), stamp=stamp)
+    _check_size(header, stamp[0])
     return header
 
 
 def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
     """The checked header of an array in an `.npz` file, and whether it is compressed.
 
-    For an uncompressed array the offset is the one in the file, so that it can be mapped.
+    For an uncompressed array the offset is the one in the file, so that it can be read in place.
     """
     with _reading(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
         shape, fortran, dtype = _parse_header(stream)
-        length = stream.tell()
-        header = ArrayHeader(path, name, shape, dtype, fortran, length)
+        stamp = file_stamp(path)
+        header = ArrayHeader(path, name, shape, dtype, fortran, stream.tell(), stamp=stamp)
     _check_size(header, info.file_size)
     if info.compress_type != zipfile.ZIP_STORED:
         return header, True
     start = _stored_at(path, info)
-    _check_size(header, path.stat().st_size - start)
-    return ArrayHeader(path, name, shape, dtype, fortran, start + length), False
+    _check_size(header, stamp[0] - start)
+    return replace(header, offset=start + header.offset), False
 
 
 def available_memory() -> int:
@@ -233,13 +231,6 @@ def _check_memory(header: ArrayHeader) -> None:
             f"{header.where}: {header.nbytes:,} bytes do not fit into the {available_memory():,} bytes of memory "
             "that are free. Save the array uncompressed (numpy.save or numpy.savez), which is read in parts."
         )
-
-
-def _map(header: ArrayHeader, offset: int, shape: tuple[int, ...]) -> np.ndarray:
-    if math.prod(shape) == 0:
-        return np.empty(shape, header.dtype)
-    order = "F" if header.fortran else "C"
-    return np.memmap(header.path, header.dtype, "c", offset, shape, order)  # type: ignore[call-overload]
 
 
 def _load(header: ArrayHeader) -> np.ndarray:

@@ -12,10 +12,13 @@ import numpy as np
 from krepes.base.rows import Rows, is_tensor
 
 from .arrays import channels_last, check_rows, kind_of
+from .content import content_hash
 from .source import Source
 
 if TYPE_CHECKING:
     import torch.utils.data
+
+IDENTITY_ITEMS = 256  # of a dataset, by which a checkpoint knows it: each may be costly to make
 
 
 class ObjectSource(Source):
@@ -78,6 +81,11 @@ class DatasetSource(Source):
 
     def take(self, indices: np.ndarray) -> Rows:
         return self._stack(self._checked_indices(indices).tolist())
+
+    def identity(self) -> dict[str, object]:
+        chosen = np.unique(np.linspace(0, self.n_rows - 1, IDENTITY_ITEMS).astype(np.int64))
+        kind = f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
+        return {"rows": self.n_rows, "dataset": kind, "sample": content_hash([self.take(chosen)])}
 
     def describe(self) -> str:
         shape = "" if self._shape is None else f" of shape {self._shape}"

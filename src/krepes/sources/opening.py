@@ -17,7 +17,8 @@ from .arrays import ArraySource, numbers_of_objects
 from .csv_files import open_csv
 from .frames import is_pandas, is_polars, mapping_source, pandas_source, polars_source, table_source
 from .images import SUFFIXES, open_images
-from .numpy_files import open_npy, open_npz
+from .memmaps import mapped_file, memmap_header
+from .numpy_files import FileArraySource, open_npy, open_npz
 from .objects import DatasetSource, ObjectSource, numeric_list
 from .parquet import open_parquet
 from .source import Source, TableSource
@@ -108,7 +109,10 @@ def _open_array(X: np.ndarray) -> Source:
                 "numbers; if each row is an object, give list(X)."
             )
         X = numbers_of_objects(X)
-    return ArraySource(X)
+    header, path = memmap_header(X), mapped_file(X)
+    if header is not None:
+        return FileArraySource(header)
+    return ArraySource(X, paths=[] if path is None else [path])
 
 
 def _open_list(data: Sequence[Any]) -> Source:

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
 
-from .source import TableSource, check_unique, conform, plain_schema
+from .source import TableSource, check_unique, columns_identity, conform, plain_schema
+from .stamps import files_identity, gone
 
 _READ_ROWS = 16_384
 _PAGED = {"buffer_size": 1 << 16, "pre_buffer": False}  # read pages as they are needed, not whole row groups
@@ -68,6 +69,13 @@ class ParquetSource(TableSource):
             self.files, pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
         )
 
+    @property
+    def paths(self) -> list[Path]:
+        return [file.path for file in self.files]
+
+    def identity(self) -> dict[str, object]:
+        return {"columns": columns_identity(self.schema), **files_identity(self.paths)}
+
     def describe(self) -> str:
         files = f"{len(self.files):,} files, " if len(self.files) > 1 else ""
         return f"Parquet, {files}{self.n_rows:,} rows × {len(self.schema):,} columns"
@@ -94,9 +102,21 @@ class ParquetSource(TableSource):
 
     def _read(self, file: ParquetFile, groups: list[int], read_rows: int) -> Iterator[pa.Table]:
         stored = [name for name in self.schema.names if name not in file.partition]
-        with reading(file.path), pq.ParquetFile(file.path, **_PAGED) as parquet:
-            for batch in parquet.iter_batches(read_rows, row_groups=groups, columns=stored):
-                yield _conform(batch, file.partition, self.schema)
+        with reading(file.path):
+            parquet = pq.ParquetFile(file.path, **_PAGED)
+        with parquet:
+            _check_unchanged(parquet.metadata, file)
+            with reading(file.path):
+                for batch in parquet.iter_batches(read_rows, row_groups=groups, columns=stored):
+                    yield _conform(batch, file.partition, self.schema)
+
+
+def _check_unchanged(footer: pq.FileMetaData, file: ParquetFile) -> None:
+    if (footer.num_rows, footer.num_row_groups) != (file.n_rows, len(file.group_rows)):
+        raise ValueError(
+            f"{file.path}: {file.n_rows:,} rows in {len(file.group_rows):,} row groups were counted when it was "
+            f"opened; now there are {footer.num_rows:,} in {footer.num_row_groups:,}. The file changed; open it again."
+        )
 
 
 def open_parquet(paths: Sequence[Path], root: Path | None = None) -> ParquetSource:
@@ -171,7 +191,9 @@ def reading(path: Path) -> Iterator[None]:
     """Turn whatever a broken Parquet file raises into an error that names the file."""
     try:
         yield
-    except (pa.ArrowMemoryError, FileNotFoundError):
+    except pa.ArrowMemoryError:
         raise
+    except FileNotFoundError as error:
+        raise gone(path) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read as Parquet: {error}.") from error

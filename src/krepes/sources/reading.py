@@ -49,4 +49,5 @@ class RawReader(Reader):
         return [RawReader(self.source, self.start + a, self.start + b) for a, b in pairwise(edges)]
 
     def identity(self) -> dict[str, str]:
-        return {"number of rows": digest(self.n_rows)}
+        data = [self.start, self._stop, self.source.identity()]
+        return {"number of rows": digest(self.n_rows), "data": digest(data)}

@@ -13,12 +13,15 @@ import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
+
+from . import content
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
 
@@ -67,6 +70,28 @@ class Source(ABC):
             if found == len(wanted):
                 break
         return take_rows(concat_rows(parts), inverse)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that the rows are read from; empty where they are in memory."""
+        return []
+
+    def identity(self) -> dict[str, object]:
+        """What tells these data from others, as JSON values: by it a checkpoint knows its data.
+
+        Data in memory (arrays, tensors, frames, tables): a hash of every value, so one changed value changes it; at
+        the speed of memory for arrays, of one scan for tables (`krepes.sources.content`). Of a list, objects that are
+        not JSON, numbers or arrays count by their type alone. Of a torch dataset, 256 items count.
+
+        Files: of each the path, size, modification time and a hash of up to 64 chunks of 4 KB
+        (`krepes.sources.stamps`), so a file that was written to, touched, moved or replaced changes it; in
+        milliseconds for a file, 0.1 s for 4096 of them.
+
+        Two calls agree where nothing changed, in different processes too.
+        """
+        rows = content.batch_rows(next(self.batches(1))[1])
+        batches = (batch for _, batch in self.batches(rows))
+        return {"rows": self.n_rows, "values": content.content_hash(batches)}
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -154,6 +179,11 @@ def check_unique(names: Sequence[str], where: str) -> None:
         raise ValueError(
             f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."
         )
+
+
+def columns_identity(schema: pa.Schema) -> list[list[str]]:
+    """[name, type] of every column."""
+    return [[field.name, str(field.type)] for field in schema]
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -7,12 +7,14 @@ rows kept; the others are scanned as a whole, and what is not wanted is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, count_rows, rebatch, take_rows
 
+from .content import content_hash
 from .source import SCAN_ROWS, Source, TableSource
 
 
@@ -50,6 +52,13 @@ class SubsetSource(Source):
 
     def take(self, indices: np.ndarray) -> Rows:
         return self.source.take(self.rows[self._checked_indices(indices)])
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.source.paths
+
+    def identity(self) -> dict[str, object]:
+        return {"rows": content_hash([self.rows]), "of": self.source.identity()}
 
     @property
     def labels(self) -> np.ndarray | None:

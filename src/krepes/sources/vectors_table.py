@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,13 @@ class VectorsTable(TableSource):
         chosen = VectorsTable(self.source, list(self._position))
         chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
         return chosen
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.source.paths
+
+    def identity(self) -> dict[str, object]:
+        return {"columns": self.column_names, "of": self.source.identity()}
 
     def describe(self) -> str:
         return self.source.describe()

@@ -22,6 +22,8 @@ from krepes.base.components import Component
 from krepes.base.rows import Rows
 from krepes.kernels.base import Kernel, KernelColumns
 
+MOST_VIEWS = 1024  # of one row: far more than change a result, and every one is computed
+
 
 class Views(Component, ABC):
     """Augmentations of rows.
@@ -39,8 +41,10 @@ class Views(Component, ABC):
 
     def check(self) -> None:
         """Raise ValueError where a parameter makes no sense."""
-        if not isinstance(self.n_views, numbers.Integral) or self.n_views < 2:
-            raise ValueError(f"n_views={self.n_views!r}: expected an integer >= 2, the views of one row.")
+        if not isinstance(self.n_views, numbers.Integral) or not 2 <= self.n_views <= MOST_VIEWS:
+            raise ValueError(
+                f"n_views={self.n_views!r}: expected an integer from 2 to {MOST_VIEWS}, the views of one row."
+            )
 
     def fitted(
         self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None

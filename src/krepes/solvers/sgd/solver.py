@@ -24,6 +24,8 @@ from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner
 from krepes.solvers.sgd.training import Training
 
+MOST_REPLAYS = 10_000
+
 
 class SGD(Solver[Samples]):
     """Train on shuffled batches of samples.
@@ -164,6 +166,8 @@ class SGD(Solver[Samples]):
             whole = isinstance(value, numbers.Integral) and int(value) >= least
             if not whole and not (name in ("patience", "replay_batches") and value is None):
                 raise ValueError(f"SGD({name}={value!r}): expected an integer >= {least}.")
+        if self.replays > MOST_REPLAYS:
+            raise ValueError(f"SGD(replays={self.replays!r}): expected at most {MOST_REPLAYS:,}.")
         for name in ("learning_rate", "gradient_clip"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):

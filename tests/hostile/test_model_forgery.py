@@ -1,0 +1,228 @@
+"""Model files made by an enemy, or damaged: loading touches nothing else, and refuses what krepes does not write."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from sklearn.datasets import load_iris
+
+from krepes import KernelEmbedding, load
+from krepes.base import model_file
+from krepes.base.components import Component, subclasses
+from krepes.base.schema import matches, schema
+from krepes.kernels import EmpiricalNTK
+from krepes.networks import MLP
+
+X = load_iris().data
+SMALL = {"n_components": 2, "n_landmarks": 12, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model.krepes"
+    KernelEmbedding(**SMALL).fit(X).save(path)
+    return path
+
+
+def contents(path) -> tuple[dict, dict]:
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()[model_file.KEY])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return header, tensors
+
+
+def forged(path, header: dict, tensors: dict, checksum: bool = True):
+    """A file whose checksum is right, as an enemy's would be."""
+    header.pop("checksum", None)
+    if checksum:
+        header["checksum"] = model_file._checksum(header, tensors)
+    save_file(tensors, path, metadata={model_file.KEY: json.dumps(header)})
+    return path
+
+
+def entry(header: dict, *names: str) -> dict:
+    """The dictionary of encoded entries at a place of the state."""
+    found = header["state"]
+    for name in names:
+        found = found["~dict"][name]
+        found = found["state"] if "~component" in found else found
+    return found["~dict"]
+
+
+def test_loading_makes_no_folder_and_opens_no_other_file(tmp_path, monkeypatch):
+    """R1: neither the cache nor the weight file that a model was made with is looked at."""
+    weights = tmp_path / "weights.safetensors"
+    save_file(dict(MLP(widths=(5,)).build((4,)).state_dict()), weights)
+    kernel = EmpiricalNTK(
+        MLP(widths=(5,), weights=str(weights)), method="sketch", sketch_size=64, cache=str(tmp_path / "cache")
+    )
+    model = KernelEmbedding(**SMALL, kernel=kernel, loss="kernel_pca").fit(X)
+    expected = model.transform(X)
+    path = tmp_path / "model.krepes"
+    model.save(path)
+    assert "weights.safetensors" in str(contents(path)[0])
+    assert str(tmp_path) not in json.dumps(contents(path)[0])
+    weights.unlink()
+    for file in sorted((tmp_path / "cache").rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    (tmp_path / "cache").rmdir()
+    before = sorted(tmp_path.rglob("*"))
+    again = load(path)
+    np.testing.assert_allclose(again.transform(X), expected, atol=1e-5)
+    assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(ValueError, match=r"the file 'weights.safetensors'.*Give its place again"):
+        again.fit(X)
+
+
+def test_a_forged_path_is_not_followed(tmp_path):
+    """R1: files of any format, also one that says it is old."""
+    kernel = EmpiricalNTK(MLP(widths=(5,)), method="sketch", sketch_size=64)
+    KernelEmbedding(**SMALL, kernel=kernel, loss="kernel_pca").fit(X).save(tmp_path / "model.krepes")
+    for version in (1, 2):
+        header, tensors = contents(tmp_path / "model.krepes")
+        header["format"] = version
+        entry(header, "kernel")["cache"] = str(tmp_path / "evil")
+        entry(header, "kernel", "network")["weights"] = str(tmp_path / "evil.pth")
+        path = forged(tmp_path / f"forged{version}.krepes", header, tensors)
+        load(path).transform(X)
+        assert not (tmp_path / "evil").exists()
+
+
+def test_a_file_without_its_checksum_is_refused(saved, tmp_path):
+    """R9; files of the earlier format load, with a warning."""
+    header, tensors = contents(saved)
+    with pytest.raises(ValueError, match="no checksum"):
+        load(forged(tmp_path / "a", header, tensors, checksum=False))
+    header["format"] = 1
+    with pytest.warns(UserWarning, match="save it again"):
+        load(forged(tmp_path / "b", header, tensors, checksum=False))
+
+
+@pytest.mark.parametrize("name", [".A", ".gamma", ".landmarks", ".F", ".moments.gram_aa", ".kernel_probe"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_not_finite_are_refused(saved, tmp_path, name, value):
+    header, tensors = contents(saved)
+    tensors[name].view(-1)[0] = value
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+WRONG = [
+    ("n_samples_seen", "many"),
+    ("seed", -3),
+    ("seed", True),
+    ("rank", 0),
+    ("rank", 10**9),
+    ("views_per_landmark", 5),
+    ("exact_views", 1),
+    ("landmark_indices", None.__class__.__name__),
+    ("feature_names_in", [1, 2]),
+    ("history", [{"total": "low"}]),
+    ("history", []),
+    ("solution", [1, True]),
+    ("solution", "found"),
+    ("loss", "spectral"),
+    ("parameters", []),
+    ("n_features_in", 2.5),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_entries_of_another_type_are_refused(saved, tmp_path, name, value):
+    header, tensors = contents(saved)
+    entry(header)[name] = value if not isinstance(value, dict) else {"~dict": value}
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (".A", (3, 2)),
+        (".A", (12,)),
+        (".gamma", (5,)),
+        (".F", (12, 1)),
+        (".eigenvalues", (1,)),
+        (".moments.sum_a", (2,)),
+        (".moments.gram_aa", (2, 2)),
+        (".moments.scalars", (5,)),
+        (".kernel_probe", (1, 1)),
+        (".landmark_indices", (3,)),
+        (".landmarks", (0, 4)),
+    ],
+)
+def test_tensors_of_another_shape_are_refused(saved, tmp_path, name, shape):
+    header, tensors = contents(saved)
+    tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        (("kernel",), "lengthscale", {"~dict": {}}),
+        (("kernel",), "lengthscale", None),
+        (("kernel",), "__class__", "str"),
+        (("kernel",), "against", 3),
+        (("views",), "n_views", "two"),
+        (("views",), "noise", [1]),
+        (("input_space",), "kind", 7),
+        (("input_space",), "shape", "square"),
+    ],
+)
+def test_attributes_of_another_type_are_refused(saved, tmp_path, place, name, value):
+    header, tensors = contents(saved)
+    entry(header, *place)[name] = value
+    with pytest.raises(ValueError, match="is damaged"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize("name", ["os", "Path", "KernelEmbedding", "Component", "Kernel", "", "External"])
+def test_other_classes_are_not_made(saved, tmp_path, name):
+    header, tensors = contents(saved)
+    header["state"]["~dict"]["kernel"]["~component"] = name
+    with pytest.raises(ValueError, match=r"is damaged|needs a class"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+def test_deeply_nested_and_huge_headers_are_refused(saved, tmp_path):
+    """R11: before they cost memory, and without a RecursionError."""
+    path = tmp_path / "deep"
+    header, tensors = contents(saved)
+    text = json.dumps(header | {"checksum": 0}).replace(
+        '"seed"', '"deep": ' + "[" * 100_000 + "]" * 100_000 + ', "seed"'
+    )
+    save_file(tensors, path, metadata={model_file.KEY: text})
+    with pytest.raises(ValueError, match="deep"):
+        load(path)
+    (tmp_path / "huge").write_bytes(struct.pack("<Q", 2**40) + b"{}" * 50)
+    with pytest.raises(ValueError, match="header would have"):
+        load(tmp_path / "huge")
+    nested: list = []
+    for _ in range(500):
+        nested = [nested]
+    header["state"]["~dict"]["deep"] = nested
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "nested", header, tensors))
+
+
+@pytest.mark.parametrize(
+    "cls", [c for c in subclasses(Component) if c.__module__.startswith("krepes.")], ids=lambda c: c.__name__
+)
+def test_every_component_has_a_schema(cls):
+    """Its annotations can be resolved, and its own default arguments are what they say."""
+    hints = schema(cls)
+    try:
+        made = cls()
+    except TypeError:  # abstract
+        return
+    for name, value in made.get_params(deep=False).items():
+        assert name in hints, name
+        assert matches(value, hints[name]), (name, value, hints[name])
