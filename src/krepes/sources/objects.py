@@ -18,6 +18,7 @@ from .source import Source
 if TYPE_CHECKING:
     import torch.utils.data
 
+_MOST_AXES = 32  # of an array
 IDENTITY_ITEMS = 256  # of a dataset, by which a checkpoint knows it: each may be costly to make
 
 
@@ -123,8 +124,9 @@ def numeric_list(data: Sequence[Any]) -> Any | None:
     if is_tensor(first):
         same = first.ndim and all(is_tensor(row) and row.shape == first.shape for row in data)
         return sys.modules["torch"].stack([row.detach() for row in data]) if same else None
-    while isinstance(first, (list, tuple)) and first:
-        first = first[0]
+    for _ in range(_MOST_AXES):  # and no further, because a list may hold itself
+        if isinstance(first, (list, tuple)) and first:
+            first = first[0]
     if not isinstance(first, (numbers.Number, np.ndarray)):
         return None
     if isinstance(data[0], np.ndarray) and not all(isinstance(row, np.ndarray) for row in data):

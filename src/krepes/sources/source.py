@@ -106,7 +106,12 @@ class Source(ABC):
         )
 
     def _checked_range(self, batch_rows: int, start: int) -> tuple[int, int]:
-        batch_rows, start = operator.index(batch_rows), operator.index(start)
+        try:
+            batch_rows, start = operator.index(batch_rows), operator.index(start)
+        except TypeError as error:
+            raise TypeError(
+                f"batch_rows and start must be whole numbers; got {batch_rows!r} and {start!r}."
+            ) from error
         if batch_rows < 1:
             raise ValueError(f"batch_rows must be at least 1; got {batch_rows}.")
         if not 0 <= start <= self.n_rows:
