@@ -14,7 +14,7 @@ import socket
 import stat
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,13 +23,8 @@ NAME_CHARACTERS = 100  # of a file's name that its temporary name repeats
 DEFAULT_ACCESS = "system.posix_acl_default"  # the extended attribute of a folder with a default access list
 
 
-def check_writable(
-    path: str | os.PathLike,
-    overwrite: bool = False,
-    needed_bytes: int = 0,
-    inputs: Iterable[str | os.PathLike] = (),
-) -> Path:
-    """Refuse early what would fail late: an existing file, an input, a device, a missing folder, a full disk.
+def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_bytes: int = 0) -> Path:
+    """Refuse early what would fail late: an existing file, a device, a missing folder, a full disk.
 
     Returns the file that will be written, links followed.
     """
@@ -38,11 +33,6 @@ def check_writable(
         raise IsADirectoryError(f"{path} is a folder; give the name of a file to write.")
     if target.exists() and not target.is_file():
         raise OSError(f"{path} is a device or a pipe, not a file; give the name of a file to write.")
-    for given in inputs:
-        if same_file(target, given):
-            raise ValueError(
-                f"{path} is read by this command ({given}), and would be overwritten: choose another name."
-            )
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; choose another name, or allow overwriting (overwrite=True, --force)."
@@ -62,11 +52,9 @@ def check_writable(
 
 
 def same_file(first: str | os.PathLike, second: str | os.PathLike) -> bool:
-    """Whether two names lead to one file, or would if it existed; a file in a folder is part of the folder."""
+    """Whether two names lead to one file, or would if it existed."""
     a, b = Path(os.path.realpath(first)), Path(os.path.realpath(second))
-    if a == b or (b.is_dir() and b in a.parents):
-        return True
-    return a.exists() and b.exists() and a.samefile(b)
+    return a == b or (a.exists() and b.exists() and a.samefile(b))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from krepes.cli.terminal import terminal
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 THREADS_PER_PROCESSOR = 4  # far more end in a crash of the thread libraries
+_ROWS = (".parquet", ".pq", ".png", ".jpg", ".jpeg")  # files of a folder that hold its rows
 _OUTPUTS = ("output", "figure", "checkpoint", "study")  # options that name files to write
 # Library messages name Python arguments; these are their options.
 _OPTIONS = {
@@ -128,7 +129,12 @@ def check_files(given: dict[str, Any]) -> None:
     inputs = [(name, path) for name, value in given.items() if name not in _OUTPUTS for path in _files(value)]
     for name, path in outputs.items():
         for other, read in inputs:
-            if same_file(path, read):
+            part = (
+                read.is_dir()
+                and path.suffix.lower() in _ROWS
+                and path.resolve().is_relative_to(read.resolve())
+            )
+            if same_file(path, read) or (part and path.exists()):
                 raise ValueError(
                     f"--{name} {path} is also given as {other.upper()} ({read}): it would be overwritten. Choose "
                     "another name."
