@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 SNAPSHOT = Path(__file__).parent / "fixtures" / "public_names.json"
@@ -47,7 +48,7 @@ def signature(value: object) -> str:
         for name, parameter in found.parameters.items()
         if name != "self"
     ]
-    return str(inspect.Signature(plain))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.Signature(plain)))
 
 
 def public_names() -> dict[str, str]:
