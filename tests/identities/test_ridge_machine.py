@@ -109,12 +109,15 @@ def test_wrong_input_is_named():
     for call, message in (
         (
             lambda: LeaveOneOutRidge().fit(np.ones((3, 1)), np.ones(2)),
-            r"inconsistent numbers of samples: \[3, 2\]",
+            "y has 2 rows and X has 3",
         ),
         (lambda: LeaveOneOutRidge((0.0,)).fit(np.ones((3, 1)), np.ones(3)), "positive"),
         (lambda: LeaveOneOutRidge().predict(np.ones((3, 1))), "before predict"),
         (lambda: temperature(np.ones(3), [0, 1, 0]), r"shape \(3,\)"),
-        (lambda: expected_calibration_error(np.ones((2, 2)), [0]), "1 codes"),
+        (
+            lambda: expected_calibration_error(np.ones((2, 2)), [0]),
+            r"codes has shape \(1,\); expected \(2,\)",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -20,8 +20,8 @@ def active_set_minimum(M: np.ndarray, a: np.ndarray, start: np.ndarray) -> np.nd
     """The minimiser, from a feasible start v >= 0.
 
     >>> M, a = np.ones((2, 2)), np.ones(2)                            # two equal members
-    >>> active_set_minimum(M, a, np.zeros(2)).sum().round(12)
-    np.float64(1.0)
+    >>> float(active_set_minimum(M, a, np.zeros(2)).sum().round(12))
+    1.0
     """
     v = _descended(M, a, start.astype(np.float64))
     for _ in range(10 * len(a)):

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from krepes.alignment.hsic import ESTIMATORS, CentredKernel, hsic, hsic_without_each, total_product
-from krepes.alignment.inputs import KernelChoice, as_matrix, check_same_rows
+from krepes.alignment.inputs import KernelChoice
+from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 from krepes.kernels import as_kernel
 
 # One kernel, or one for X and one for Y.
@@ -140,7 +141,7 @@ def _kernels(X: Any, Y: Any, kernel: KernelChoices, estimator: str) -> tuple[Cen
 
 def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
     """A representation under a kernel, centred."""
-    X = as_matrix(X, name)
+    X = as_flat_matrix(X, name)
     if isinstance(kernel, str) and kernel == "linear":
         return CentredKernel.of_features(X)
     if isinstance(kernel, str) and kernel == "precomputed":
@@ -151,8 +152,21 @@ def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
                 f"{'' if X.shape[0] != X.shape[1] else ' that is not symmetric'}."
             )
         return CentredKernel.of_matrix((X + X.T) / 2)
+    return CentredKernel.of_matrix(kernel_matrix(X, kernel, name))
+
+
+def kernel_matrix(X: np.ndarray, kernel: KernelChoice, name: str) -> np.ndarray:  # (n, d) -> (n, n)
+    """The values of a kernel that is not linear, refused where the rows are too large for it."""
+    check_squares(X, name)
     rows = X.astype(np.float64)
-    return CentredKernel.of_matrix(as_kernel(kernel).fitted(rows)(rows).double().numpy())
+    fitted = as_kernel(kernel).fitted(rows)
+    K = fitted(rows).double().numpy()
+    if not np.isfinite(K).all():
+        raise ValueError(
+            f"{fitted} gives NaN or infinite values for the rows of {name}, whose numbers go up to "
+            f"{np.abs(rows).max():.3g}. Divide {name} by a constant first."
+        )
+    return K
 
 
 def check_estimator(estimator: str) -> None:

@@ -2,8 +2,9 @@
 
     G = sum_i (x_i, |x_i|^2, 1) (x_i, |x_i|^2, 1)^T,     s_c = sum over rows of class c of (x_i, |x_i|^2, 1)
 
-Rows are seen from the mean of the first batch, against cancellation; moving the origin later is linear, so that
-streams merge. Cost O(n d^2) (a symmetric product, half of it), memory 8 d^2 bytes whatever n is.
+Rows are seen from the mean of the first batch, against cancellation, and in a unit near their size, against overflow;
+changing either later is linear, so that streams merge. Cost O(n d^2) (a symmetric product, half of it), memory 8 d^2
+bytes whatever n is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
-from krepes.alignment.streamed import augmented, origin_move
+from krepes.alignment.augmented_rows import augmented, origin_move, origin_of, unit_of
 from krepes.base.model_file import State
 
 BLOCK_ROWS = 4096
@@ -32,6 +33,8 @@ class ClassMoments:
         G; entries below the diagonal mean nothing.
     sums : ndarray of shape (n_classes, d + 2)
         s_c.
+    unit : float
+        A power of two that x is divided by, after the origin is subtracted.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class ClassMoments:
     origin: np.ndarray
     triangle: np.ndarray
     sums: np.ndarray
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -52,17 +56,18 @@ class ClassMoments:
     ) -> ClassMoments:
         """The moments of rows (b, d), finite, with their class codes (b,); seen from their mean by default."""
         size = X.shape[1] + 2
-        origin = X.mean(axis=0, dtype=np.float64) if origin is None else origin
+        origin = origin_of(X) if origin is None else origin
+        unit = unit_of(X, origin)
         triangle, sums = np.zeros((size, size), order="F"), np.zeros((n_classes, size))
         for start in range(0, len(X), BLOCK_ROWS):
-            A = augmented(X[start : start + BLOCK_ROWS] - origin)
+            A = augmented(X[start : start + BLOCK_ROWS], origin, unit)
             block = codes[start : start + BLOCK_ROWS]
             triangle = dsyrk(1.0, A.T, beta=1.0, c=triangle, overwrite_c=1)
             S = scipy.sparse.csc_array(
                 (np.ones(len(A)), block, np.arange(len(A) + 1)), shape=(n_classes, len(A))
             )
             sums += S @ A
-        return cls(len(X), origin, triangle, sums)
+        return cls(len(X), origin, triangle, sums, unit)
 
     @property
     def width(self) -> int:
@@ -71,12 +76,18 @@ class ClassMoments:
     @property
     def mean(self) -> np.ndarray:
         """Of all rows, (d,)."""
-        return self.origin + self.sums[:, :-2].sum(axis=0) / self.n
+        return self.origin + self.sums[:, :-2].sum(axis=0) / self.n * self.unit
 
-    def seen_from(self, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """G (d + 2, d + 2) and the sums by class (n_classes, d + 2), of rows seen from an origin."""
+    def about_zero(self) -> tuple[np.ndarray, np.ndarray]:
+        """G and the sums by class of the rows as they are, in a unit that suits their size."""
+        zero = np.zeros(self.width)
+        return self.seen_from(zero, max(self.unit, unit_of(self.mean[None], zero)))
+
+    def seen_from(self, origin: np.ndarray, unit: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """G (d + 2, d + 2) and the sums by class (n_classes, d + 2), of rows seen from an origin, in a unit."""
         G = np.triu(self.triangle) + np.triu(self.triangle, 1).T
-        T = origin_move(origin - self.origin)
+        unit = self.unit if unit is None else unit
+        T = origin_move((origin - self.origin) / unit, self.unit / unit)
         return T @ G @ T.T, self.sums @ T.T
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
@@ -86,20 +97,25 @@ class ClassMoments:
         return self._combined(other, -1.0)
 
     def __mul__(self, factor: float) -> ClassMoments:
-        return ClassMoments(self.n * factor, self.origin, self.triangle * factor, self.sums * factor)
+        return ClassMoments(
+            self.n * factor, self.origin, self.triangle * factor, self.sums * factor, self.unit
+        )
 
     def _combined(self, other: ClassMoments, sign: float) -> ClassMoments:
-        if other.origin is self.origin:  # then nothing has to be moved
-            gram, sums = other.triangle, other.sums
-        else:
-            gram, sums = other.seen_from(self.origin)
-        triangle = np.asfortranarray(self.triangle + sign * np.triu(gram))
-        return ClassMoments(self.n + sign * other.n, self.origin, triangle, self.sums + sign * sums)
+        unit = max(self.unit, other.unit, unit_of(other.origin[None], self.origin))
+        (gram, sums), (theirs, their_sums) = (part._from(self.origin, unit) for part in (self, other))
+        triangle = np.asfortranarray(gram + sign * np.triu(theirs))
+        return ClassMoments(self.n + sign * other.n, self.origin, triangle, sums + sign * their_sums, unit)
+
+    def _from(self, origin: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
+        if self.origin is origin and self.unit == unit:  # then nothing has to be moved
+            return self.triangle, self.sums
+        return self.seen_from(origin, unit)
 
     def state(self) -> State:
-        return {"n": self.n, "origin": self.origin, "triangle": self.triangle, "sums": self.sums}
+        return {name: getattr(self, name) for name in ("n", "origin", "triangle", "sums", "unit")}
 
     @classmethod
     def from_state(cls, state: State) -> ClassMoments:
         triangle = np.asfortranarray(state["triangle"])
-        return cls(state["n"], state["origin"], triangle, state["sums"])
+        return cls(state["n"], state["origin"], triangle, state["sums"], state.get("unit", 1.0))

@@ -24,14 +24,16 @@ import numpy as np
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from krepes.alignment.active_set import active_set_minimum
-from krepes.alignment.cka import centred, check_estimator, check_rows, self_hsic
+from krepes.alignment.augmented_rows import origin_of
+from krepes.alignment.cka import centred, check_estimator, check_rows, kernel_matrix, self_hsic
 from krepes.alignment.column_groups import ColumnGroups, column_groups
 from krepes.alignment.hsic import hsic
-from krepes.alignment.inputs import KernelChoice, Numbers, as_matrix, check_same_rows, target_matrix
+from krepes.alignment.inputs import KernelChoice, Numbers, target_matrix
 from krepes.alignment.sketch import SketchedCKA
+from krepes.base.validation import as_array, as_flat_matrix, check_same_rows, estimator_rows
 
 CUT = 1e-12
 ROUNDING = 1e-14
@@ -136,10 +138,13 @@ def combine_kernels(
     (['signal'], 1.0)
     """
     check_estimator(estimator)
+    if not isinstance(kernels, Mapping | list | tuple) or not kernels:
+        raise ValueError(
+            f"There are no kernels to combine: got a {type(kernels).__name__}; expected {{name: features (n, d)}}, "
+            "or a list of features."
+        )
     given = dict(kernels) if isinstance(kernels, Mapping) else {str(k): Z for k, Z in enumerate(kernels)}
-    if not given:
-        raise ValueError("There are no kernels to combine.")
-    matrices = {name: as_matrix(Z, repr(name)) for name, Z in given.items()}
+    matrices = {name: as_flat_matrix(Z, repr(name)) for name, Z in given.items()}
     target = target_matrix(y)
     for name, Z in matrices.items():
         check_same_rows(len(Z), len(target), repr(name), "y")
@@ -159,27 +164,22 @@ def combine_sketches(
     sketch: SketchedCKA, target: str = "target", names: list[str] | None = None
 ) -> Combination:
     """The combination from a sketch that holds the target, in O(L M^2 d): for layers and many models."""
+    if not isinstance(sketch, SketchedCKA):
+        raise TypeError(f"sketch is a {type(sketch).__name__}; expected a SketchedCKA.")
     names = [name for name in sketch.names if name != target] if names is None else list(names)
     if not names:
         raise ValueError(f"The sketch holds nothing but {target!r}.")
-    P = sketch.products([*names, target])
-    # A constant representation leaves rounding errors of its mean.
-    sizes = np.array([np.linalg.norm(sketch.centred(name)) ** 2 for name in names])
-    dead = (
-        sizes
-        < 1e-24
-        * np.array([np.linalg.norm(sketch.sketch(name).table) ** 2 for name in names])
-        * sketch.n_buckets
-    )
-    sizes = np.where(dead, 1.0, sizes)
-    M = np.where(np.logical_or.outer(dead, dead), 0.0, P[:-1, :-1] / np.outer(sizes, sizes))
-    return _solved(names, M, np.where(dead, 0.0, P[:-1, -1] / sizes), sizes, P[-1, -1] ** 0.5)
+    grams, exponents = sketch.unit_grams([*names, target])
+    P = grams @ grams.T
+    if not P[-1, -1] > 0:
+        raise ValueError(f"All rows of {target!r} are the same: nothing can be aligned with it.")
+    return _solved(names, P[:-1, :-1], P[:-1, -1], np.log(2) * exponents[:-1], P[-1, -1] ** 0.5)
 
 
 def _problem(
     matrices: Mapping[str, np.ndarray], target: np.ndarray, kernel: KernelChoice, estimator: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """M and a of kernels with a mean diagonal of 1, what that was before, and the norm of the target."""
+    """M and a of kernels with a mean diagonal of 1, the logarithm of what that was, and the norm of the target."""
     centres = [centred(Z, kernel, repr(name)) for name, Z in matrices.items()]
     goal = centred(target, "linear", "y")
     M = np.zeros((len(centres), len(centres)))
@@ -187,28 +187,29 @@ def _problem(
         for j, L in enumerate(centres[: k + 1]):
             M[k, j] = M[j, k] = hsic(K, L, estimator)
     a = np.array([hsic(K, goal, estimator) for K in centres])
-    sizes = np.array([_size(Z, kernel) for Z in matrices.values()])
-    return M, a, sizes, self_hsic(goal, estimator, "y") ** 0.5
+    logs = np.array([_log_size(Z, kernel, repr(name)) for name, Z in matrices.items()])
+    return M, a, logs, self_hsic(goal, estimator, "y") ** 0.5
 
 
-def _size(Z: np.ndarray, kernel: KernelChoice) -> float:
-    """The mean diagonal of the centred kernel, which `centred` scales to 1: weights are for kernels as given."""
-    if isinstance(kernel, str) and kernel == "linear":
-        return float(Z.astype(np.float64).var(axis=0).sum())
-    if isinstance(kernel, str) and kernel == "precomputed":
-        K = Z.astype(np.float64)
-        return float(K.diagonal().mean() - K.mean())
-    from krepes.kernels import as_kernel
-
-    rows = Z.astype(np.float64)
-    return _size(as_kernel(kernel).fitted(rows)(rows).double().numpy(), "precomputed")
+def _log_size(Z: np.ndarray, kernel: KernelChoice, name: str) -> float:
+    """The logarithm of the mean diagonal of the centred kernel, which `centred` scales to 1; 0 where it is constant."""
+    given = kernel if isinstance(kernel, str) else ""
+    if given == "linear":
+        Z = Z - origin_of(Z)
+        largest, power = np.abs(Z).max(), 2
+        mean = np.square(Z / largest).sum() / len(Z) if largest > 0 else 0.0
+    else:
+        K = Z.astype(np.float64) if given == "precomputed" else kernel_matrix(Z, kernel, name)
+        largest, power = np.abs(K).max(), 1
+        mean = (K / largest).diagonal().mean() - (K / largest).mean() if largest > 0 else 0.0
+    return float(power * np.log(largest) + np.log(mean)) if mean > 0 else 0.0
 
 
 def _solved(
     names: list[str],
     M: np.ndarray,
     a: np.ndarray,
-    sizes: np.ndarray,  # of the kernels as given, in units of those that M and a belong to
+    logs: np.ndarray,  # logarithms of the kernels' sizes as given, where those that M and a belong to are 1
     goal: float,
     frequency: np.ndarray | None = None,
 ) -> Combination:
@@ -222,17 +223,30 @@ def _solved(
     v = np.zeros(len(names))
     v[alive], residual = nonnegative_minimum(A[np.ix_(alive, alive)], b[alive])
     length = np.sqrt(v @ A @ v)
-    weights = v / scale / np.where(alive, sizes, 1.0)
-    weights = weights / weights.max() if v.any() else weights  # because their squares may overflow
-    size = np.linalg.norm(weights)
     return Combination(
         names,
-        weights / size if size > 0 else weights,
+        _weights(names, v / scale, logs),
         float(v @ b / (length * goal)) if length > 0 else 0.0,
         np.where(alive, b / goal, np.nan),
         np.full(len(names), np.nan) if frequency is None else frequency,
         residual,
     )
+
+
+def _weights(names: list[str], scaled: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """Weights of the kernels as given, with 2-norm 1, from those of kernels of size 1."""
+    used = scaled > 0
+    if not used.any():
+        return np.zeros(len(scaled))
+    found = np.where(used, np.log(np.where(used, scaled, 1.0)) - logs, -np.inf)
+    weights = np.exp(found - found.max())
+    if (weights[used] == 0).any():
+        large, small = (names[k] for k in (np.argmin(np.where(used, found, np.inf)), np.argmax(found)))
+        raise ValueError(
+            f"The scales of {large!r} and {small!r} are so far apart that no weights can be given for both. Divide "
+            "each kernel by a number of its own size, or standardise the columns."
+        )
+    return weights / np.linalg.norm(weights)
 
 
 class AlignmentSelector(TransformerMixin, BaseEstimator):
@@ -271,7 +285,7 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         """Find the weights."""
         if y is None:
             raise ValueError("AlignmentSelector requires y to be passed, but the target y is None.")
-        X, y = validate_data(self, X, dtype=np.float64, ensure_min_samples=2), np.asarray(y)
+        X, y = estimator_rows(self, X, ensure_min_samples=2), as_array(y, "y")
         named = column_groups(self.groups, X.shape[1], list(getattr(self, "feature_names_in_", [])))
         groups = list(named.values())
         self.combination_ = combine_kernels({name: X[:, group] for name, group in named.items()}, y)
@@ -283,7 +297,12 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
         kept = [k for k in range(len(groups)) if weights[k] > 0]
         self.columns_ = np.array([j for k in kept for j in groups[k]])
         scales = np.sqrt([weights[k] for k in kept for _ in groups[k]])
-        self.scales_ = scales / np.sqrt((X[:, self.columns_] * scales).var(axis=0).sum())
+        Z = X[:, self.columns_] * scales
+        size = np.abs(Z - origin_of(Z)).max()
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            self.scales_ = scales / size / np.sqrt((Z / size).var(axis=0).sum())
+        if not np.isfinite(self.scales_).all():
+            raise ValueError(f"The columns of X vary by at most {size:.3g}: multiply X by a constant first.")
         return self
 
     def get_support(self, indices: bool = False) -> np.ndarray:
@@ -304,5 +323,5 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """The kept columns, scaled."""
         check_is_fitted(self, "columns_")
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = estimator_rows(self, X, dtype=(np.float64, np.float32), reset=False)
         return X[:, self.columns_] * self.scales_

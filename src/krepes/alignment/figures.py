@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.alignment.transferability import HEADINGS, Transferability
+from krepes.base.validation import as_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +30,8 @@ def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None
     """
     from matplotlib.figure import Figure
 
-    values, columns = np.asarray(values, dtype=float), rows if columns is None else columns
+    values = as_numbers(values, "values", finite=False)
+    columns = rows if columns is None else columns
     if values.shape != (len(rows), len(columns)):
         raise ValueError(
             f"values has shape {values.shape} for {len(rows)} rows and {len(columns)} columns of names."
@@ -65,6 +67,8 @@ def plot_transferability(found: Transferability) -> Figure:
     """
     from matplotlib.figure import Figure
 
+    if not isinstance(found, Transferability):
+        raise TypeError(f"found is a {type(found).__name__}; expected what `transferability` returns.")
     order, scores = found.order(), found.scores
     names = [found.names[i] for i in order]
     figure = Figure(figsize=(2 + 2.4 * len(scores), 1.2 + 0.28 * len(names)), layout="constrained")

@@ -29,7 +29,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from krepes.alignment.class_moments import ClassMoments
-from krepes.alignment.inputs import as_matrix, check_same_rows, class_codes
+from krepes.alignment.inputs import class_codes
+from krepes.base.validation import as_flat_matrix, check_same_rows
 
 
 def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
@@ -56,10 +57,10 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
 
     Two degrees of freedom are left within: W = 4 / 2 and l = 1 / 2, of which chance has c = (1 / 4) 2 = 1 / 2.
 
-    >>> h_score(F, y)
+    >>> round(h_score(F, y), 12)
     0.0
     """
-    F = as_matrix(features, "features")
+    F = as_flat_matrix(features, "features")
     classes, codes = class_codes(y)
     check_same_rows(len(codes), len(F), "y", "features")
     moments = ClassMoments.of(F, codes, len(classes))
@@ -106,16 +107,18 @@ def _shrunk_within(gram: np.ndarray, sums: np.ndarray) -> float:
     means = sums[:, :-2] / np.sqrt(sums[:, -1:])  # (K, d), means^T means = n B
     W = (gram[:-2, :-2] - means.T @ means) / degrees
     # Features that are functions of the class leave rounding errors of W.
-    mean = max(np.trace(W) / d, d * np.finfo(float).eps * total / n)
+    rounding = 4 * d * np.finfo(float).eps * total / degrees
     a = within_shrinkage(W, degrees)
+    ridge = max(a * max(np.trace(W) / d, rounding), rounding)  # because W may be singular
     W *= 1 - a
-    W.flat[:: d + 1] += max(a, d * np.finfo(float).eps) * mean  # because W may be singular
+    W.flat[:: d + 1] += ridge
     root = solve_triangular(np.linalg.cholesky(W), np.eye(d), lower=True)  # W_a^-1 = root^T root
     ratios = np.linalg.svd(root @ means.T / np.sqrt(n), compute_uv=False)[: min(d, K - 1)] ** 2
     trace = np.square(root).sum()
-    freedom = d - a * mean * trace  # f
+    freedom = d - ridge * trace  # f
     # E; for a = 1, f / (1 - a) is tr(W) / mean = d
-    expected = freedom / (1 - a) / (1 - freedom / degrees) if freedom > 1e-9 * d else float(d)
+    left = max(1 - freedom / degrees, 1e-12)
+    expected = freedom / (1 - a) / left if freedom > 1e-9 * d else float(d)
     excess = ratios - (K - 1) / (n * min(d, K - 1)) * expected
     return float(max((excess / (1 + np.maximum(excess, 0.0))).sum(), 0.0))
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from krepes.alignment.augmented_rows import origin_of
+
 ESTIMATORS = ("unbiased", "biased")
 
 
@@ -34,11 +36,11 @@ class CentredKernel:
 
     @classmethod
     def of_features(cls, X: np.ndarray) -> CentredKernel:
-        X = X.astype(np.float64)
-        if (X[0] == X).all():
+        X = X - origin_of(X)
+        largest = np.abs(X).max()
+        if not largest > 0:
             return cls(np.zeros((len(X), 1)), None)
-        X = X / np.abs(X).max()  # because fourth powers of 1e150 overflow
-        X -= X.mean(axis=0)
+        X /= largest  # because fourth powers of 1e150 overflow
         X -= X.mean(axis=0)  # what rounding left of a mean that is large beside the spread
         X *= np.sqrt(len(X)) / np.linalg.norm(X)
         return cls(X, None) if X.shape[1] <= len(X) else cls(None, X @ X.T)

@@ -13,9 +13,9 @@ import scipy.sparse
 import torch
 from torch import nn
 
-from krepes.alignment.inputs import as_matrix, check_same_rows
-from krepes.alignment.layers import as_tensor, iter_layers, layer_names
+from krepes.alignment.layers import as_tensor, check_outputs, layer_names, recorded_layers
 from krepes.base.linalg import row_blocks
+from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
 MATRIX = "X"  # the layer's name where the columns of one matrix are all there is
 GIVEN_BLOCK = 4096  # rows at once of layers that are in memory anyway
@@ -85,7 +85,7 @@ class LayerOutputs:
                     "X is {layer: features}, and there is a network, which takes rows: give network=None."
                 )
             self.X = as_tensor(X)
-            if self.X.ndim < 2 or len(self.X) == 0:
+            if self.X.ndim < 2:
                 raise ValueError(
                     f"X has shape {tuple(self.X.shape)}; expected rows for the network, (n, ...)."
                 )
@@ -94,12 +94,13 @@ class LayerOutputs:
         given = X if are_layers(X) else {MATRIX: X}
         if not given:
             raise ValueError("X has no layers: expected {layer: features (n, d)}.")
-        self.given = {str(name): as_matrix(Z, f"layer {name!r}") for name, Z in given.items()}
+        self.given = {str(name): as_flat_matrix(Z, f"layer {name!r}") for name, Z in given.items()}
         self.names = list(self.given)
         self.columns = {str(name): list(Z.columns) for name, Z in given.items() if hasattr(Z, "columns")}
         self.n_rows = len(self.given[self.names[0]])
         for name, Z in self.given.items():
             check_same_rows(len(Z), self.n_rows, f"Layer {name!r}", f"layer {self.names[0]!r}")
+            check_squares(Z, f"Layer {name!r}")
 
     def recordable(self) -> list[str]:
         """The layers that can be recorded: of a module, blocks that give one tensor of numbers per row.
@@ -163,14 +164,9 @@ class LayerOutputs:
             X = self.X[torch.as_tensor(rows[block])]
             X = X if X.is_floating_point() else X.float() / self.divisor
             size = block.stop - block.start
-            for _, outputs in iter_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
+            for _, outputs in recorded_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
                 for name, Z in outputs.items():
-                    bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
-                    if len(bad):
-                        raise ValueError(
-                            f"Layer {name!r} has NaN or infinite values, first in row {rows[block][bad[0]]:,}. Check "
-                            "that row, and that X is scaled as the network was trained."
-                        )
+                    check_outputs(Z, name, rows[block])
                 yield block, outputs
 
 

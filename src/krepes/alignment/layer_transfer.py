@@ -29,7 +29,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from krepes.alignment.inputs import KernelChoice
@@ -38,6 +38,7 @@ from krepes.alignment.layer_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layer_machine import candidate_kernels, kernel_ridge
 from krepes.alignment.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
 from krepes.base.components import Component, NamedParts
+from krepes.base.validation import as_array, estimator_rows
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
@@ -288,7 +289,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
                     f"X is a {type(X).__name__}; fit had layers, so expected {{layer: features}} with "
                     f"{', '.join(self._given)}."
                 )
-            X = {MATRIX: validate_data(self, X, dtype=(np.float64, np.float32), reset=reset)}
+            X = {MATRIX: estimator_rows(self, X, dtype=(np.float64, np.float32), reset=reset)}
         outputs = LayerOutputs(X)
         if reset:
             self._given: list[str] = outputs.names
@@ -300,15 +301,16 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
     def _encode(self, y: Any, n_rows: int) -> np.ndarray:
         if y is None:
             raise ValueError("LayerTransferClassifier requires y to be passed, but the target y is None.")
-        y = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
+        y = as_array(y, "y")
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         if y.dtype.kind == "f" and np.isfinite(y).all():
-            check_classification_targets(y)
+            with np.errstate(invalid="ignore"):  # it casts to integers
+                check_classification_targets(y)
         labels = encode_labels(y, n_rows=n_rows)
         if len(labels.classes) < 2:
             raise ValueError(
-                f"All labels are of one class, {labels.classes[0]!r}; at least two classes are needed."
+                f"All labels are of one class, {labels.classes[0].item()!r}; at least two classes are needed."
             )
         self.classes_ = labels.classes
         return labels.codes

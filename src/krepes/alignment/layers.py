@@ -7,7 +7,7 @@ one batch and one sketch per layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import check_same_rows, target_matrix
+from krepes.alignment.inputs import target_matrix
 from krepes.alignment.sketch import SketchedCKA
 from krepes.base.linalg import row_blocks
+from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows
 
 
 def layer_names(module: nn.Module) -> list[str]:
@@ -26,6 +27,7 @@ def layer_names(module: nn.Module) -> list[str]:
     >>> layer_names(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())))
     ['0', '1.0']
     """
+    _check_module(module)
     return [name for name, part in module.named_modules() if name and not any(True for _ in part.children())]
 
 
@@ -49,6 +51,17 @@ def iter_layers(
     pool : bool, default=True
         Average outputs (b, c, h, w) over their positions; False keeps all numbers.
     """
+    for start, outputs in recorded_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+        for name, Z in outputs.items():
+            check_outputs(Z, name, range(start, start + len(Z)))
+        yield start, outputs
+
+
+def recorded_layers(
+    module: nn.Module, X: Any, layers: Iterable[str] | None, *, batch_rows: int, pool: bool
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """What `iter_layers` yields, before NaN and infinite values are refused."""
+    _check_module(module)
     names = layer_names(module) if layers is None else list(layers)
     parts = dict(module.named_modules())
     unknown = [name for name in names if name not in parts]
@@ -76,6 +89,16 @@ def iter_layers(
         yield block.start, {name: _rows(outputs[name], size, name, pool) for name in names}
 
 
+def check_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
+    """Refuse outputs (b, d) that are not finite, and name the first of the rows."""
+    bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"Layer {layer!r} has NaN or infinite values, first in row {rows[bad[0]]:,}. Check that row, and that X is "
+            "scaled as the network was trained."
+        )
+
+
 def sketch_layers(
     module: nn.Module,
     X: Any,
@@ -100,7 +123,7 @@ def sketch_layers(
     >>> found.names
     ['0', '1', 'target']
     """
-    sketch = SketchedCKA() if sketch is None else sketch
+    sketch, X = SketchedCKA() if sketch is None else sketch, as_tensor(X)
     target = None if y is None else target_matrix(y)
     if target is not None:
         check_same_rows(len(target), len(X), "y")
@@ -113,19 +136,30 @@ def sketch_layers(
 
 
 def as_tensor(X: Any) -> Tensor:
-    """Rows for a network."""
-    if isinstance(X, Tensor):
-        return X
-    X = np.asarray(X)
-    if X.dtype.kind not in "fiub":
-        raise TypeError(f"X holds {X.dtype}; expected rows of numbers for the network, (n, ...).")
-    return torch.as_tensor(X if X.flags.writeable else X.copy())
+    """Rows for a network, (n, ...): a tensor as it is, anything else in the dtype that it has."""
+    if not isinstance(X, Tensor):
+        X = as_array(X)
+        X = X if X.dtype.kind in "iub" else as_numbers(X, finite=False)
+        X = torch.as_tensor(
+            X if X.flags.writeable and X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+        )
+    check_dense(X)
+    if X.ndim == 0 or 0 in X.shape or X.is_complex():
+        raise ValueError(
+            f"X has shape {tuple(X.shape)} and holds {X.dtype}; expected rows of numbers for the network, (n, ...)."
+        )
+    return X
+
+
+def _check_module(module: nn.Module) -> None:
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module is a {type(module).__name__}; expected a torch.nn.Module.")
 
 
 def _pass(module: nn.Module, X: Tensor) -> None:
     try:
         module(X)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, IndexError) as error:
         raise ValueError(f"The network does not take rows of shape {tuple(X.shape[1:])}: {error}") from error
 
 

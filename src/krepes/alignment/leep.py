@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from krepes.alignment.inputs import Numbers, as_matrix, check_same_rows, class_codes
+from krepes.alignment.inputs import Numbers, class_codes
+from krepes.base.validation import as_flat_matrix, check_same_rows
 
 
 def leep(probabilities: Numbers, y: Any) -> float:
@@ -43,7 +44,7 @@ def leep(probabilities: Numbers, y: Any) -> float:
 
 def check_probabilities(probabilities: Numbers, name: str) -> np.ndarray:
     """Rows that are not negative and sum to 1."""
-    theta = as_matrix(probabilities, name)
+    theta = as_flat_matrix(probabilities, name).astype(np.float64)
     worst = np.abs(theta.sum(axis=1) - 1).max()
     if theta.min() < 0 or worst > 1e-3:
         raise ValueError(

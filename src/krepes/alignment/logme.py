@@ -21,7 +21,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from krepes.alignment.class_moments import ClassMoments
-from krepes.alignment.inputs import as_matrix, check_same_rows, class_codes
+from krepes.alignment.inputs import class_codes
+from krepes.base.validation import as_flat_matrix, check_same_rows
 
 GRID = np.linspace(-40.0, 40.0, 161)  # of log t, relative to the mean of the spectrum
 SMALLEST_RESIDUAL = 1e-12  # of y^T y: below it is rounding, and the evidence of a perfect fit is unbounded
@@ -38,7 +39,7 @@ def logme(features: Any, y: Any) -> float:
     >>> round(logme(np.zeros((6, 2)), [0, 1, 0, 1, 0, 1]), 4)                           # -log(pi e) / 2
     -1.0724
     """
-    F = as_matrix(features, "features")
+    F = as_flat_matrix(features, "features")
     classes, codes = class_codes(y)
     check_same_rows(len(codes), len(F), "y", "features")
     return logme_of_moments(ClassMoments.of(F, codes, len(classes)))
@@ -46,7 +47,7 @@ def logme(features: Any, y: Any) -> float:
 
 def logme_of_moments(moments: ClassMoments) -> float:
     """LogME from second moments and sums by class."""
-    gram, sums = moments.seen_from(np.zeros(len(moments.mean)))
+    gram, sums = moments.about_zero()
     s, V = np.linalg.eigh(gram[:-2, :-2])
     kept = s > len(s) * np.finfo(float).eps * max(s[-1], 0.0)
     Z = (sums[:, :-2] @ V)[:, kept]  # (classes, rank)

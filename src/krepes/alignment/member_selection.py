@@ -176,11 +176,14 @@ def products(
 
     with_target = np.tensordot(F, Y, axes=(0, 0)) / counts[:, None, None]  # (p, c, c)
     own = _target_moments(Y, seen)
-    correlations = np.trace(with_target, axis1=1, axis2=2) / np.sqrt(np.trace(own, axis1=1, axis2=2))
+    varies = np.trace(own, axis1=1, axis2=2) > CONSTANT  # a member's rows may all be of one class
+    spreads = np.sqrt(np.where(varies, np.trace(own, axis1=1, axis2=2), np.inf))
+    correlations = np.trace(with_target, axis1=1, axis2=2) / spreads
     cross, squares = _pairs(F, both)
     lengths = np.sqrt(np.where(sizes > 0, squares.diagonal(), 1.0))
     squares = squares / np.outer(lengths, lengths)
-    alignments = np.square(with_target).sum(axis=(1, 2)) / lengths / np.linalg.norm(own, axis=(1, 2))
+    norms = np.where(varies, np.linalg.norm(own, axis=(1, 2)), np.inf)
+    alignments = np.square(with_target).sum(axis=(1, 2)) / lengths / norms
     return Products(cross, correlations, squares, alignments, means, sizes, target_mean, target_size)
 
 

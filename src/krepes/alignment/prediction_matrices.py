@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
-from torch import Tensor
 
 from krepes.alignment.ensemble_members import Ensemble
 from krepes.alignment.inputs import Numbers
+from krepes.base.validation import LARGEST, REMEDIES, SQUARES, as_array, check_finite
+from krepes.preprocessing.labels import missing_values
 
 Classes = Sequence[str] | Sequence[float] | np.ndarray  # labels, in the order of columns
+REFUSED = "MmcV"  # dates, durations, complex numbers and structures are neither numbers nor labels
 TASKS = ("auto", "regression", "classification")
 
 
@@ -44,6 +47,8 @@ class ColumnMember:
         width = 1 if self.classes is None else len(self.classes)
         if own.ndim == 2 and own.shape[1] != width:
             raise ValueError(f"Predictions have shape {X.shape}; expected the shape of those of the choice.")
+        if (self.classes is None or self.probabilities or own.ndim == 2) and own.dtype.kind not in "fiub":
+            raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as those of the choice.")
         if self.classes is None:
             return own.astype(np.float64).reshape(-1, 1)
         if own.ndim == 2:
@@ -64,18 +69,68 @@ class ColumnMember:
 
 def as_predictions(P: Numbers) -> np.ndarray:
     """An array (n, members) or (n, members, classes) from anything array-like."""
-    P = np.asarray(P.detach().cpu() if isinstance(P, Tensor) else P)
+    P = as_array(P, "The array of predictions")
+    P = _plain(P) if P.dtype == object else P
     if P.ndim not in (2, 3) or 0 in P.shape:
         raise ValueError(
             f"Predictions have shape {P.shape}; expected (n, members), or (n, members, classes) of probabilities."
         )
-    if P.ndim == 3 and P.dtype.kind not in "fiub":
+    if P.dtype.kind in REFUSED or (P.ndim == 3 and P.dtype.kind not in "fiub"):
         raise TypeError(
-            f"Predictions of shape {P.shape} hold {P.dtype}; expected probabilities of the classes."
+            f"Predictions of shape {P.shape} hold {P.dtype}; expected numbers, or labels (n, members). "
+            f"{REMEDIES.get(P.dtype.kind, '')}"
         )
     if P.ndim == 3 and P.shape[2] < 2:
         raise ValueError(f"Predictions have shape {P.shape}: one class. Give (n, members) for regression.")
     return P
+
+
+def _plain(P: np.ndarray) -> np.ndarray:
+    """An object array of numbers, missing ones among them, as float64; labels of one type as they are."""
+    missing = is_missing(P)
+    if not all(isinstance(value, Real) and not isinstance(value, bool) for value in P[~missing]):
+        kinds = sorted({type(value).__name__ for value in P[~missing]})
+        if len(kinds) > 1 or not all(isinstance(value, str | bool) for value in P[~missing]):
+            raise TypeError(
+                f"Predictions are of the types {', '.join(kinds)}; expected numbers, or labels as text."
+            )
+        return P
+    found = np.full(P.shape, np.nan)
+    found[~missing] = P[~missing].astype(np.float64)
+    return found
+
+
+def check_outputs(
+    outputs: np.ndarray,  # (n, p, c)
+    target: np.ndarray,  # (n, c)
+    usable: np.ndarray | None,  # (n, p), True where a member's prediction may be used
+    names: Sequence[str],
+) -> None:
+    """Refuse predictions that are missing, and members so far from the target's scale that no weight fits."""
+    missing = ~np.isfinite(outputs).all(axis=2)
+    missing &= True if usable is None else usable
+    if missing.any():
+        row, k = np.argwhere(missing)[0]
+        gaps = ' If these are rows on which members were trained, say predictions="out_of_bag".'
+        raise ValueError(
+            f"{missing.sum():,} of {missing.size:,} predictions are missing or infinite (the first is of member "
+            f"{names[k]}, row {row:,})."
+            + (
+                gaps
+                if usable is None and np.isnan(outputs[row, k]).any()
+                else " Leave these rows or members out."
+            )
+        )
+    sizes = np.abs(outputs if usable is None else np.where(usable[:, :, None], outputs, 0.0)).max(axis=(0, 2))
+    check_finite(target, "y")
+    size = np.abs(target).max()
+    for name, largest in zip(names, sizes):
+        apart = np.log10(largest) - np.log10(size) if largest > 0 and size > 0 else 0.0
+        if largest > LARGEST or abs(apart) > np.log10(SQUARES[1]):
+            raise ValueError(
+                f"Member {name} predicts numbers of up to {largest:.3g} for targets of up to {size:.3g}: their squares "
+                "are out of the range of float64. Bring predictions to the scale of y."
+            )
 
 
 def column_names(P: Numbers) -> list[str] | None:
@@ -110,12 +165,8 @@ def columns_of(
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
-    """NaN, and None among labels."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype == object:
-        return np.array([value is None or value != value for value in values.ravel()]).reshape(values.shape)
-    return np.zeros(values.shape, dtype=bool)
+    """NaN, and None and pandas' NA among labels."""
+    return missing_values(values.ravel()).reshape(values.shape)
 
 
 def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> tuple[np.ndarray | None, bool]:

@@ -11,11 +11,19 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from krepes.alignment.ensemble_members import Member, StageMember
 from krepes.alignment.member_selection import select_members
-from krepes.alignment.prediction_matrices import Classes, ColumnMember, as_predictions, column_names
+from krepes.alignment.prediction_matrices import (
+    Classes,
+    ColumnMember,
+    as_predictions,
+    check_outputs,
+    column_names,
+)
 from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
+from krepes.base.validation import as_array
 
 
 def _for_classes(model: PrunedEnsemble) -> bool:
@@ -89,7 +97,9 @@ class PrunedEnsemble(BaseEstimator):
         outputs = np.stack([member.outputs(X) for member in self.members], axis=1)
         y = target_numbers(y) if classes is None else labels_or_numbers(y)
         check_targets(len(y), len(outputs), "X")
-        found = select_members(outputs, target_columns(y, classes), method="stacking")
+        target = target_columns(y, classes)
+        check_outputs(outputs, target, None, [member.name for member in self.members])
+        found = select_members(outputs, target, method="stacking")
         return self.with_weights(found.weights, found.intercept)
 
     def with_weights(self, weights: np.ndarray, intercept: np.ndarray) -> PrunedEnsemble:
@@ -117,6 +127,7 @@ class PrunedEnsemble(BaseEstimator):
                     f"{', '.join(known[:10])}."
                 )
             return X
+        X = as_array(X) if isinstance(X, Tensor) else X
         if self.whole:
             return validate_data(self, X, reset=reset, skip_check_array=True)
         if isinstance(self.members[-1], StageMember):
@@ -130,9 +141,10 @@ class PrunedEnsemble(BaseEstimator):
         check_is_fitted(self, "weights_")
         X = self.checked(X)
         total = self.intercept_
-        for member, weight in zip(self.members, self.weights_):
-            if weight > 0:
-                total = total + weight * member.outputs(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for member, weight in zip(self.members, self.weights_):
+                if weight > 0:
+                    total = total + weight * member.outputs(X)
         if not np.isfinite(total).all():
             raise ValueError("Some predictions of kept members are missing or infinite.")
         return total

@@ -22,7 +22,14 @@ from sklearn.base import BaseEstimator
 from krepes.alignment.ensemble_members import Ensemble, members_of
 from krepes.alignment.inputs import Numbers
 from krepes.alignment.member_selection import METHODS, select_members
-from krepes.alignment.prediction_matrices import TASKS, Classes, as_predictions, column_names, columns_of
+from krepes.alignment.prediction_matrices import (
+    TASKS,
+    Classes,
+    as_predictions,
+    check_outputs,
+    column_names,
+    columns_of,
+)
 from krepes.alignment.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning_report import judge, member_rows, savings_of
 from krepes.alignment.pruning_scores import MANY, accuracies_alone, is_trained_on
@@ -109,8 +116,9 @@ def prune_ensemble(
         if predictions == "given" and parts.samples is not None and len(y) == parts.n_rows and len(y) >= MANY:
             _warn_if_trained_on(outputs, target, parts)
         whole = np.asarray(ensemble.predict(given)) if usable is None else None
-    _check_finite(outputs, usable, parts)
-    selection = select_members(outputs, target, usable, method, [member.name for member in parts.members])
+    names = [member.name for member in parts.members]
+    check_outputs(outputs, target, usable, names)
+    selection = select_members(outputs, target, usable, method, names)
     kept = selection.weights > 0
     pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
     alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
@@ -228,22 +236,7 @@ def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble
 
 def member_outputs(parts: Ensemble, X: Any) -> np.ndarray:
     """(n, p, c) predictions of all members."""
-    return np.stack([member.outputs(X) for member in parts.members], axis=1)
-
-
-def _check_finite(outputs: np.ndarray, usable: np.ndarray | None, parts: Ensemble) -> None:
-    missing = (
-        ~np.isfinite(outputs).all(axis=2) if usable is None else ~np.isfinite(outputs).all(axis=2) & usable
-    )
-    if missing.any():
-        row, k = np.argwhere(missing)[0]
-        gaps = ' If these are rows on which members were trained, say predictions="out_of_bag".'
-        raise ValueError(
-            f"{missing.sum():,} of {missing.size:,} predictions are missing or infinite (the first is of member "
-            f"{parts.members[k].name}, row {row:,})."
-            + (
-                gaps
-                if usable is None and np.isnan(outputs[row, k]).any()
-                else " Leave these rows or members out."
-            )
-        )
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # trees take float32: scikit-learn refuses what overflows
+        return np.stack([member.outputs(X) for member in parts.members], axis=1)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from krepes.alignment.prediction_matrices import is_missing
+from krepes.alignment.prediction_matrices import REFUSED, is_missing
+from krepes.base.validation import REMEDIES, as_array
 
 
 def labels_or_numbers(y: Any) -> np.ndarray:
     """Targets as an array (n,), labels or numbers, none missing."""
-    y = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    y = as_array(y, "y")
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or not len(y):
         raise ValueError(f"y has shape {y.shape}; expected one target per row, (n,).")
+    if y.dtype.kind in REFUSED:
+        raise TypeError(f"y holds {y.dtype}; expected labels or numbers. {REMEDIES[y.dtype.kind]}")
     missing = is_missing(y) | (np.isinf(y) if y.dtype.kind == "f" else False)
     if missing.any():
         raise ValueError(

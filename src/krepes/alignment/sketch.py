@@ -15,128 +15,29 @@ Differs from [tang, Alg. 1]: one hash for all representations, keyed by the glob
 layers, models and workers agree (another hash for Y gives noise); exact centring through S H X = S X - (S 1) mean^T;
 and the correction. The bound of [tang, Lemma 1] is not relative: only an additive error eps |X| |Y| holds.
 
-Rows with sign + and - are summed apart, which gives the column sums for nothing. Cost O(n d n_hashes), memory
-16 M d bytes per representation, whatever n is. Approximates the biased CKA: use it for n far above the width.
+Rows with sign + and - are summed apart, which gives the column sums for nothing. Scores do not depend on the scale of
+the rows, as far as float64 holds their sums. Cost O(n d n_hashes), memory 16 M d bytes per representation, whatever n
+is. Approximates the biased CKA: use it for n far above the width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 
-from krepes.alignment.inputs import as_matrix, check_finite, check_same_rows
+from krepes.alignment.cka import check_rows
+from krepes.alignment.inputs import row_indices
+from krepes.alignment.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.model_file import State, digest
 from krepes.base.streams import uniform
+from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
 
 BLOCK_ROWS = 16_384
-
-
-@dataclass(frozen=True, eq=False)
-class SignedSums:
-    """The signed sums of one representation.
-
-    Attributes
-    ----------
-    table : ndarray of shape (2 M, d)
-        Sums of rows with sign +, then with sign -.
-    count : ndarray of shape (2 M,)
-        The same sums of ones.
-    next_row : int
-        The global index after the last that it has seen.
-    """
-
-    table: np.ndarray
-    count: np.ndarray
-    next_row: int
-
-    def centred(self, n_hashes: int) -> np.ndarray:
-        """The sums a_b, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
-        table, count, M = self.table, self.count, len(self.count) // 2
-        mean = table.sum(axis=0) / count.sum()
-        A = table[:M] - table[M:] - np.outer(count[:M] - count[M:], mean)
-        size = M // n_hashes
-        H = scipy.linalg.hadamard(size)
-        return np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
-
-    def gram(self, n_hashes: int, debias: bool) -> np.ndarray:
-        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased."""
-        A = self.centred(n_hashes)
-        G, M = A @ A.T, len(A)
-        if not debias:
-            return G / M
-        np.fill_diagonal(G, 0.0)
-        return G / np.sqrt(M * (M - 1))
-
-
-class Sketches(Mapping[str, SignedSums]):
-    """Sketches by the name of the representation; what only one of two has is kept when they are added."""
-
-    def __init__(self, sketches: Mapping[str, SignedSums], n_hashes: int = 1):
-        self._sketches, self.n_hashes = dict(sketches), n_hashes
-
-    def __getitem__(self, name: str) -> SignedSums:
-        return self._sketches[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sketches)
-
-    def __len__(self) -> int:
-        return len(self._sketches)
-
-    def rows_of(self, name: str) -> float:
-        """Rows seen of a representation."""
-        return self[name].count.sum() / self.n_hashes
-
-    @property
-    def n(self) -> float:
-        """Rows seen of the representation that has seen most."""
-        return max((self.rows_of(name) for name in self), default=0.0)
-
-    def __add__(self, other: Sketches) -> Sketches:
-        return self._combined(other, 1.0)
-
-    def __sub__(self, other: Sketches) -> Sketches:
-        unknown = [name for name in other if name not in self]
-        if unknown:
-            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: there are none.")
-        return self._combined(other, -1.0)
-
-    def __mul__(self, factor: float) -> Sketches:
-        scaled = {
-            name: SignedSums(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()
-        }
-        return Sketches(scaled, self.n_hashes)
-
-    def _combined(self, other: Sketches, sign: float) -> Sketches:
-        found = {**self._sketches, **other._sketches}
-        for name in set(self) & set(other):
-            mine, theirs = self[name], other[name]
-            if mine.table.shape != theirs.table.shape:
-                raise ValueError(f"{name!r} has {mine.table.shape[1]} and {theirs.table.shape[1]} features.")
-            found[name] = SignedSums(
-                mine.table + sign * theirs.table,
-                mine.count + sign * theirs.count,
-                max(mine.next_row, theirs.next_row),
-            )
-        return Sketches(found, self.n_hashes)
-
-    def state(self) -> State:
-        each = [[name, s.table, s.count, s.next_row] for name, s in self.items()]
-        return {"n_hashes": self.n_hashes, "sketches": each}
-
-    @classmethod
-    def from_state(cls, state: State) -> Sketches:
-        each = {
-            name: SignedSums(table, count, next_row) for name, table, count, next_row in state["sketches"]
-        }
-        return cls(each, state["n_hashes"])
 
 
 class SketchedCKA(SumOfValues[Sketches]):
@@ -226,7 +127,9 @@ class SketchedCKA(SumOfValues[Sketches]):
         rows : integers of shape (b,), optional
             The global indices of the samples, where they are not consecutive.
         """
-        matrices = {name: as_matrix(X, repr(name), finite=False) for name, X in features.items()}
+        if not isinstance(features, Mapping):
+            raise TypeError(f"features is a {type(features).__name__}; expected {{name: features (b, d)}}.")
+        matrices = {name: as_flat_matrix(X, repr(name), finite=False) for name, X in features.items()}
         if not matrices:
             return self
         n = len(next(iter(matrices.values())))
@@ -236,7 +139,7 @@ class SketchedCKA(SumOfValues[Sketches]):
             starts = dict.fromkeys(matrices, first_row or 0)
         found = Sketches({}, self.n_hashes)
         for start in sorted(set(starts.values())):
-            indices = np.arange(start, start + n) if rows is None else np.asarray(rows)
+            indices = np.arange(start, start + n) if rows is None else row_indices(rows)
             some = {name: X for name, X in matrices.items() if starts[name] == start}
             found = found + self._sketched(some, indices, n)
         self.sums = found if self.sums is None else self.sums + found
@@ -246,7 +149,8 @@ class SketchedCKA(SumOfValues[Sketches]):
         """The inputs of a block are representations, named by `inputs`."""
         names = self.inputs or tuple(map(str, range(len(block.inputs))))
         matrices = {
-            name: as_matrix(X, repr(name), finite=False) for name, X in zip(names, block.inputs, strict=True)
+            name: as_flat_matrix(X, repr(name), finite=False)
+            for name, X in zip(names, block.inputs, strict=True)
         }
         return self._sketched(matrices, block.rows.numpy(), len(block))
 
@@ -271,9 +175,13 @@ class SketchedCKA(SumOfValues[Sketches]):
             for cells in self.cells(indices[block]):
                 count += np.bincount(cells, minlength=len(count))
                 _add(matrices, block, cells, sums)
-        for name, total in sums.items():
-            if not np.isfinite(total).all():  # a check of every number would cost as much as the sketch
-                check_finite(matrices[name], repr(name))
+        for name, X in matrices.items():
+            if not np.isfinite(sums[name]).all():  # a check of every number would cost as much as the sketch
+                check_finite(X, repr(name))
+            if not np.isfinite(sums[name]).all() and X.dtype == np.float32:  # its sums overflow
+                sums[name] = self._sketched({name: X.astype(np.float64)}, indices, n)[name].table
+            elif (X[-1] == X[0]).all() and (X[0] == X).all():  # whose sums in float32 differ by rounding
+                sums[name] = np.outer(count, X[0].astype(np.float64))
         end = int(indices.max()) + 1 if len(indices) else 0
         return Sketches({name: SignedSums(total, count, end) for name, total in sums.items()}, self.n_hashes)
 
@@ -316,36 +224,54 @@ class SketchedCKA(SumOfValues[Sketches]):
         """
         return self.sketch(name).gram(self.n_hashes, self.debias)
 
+    def unit_grams(self, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The M x M Gram matrices of representations over 2^e, one per row, (len(names), M^2), and e of each."""
+        self._check_rows(names)
+        found = [self.sketch(name).unit_gram(self.n_hashes, self.debias) for name in names]
+        return np.stack([G.ravel() for G, _ in found]), np.array([exponent for _, exponent in found])
+
     def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
         """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
         rows = self.names if rows is None else rows
         columns = rows if columns is None else columns
-        self._check_rows([*rows, *columns])
-        grams = {name: self.gram(name).ravel() for name in dict.fromkeys([*rows, *columns])}
-        return np.stack([grams[name] for name in rows]) @ np.stack([grams[name] for name in columns]).T
+        both = list(dict.fromkeys([*rows, *columns]))
+        grams, exponents = self.unit_grams(both)
+        r, c = ([both.index(name) for name in names] for names in (rows, columns))
+        return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
 
     def score(self, first: str, second: str) -> float:
-        """CKA of two representations; NaN where one of them is constant."""
-        P = self.products([first, second])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return float(P[0, 1] / np.sqrt(P[0, 0] * P[1, 1]))
+        """CKA of two representations, whatever their scales; refused where all rows of one are the same."""
+        value = self.table([first], [second])[1][0, 0]
+        if np.isnan(value):
+            own = dict(zip((first, second), (self.table([name])[1][0, 0] for name in (first, second))))
+            constant = next(name for name, known in own.items() if np.isnan(known))
+            raise ValueError(
+                f"All rows of {constant!r} are the same, or fall into one bucket: its alignment with anything is "
+                "undefined."
+            )
+        return float(value)
 
     def table(
         self, rows: list[str] | None = None, columns: list[str] | None = None
     ) -> tuple[list[str], np.ndarray]:
-        """Names and CKA of every row with every column; all with all by default."""
+        """Names and CKA of every row with every column; all with all by default.
+
+        Rows and columns of representations that are constant are NaN.
+        """
         rows = self.names if rows is None else list(rows)
         columns = rows if columns is None else list(columns)
         both = list(dict.fromkeys([*rows, *columns]))
-        norms = dict(zip(both, np.sqrt([self.products([name])[0, 0] for name in both])))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = self.products(rows, columns) / np.outer(
-                [norms[r] for r in rows], [norms[c] for c in columns]
-            )
-        return rows, values
+        grams, _ = self.unit_grams(both)
+        lengths = np.linalg.norm(grams, axis=1, keepdims=True)
+        grams = np.divide(grams, lengths, out=np.full_like(grams, np.nan), where=lengths > 0)
+        R = grams[[both.index(name) for name in rows]]
+        C = R if columns == rows else grams[[both.index(name) for name in columns]]
+        return rows, np.clip(R @ C.T, -1.0, 1.0)
 
     def _check_rows(self, names: list[str]) -> None:
         """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""
+        if not names:
+            raise ValueError("No representation was named, or seen: call update({name: features}) first.")
         first = names[0]
         for name in names:
             if not np.array_equal(self.sketch(name).count, self.sketch(first).count):
@@ -353,6 +279,7 @@ class SketchedCKA(SumOfValues[Sketches]):
                     f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
                     f"{self.n_rows[name]:,}): give both the same global row indices."
                 )
+        check_rows(self.n_rows[first])
 
 
 def _add(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from krepes.alignment.inputs import as_matrix
+from krepes.alignment.augmented_rows import origin_of
+from krepes.base.validation import as_flat_matrix
 
 
 def stable_rank(X: Any, center: bool = True) -> float:
@@ -30,11 +31,11 @@ def stable_rank(X: Any, center: bool = True) -> float:
     >>> round(stable_rank(np.diag([3.0, 3.0, 4.5**0.5]), center=False), 10)
     2.5
     """
-    X = as_matrix(X).astype(np.float64)
+    X = as_flat_matrix(X).astype(np.float64)
+    X = X - origin_of(X) if center else X
     largest = np.abs(X).max()
-    if (center and (X[0] == X).all()) or not largest > 0:
+    if not largest > 0:
         raise ValueError("All rows of X are the same: it has no directions to count.")
-    X = X / largest
-    X = X - X.mean(axis=0) if center else X
+    X = X / largest  # because squares of 1e200 overflow
     gram = X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T
     return float(np.trace(gram) / np.linalg.eigvalsh(gram)[-1])

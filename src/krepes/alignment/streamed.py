@@ -4,8 +4,8 @@ The statistics are the Gram matrices of the rows (x, |x|^2, 1), which hold all t
 
     G_xy = sum_i (x_i, |x_i|^2, 1) (y_i, |y_i|^2, 1)^T,    |X^T Y|_F^2, sum |x|^2 |y|^2, sum |x|^2, sums, n
 
-Moving the origin is linear in (x, |x|^2, 1), so that streams which began at different origins can be merged, and the
-final value is computed at the mean. The origin is the mean of the first batch, against cancellation.
+Moving the origin and changing the unit are linear in (x, |x|^2, 1), so that streams which began differently can be
+merged, and the final value is computed at the mean. The origin is the mean of the first batch, against cancellation.
 
 Cost O(n (d_x + d_y)^2), memory 8 (d_x + d_y)^2 bytes. Where d is large, `SketchedCKA` needs O(M d).
 """
@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from krepes.alignment.augmented_rows import augmented, origin_move, origin_of, unit_of, varies
 from krepes.alignment.cka import check_estimator, check_rows, check_self
 from krepes.alignment.hsic import unbiased_value
-from krepes.alignment.inputs import as_matrix, check_same_rows
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.model_file import State, digest
+from krepes.base.validation import as_array, as_flat_matrix, check_same_rows
 
 Origin = tuple[np.ndarray, np.ndarray]
 
@@ -38,16 +39,20 @@ class PairedGrams:
     origin : ndarrays of shape (d_x,) and (d_y,)
     grams : dict of ndarrays
         "xy" of shape (d_x + 2, d_y + 2), "xx" and "yy".
+    units : pair of float
+        Powers of two that x and y are divided by in the Gram matrices, after the origin is subtracted.
     """
 
     n: float
     origin: Origin
     grams: dict[str, np.ndarray]
+    units: tuple[float, float] = (1.0, 1.0)
 
     @classmethod
     def of(cls, X: np.ndarray, Y: np.ndarray, origin: Origin) -> PairedGrams:
-        A, B = (augmented(Z - start) for Z, start in zip((X, Y), origin))
-        return cls(len(X), origin, {"xy": A.T @ B, "xx": A.T @ A, "yy": B.T @ B})
+        units = unit_of(X, origin[0]), unit_of(Y, origin[1])
+        A, B = (augmented(*part) for part in zip((X, Y), origin, units))
+        return cls(len(X), origin, {"xy": A.T @ B, "xx": A.T @ A, "yy": B.T @ B}, units)
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -56,16 +61,20 @@ class PairedGrams:
     @property
     def mean(self) -> Origin:
         ends = (self.grams["xx"][:-2, -1], self.grams["yy"][:-2, -1])
-        x, y = (start + end / self.n for start, end in zip(self.origin, ends))
+        x, y = (start + end / self.n * unit for start, end, unit in zip(self.origin, ends, self.units))
         return x, y
 
-    def seen_from(self, origin: Origin) -> PairedGrams:
-        """The same rows from another origin."""
-        if all(new is old for new, old in zip(origin, self.origin)):
+    def seen_from(self, origin: Origin, units: tuple[float, float] | None = None) -> PairedGrams:
+        """The same rows from another origin, in the same units or others."""
+        units = self.units if units is None else units
+        if units == self.units and all(new is old for new, old in zip(origin, self.origin)):
             return self
-        moves = {axis: origin_move(new - old) for axis, new, old in zip("xy", origin, self.origin)}
+        moves = {
+            axis: origin_move((new - old) / after, before / after)
+            for axis, new, old, before, after in zip("xy", origin, self.origin, self.units, units)
+        }
         grams = {name: moves[name[0]] @ gram @ moves[name[1]].T for name, gram in self.grams.items()}
-        return PairedGrams(self.n, origin, grams)
+        return PairedGrams(self.n, origin, grams, units)
 
     def __add__(self, other: PairedGrams) -> PairedGrams:
         return self._combined(other, 1.0)
@@ -74,22 +83,26 @@ class PairedGrams:
         return self._combined(other, -1.0)
 
     def __mul__(self, factor: float) -> PairedGrams:
-        return PairedGrams(self.n * factor, self.origin, {k: G * factor for k, G in self.grams.items()})
+        grams = {name: gram * factor for name, gram in self.grams.items()}
+        return PairedGrams(self.n * factor, self.origin, grams, self.units)
 
     def _combined(self, other: PairedGrams, sign: float) -> PairedGrams:
         if self.widths != other.widths:
             raise ValueError(f"Got {other.widths} features for X and Y, and {self.widths} before.")
-        theirs = other.seen_from(self.origin).grams
-        grams = {name: gram + sign * theirs[name] for name, gram in self.grams.items()}
-        return PairedGrams(self.n + sign * other.n, self.origin, grams)
+        far = [unit_of(new[None], old) for new, old in zip(other.origin, self.origin)]
+        x, y = (max(found) for found in zip(self.units, other.units, far))
+        units = (x, y)
+        mine, theirs = (part.seen_from(self.origin, units).grams for part in (self, other))
+        grams = {name: gram + sign * theirs[name] for name, gram in mine.items()}
+        return PairedGrams(self.n + sign * other.n, self.origin, grams, units)
 
     def state(self) -> State:
-        return {"n": self.n, "origin": list(self.origin), "grams": self.grams}
+        return {"n": self.n, "origin": list(self.origin), "grams": self.grams, "units": list(self.units)}
 
     @classmethod
     def from_state(cls, state: State) -> PairedGrams:
-        x, y = state["origin"]
-        return cls(state["n"], (x, y), state["grams"])
+        (x, y), units = state["origin"], state.get("units", (1.0, 1.0))
+        return cls(state["n"], (x, y), state["grams"], (units[0], units[1]))
 
 
 class StreamedCKA(SumOfValues[PairedGrams]):
@@ -128,16 +141,17 @@ class StreamedCKA(SumOfValues[PairedGrams]):
 
     def update(self, X: Any, Y: Any) -> StreamedCKA:
         """Add a batch: rows (b, d_x) and (b, d_y) of the same samples."""
-        if len(X) or len(Y):
-            self.add(Block(torch.arange(self.n_rows, self.n_rows + len(X)), (X, Y)))
+        X, Y = (as_array(Z, name) for Z, name in zip((X, Y), self.names))
+        if X.shape[:1] != (0,) or Y.shape[:1] != (0,):  # an empty batch adds nothing
+            self.add(Block(torch.arange(self.n_rows, self.n_rows + X.shape[0] if X.ndim else 0), (X, Y)))
         return self
 
     def of(self, block: Block, before: PairedGrams | None) -> PairedGrams:
         """The inputs of a block are X and Y."""
-        X, Y = (as_matrix(Z, name).astype(np.float64) for Z, name in zip(block.inputs, self.names))
+        X, Y = (as_flat_matrix(Z, name).astype(np.float64) for Z, name in zip(block.inputs, self.names))
         check_same_rows(len(Y), len(X), self.names[1], self.names[0])
         if before is None:
-            return PairedGrams.of(X, Y, (X.mean(axis=0), Y.mean(axis=0)))
+            return PairedGrams.of(X, Y, (origin_of(X), origin_of(Y)))
         if before.widths != (X.shape[1], Y.shape[1]):
             raise ValueError(
                 f"Got {(X.shape[1], Y.shape[1])} features for X and Y, and {before.widths} before."
@@ -155,12 +169,13 @@ class StreamedCKA(SumOfValues[PairedGrams]):
         check_rows(self.n_rows)
         if self.sums is None:
             raise ValueError("No rows were given: call update(X, Y) first.")
-        raw, grams = self.sums.grams, self.sums.seen_from(self.sums.mean).grams
+        mean = self.sums.mean
+        grams = self.sums.seen_from(mean).grams
         values = {name: self._hsic(gram) for name, gram in grams.items()}
-        for name, own in zip(self.names, ("xx", "yy")):
-            spread, size = grams[own][-2, -1], raw[own][-2, -1]
+        for name, own, centre, unit in zip(self.names, ("xx", "yy"), mean, self.sums.units):
+            G = grams[own][:-2, :-2]
             # Rows that are all the same leave rounding errors of the origin, not exact zeros.
-            scale = np.square(grams[own][:-2, :-2]).sum() if spread > 1e-24 * max(size, 1e-300) else 0.0
+            scale = np.square(G).sum() if varies(G.diagonal() / self.n_rows, unit, centre) else 0.0
             check_self(values[own] if scale > 0 else 0.0, scale / self.n_rows**2, name)
         return min(values["xy"] / (values["xx"] ** 0.5 * values["yy"] ** 0.5), 1.0)
 
@@ -170,16 +185,3 @@ class StreamedCKA(SumOfValues[PairedGrams]):
         if self.estimator == "biased":
             return products / (self.n_rows - 1) ** 2
         return unbiased_value(self.n_rows, products, G[-2, -2], G[-2, -1] * G[-1, -2])
-
-
-def augmented(X: np.ndarray) -> np.ndarray:
-    """Rows (x, |x|^2, 1)."""
-    return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X))])
-
-
-def origin_move(step: np.ndarray) -> np.ndarray:
-    """T with T (x, |x|^2, 1) = (x - step, |x - step|^2, 1)."""
-    d = len(step)
-    T = np.eye(d + 2)
-    T[:d, -1], T[d, :d], T[d, -1] = -step, -2 * step, step @ step
-    return T

@@ -23,16 +23,18 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import torch
 
+from krepes.alignment.augmented_rows import unit_of, varies
 from krepes.alignment.class_moments import ClassMoments
 from krepes.alignment.h_score import h_score_of
 from krepes.alignment.hsic import unbiased_value
-from krepes.alignment.inputs import as_matrix, check_same_rows
+from krepes.alignment.inputs import row_indices
 from krepes.alignment.logme import logme_of_moments
 from krepes.alignment.sketch import SignedSums, SketchedCKA, Sketches
 from krepes.alignment.transfer_target import TransferTarget
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.model_file import State, digest
+from krepes.base.validation import as_flat_matrix, check_same_rows
 
 METHODS = ("auto", "exact", "sketch")
 SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
@@ -93,10 +95,12 @@ class TransferSums:
     sketches : Sketches or None
         Of the one representation "x", where CKA is sketched.
     squares : float
-        sum |x|^2, beside a sketch.
+        sum |x|^2, beside a sketch, of x over `unit`.
     row_sums : pair of int, or None
         Of the indices of the rows and of their squares, modulo 2^64: tell which rows were seen. None where rows count
         other than once.
+    unit : float
+        A power of two near the largest number, because squares of 1e200 overflow.
     """
 
     n: float
@@ -105,6 +109,7 @@ class TransferSums:
     sketches: Sketches | None
     squares: float
     row_sums: tuple[int, int] | None
+    unit: float = 1.0
 
     def __add__(self, other: TransferSums) -> TransferSums:
         return self._combined(other, 1)
@@ -119,13 +124,16 @@ class TransferSums:
         if self.row_sums is not None and other.row_sums is not None:
             first, second = ((a + sign * b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
             rows = (first, second)
+        unit = max(self.unit, other.unit)
+        mine, theirs = (part.squares * (part.unit / unit) ** 2 for part in (self, other))
         return TransferSums(
             self.n + sign * other.n,
             self.width,
             _combined(self.moments, other.moments, sign),
             _combined(self.sketches, other.sketches, sign),
-            self.squares + sign * other.squares,
+            mine + sign * theirs,
             rows,
+            unit,
         )
 
     def __mul__(self, factor: float) -> TransferSums:
@@ -136,6 +144,7 @@ class TransferSums:
             None if self.sketches is None else self.sketches * factor,
             self.squares * factor,
             None,
+            self.unit,
         )
 
     def state(self) -> State:
@@ -146,6 +155,7 @@ class TransferSums:
             "sketches": None if self.sketches is None else self.sketches.state(),
             "squares": self.squares,
             "row_sums": None if self.row_sums is None else [str(total) for total in self.row_sums],
+            "unit": self.unit,
         }
 
     @classmethod
@@ -158,6 +168,7 @@ class TransferSums:
             None if sketches is None else Sketches.from_state(sketches),
             state["squares"],
             None if rows is None else (int(rows[0]), int(rows[1])),
+            state.get("unit", 1.0),
         )
 
 
@@ -236,16 +247,16 @@ class TransferStatistics(SumOfValues[TransferSums]):
         rows : integers of shape (b,), optional
             The indices, where they are not consecutive.
         """
-        X = as_matrix(features, "The batch of features")
+        X = as_flat_matrix(features, "The batch of features")
         first = self.n_rows if first_row is None else first_row
-        indices = np.arange(first, first + len(X)) if rows is None else np.asarray(rows)
+        indices = np.arange(first, first + len(X)) if rows is None else row_indices(rows)
         check_same_rows(len(indices), len(X), "rows", "the batch of features")
-        self.add(Block(torch.from_numpy(indices.astype(np.int64)), (X,)))
+        self.add(Block(torch.from_numpy(indices), (X,)))
         return self
 
     def of(self, block: Block, before: TransferSums | None) -> TransferSums:
         """The input of a block are features; its rows say which labels are theirs."""
-        X, indices = as_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
+        X, indices = as_flat_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
         if indices.min() < 0 or indices.max() >= self.target.n_rows:
             raise ValueError(
                 f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."
@@ -258,8 +269,10 @@ class TransferStatistics(SumOfValues[TransferSums]):
             moments = ClassMoments.of(X, self.target.codes[indices], len(self.target.classes), origin)
             return TransferSums(len(X), width, moments, None, 0.0, _row_sums(indices))
         sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed).update({"x": X}, rows=indices)
-        squares = float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
-        return TransferSums(len(X), width, None, sketch.sketches, squares, _row_sums(indices))
+        unit = unit_of(X, np.zeros(width))
+        scaled = X if unit == 1.0 else X.astype(np.float64) / unit
+        squares = float(np.einsum("ij,ij->i", scaled, scaled).sum(dtype=np.float64))
+        return TransferSums(len(X), width, None, sketch.sketches, squares, _row_sums(indices), unit)
 
     def _exactly(self, width: int) -> bool:
         """Whether second moments are kept of features of this width, and not a sketch."""
@@ -298,18 +311,17 @@ class TransferStatistics(SumOfValues[TransferSums]):
         found = dict.fromkeys((name for name in SCORES if name != "log_cka"), float("nan"))
         cka = (float("nan"),) * 4
         if seen.moments is not None:
-            gram, sums = seen.moments.seen_from(seen.moments.mean)
-            spectrum = np.linalg.eigh(gram[:-2, :-2])
-            size = np.abs(seen.moments.mean).max() ** 2 * n
-            # Rows that are all the same leave rounding errors of the mean, not exact zeros.
-            if spectrum[0][-1] > 1e-24 * size and spectrum[0][-1] > 0:
+            mean = seen.moments.mean
+            gram, sums = seen.moments.seen_from(mean)
+            if varies(gram.diagonal()[:-2] / n, seen.moments.unit, mean):
+                spectrum = np.linalg.eigh(gram[:-2, :-2])
                 cka = self._exact(gram, sums, spectrum[0])
                 for name in SHRINK.keys() & set(self.names):
                     found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
             if "logme" in self.names:
                 found["logme"] = logme_of_moments(seen.moments)
         if seen.sketches is not None:
-            cka = self._sketched(seen.sketches["x"], seen.squares)
+            cka = self._sketched(seen.sketches["x"], seen)
         return TransferScores(
             *cka, **found, method="exact" if seen.sketches is None else "sketch", n_rows=n, width=seen.width
         )
@@ -330,14 +342,16 @@ class TransferStatistics(SumOfValues[TransferSums]):
         cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
         return cka, *target.exact_null(cka, spectrum)
 
-    def _sketched(self, sketch: SignedSums, squares: float) -> tuple[float, float, float, float]:
+    def _sketched(self, sketch: SignedSums, seen: TransferSums) -> tuple[float, float, float, float]:
         """CKA from sketches, corrected for chance, and that of permuted labels."""
         n, M, target = self.n_rows, self.target.n_buckets, self.target
-        mean = sketch.table.sum(axis=0) / sketch.count.sum()
-        trace = max(squares - n * mean @ mean, 0.0)
-        G = sketch.gram(1, debias=True)[np.triu_indices(M, 1)]
+        mean = (sketch.table / seen.unit).sum(axis=0) / sketch.count.sum()
+        trace = max(seen.squares - n * mean @ mean, 0.0)
+        gram, exponent = sketch.unit_gram(1, debias=True)
+        exponent -= 2 * round(np.log2(seen.unit))  # because the trace is in this unit
+        G = np.ldexp(gram[np.triu_indices(M, 1)], exponent)
         own = 2 * G @ G - trace**2 / (n - 1)
-        if not trace > 1e-12 * squares or not own > 0:
+        if not trace > 1e-12 * seen.squares or not own > 0:
             return (float("nan"),) * 4
         products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
         selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import Numbers, check_same_rows
-from krepes.alignment.layers import iter_layers
+from krepes.alignment.inputs import Numbers
+from krepes.alignment.layers import as_tensor, iter_layers
 from krepes.alignment.leep import leep
 from krepes.alignment.transfer_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer_target import TransferTarget
+from krepes.base.validation import as_array, check_dense, check_same_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -271,19 +272,24 @@ def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iter
     if isinstance(features, nn.Module):
         if X is None:
             raise ValueError("is a torch module; give what it takes as X.")
-        check_same_rows(len(X), n_rows, "X", "y")
-        for _, outputs in iter_layers(features, X, [""], batch_rows=batch_rows or 256):
+        rows = as_tensor(X)
+        check_same_rows(len(rows), n_rows, "X", "y")
+        for _, outputs in iter_layers(features, rows, [""], batch_rows=batch_rows or 256):
             yield outputs[""]
         return
     if isinstance(features, list | tuple) and not (features and _is_array(features[0])):
-        features = np.asarray(features)  # rows of numbers
-    if not _is_array(features):
-        yield from features
-        return
-    if len(features) != n_rows:
+        features = as_array(features, "The list of features")  # rows of numbers
+    check_dense(features, "The array of features")
+    if _is_array(features):
         check_same_rows(len(features), n_rows, "Its array", "y")
-    for start in range(0, len(features), batch_rows or BATCH_ROWS):
-        yield features[start : start + (batch_rows or BATCH_ROWS)]
+        for start in range(0, len(features), batch_rows or BATCH_ROWS):
+            yield features[start : start + (batch_rows or BATCH_ROWS)]
+    elif isinstance(features, Iterable):
+        yield from features
+    else:
+        raise TypeError(
+            f"Features are a {type(features).__name__}; expected an array (n, d), batches of rows, or a torch module."
+        )
 
 
 def _is_array(value: object) -> bool:

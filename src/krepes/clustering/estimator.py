@@ -13,11 +13,12 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from krepes.base.components import NamedParts
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.validation import check_squares, estimator_rows
 from krepes.clustering.affinity import Affinity, affinity, components
 from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, basis_of, iterates
@@ -138,6 +139,8 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
                 f"{int((~lit).sum())} of {len(rows)} rows are zero: there is nothing to cluster by."
             )
         settings = settings_for(self, len(rows), int(lit.sum()), rows.shape[1])
+        if settings.normalization == "none":
+            check_squares(rows.numpy(), "X")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         basis = basis_of(rows[lit])
         kept, self.history_ = self._search(rows[lit] if basis is None else rows[lit] @ basis, settings, seed)
@@ -259,9 +262,5 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
 
     def _rows(self, X: Any, reset: bool) -> Tensor:
         """X as float64 rows, checked."""
-        if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
-        array = validate_data(
-            self, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_samples=2 if reset else 1
-        )
+        array = estimator_rows(self, X, reset=reset, allow_nd=True, ensure_min_samples=2 if reset else 1)
         return torch.from_numpy(np.array(array.reshape(len(array), -1), dtype=np.float64))

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 import torch
+from torch import Tensor
 
+from krepes.base.validation import as_array, as_matrix
 from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.metric import Iterate, basis_of, iterates
@@ -49,12 +52,15 @@ def plot_iterations(
     """
     from matplotlib.figure import Figure
 
-    labels = model.fit(X).labels_ if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
+    if not isinstance(model, SubspaceClustering):
+        raise TypeError(f"model is a {type(model).__name__}; expected a SubspaceClustering.")
+    rows = model._rows(X, reset=True)
+    labels = model.fit(X).labels_ if y is None else _codes(y, len(rows))
     order = np.argsort(labels, kind="stable")
     shown = _shown(model.n_iterations if model.projection is not None else 0, iterations)
     figure = Figure(figsize=(2.3 * len(shown) + 0.5, 7.2), layout="constrained")
     panels = figure.subplots(3, len(shown), squeeze=False)
-    for column, iterate in zip(panels.T, _chosen(model, X, shown)):
+    for column, iterate in zip(panels.T, _chosen(model, rows, shown)):
         column[0].set_title(
             "data as given" if iterate.index == 0 else f"iteration {iterate.index}", fontsize=10
         )
@@ -77,9 +83,29 @@ def within_share(W: Affinity, y: Any) -> float:
     >>> within_share(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), [0, 0, 1])
     0.75
     """
-    codes = np.unique(np.asarray(y), return_inverse=True)[1]
+    W = W if scipy.sparse.issparse(W) else as_matrix(W, "W").astype(np.float64)
+    codes = _codes(y, W.shape[0])
+    total = W.sum()
+    if W.shape[0] != W.shape[1] or not (np.isfinite(total) and total > 0):
+        raise ValueError(
+            f"W has shape {W.shape} and a sum of {total:.3g}; expected an affinity (n, n), not negative and not zero."
+        )
+    W = W / total
     indicators = np.eye(codes.max() + 1)[codes]
-    return float((indicators * (W @ indicators)).sum() / W.sum())
+    return float((indicators * (W @ indicators)).sum())
+
+
+def _codes(y: Any, n: int) -> np.ndarray:
+    """The class of every row as a number."""
+    labels = as_array(y, "y")
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; expected one class per row, ({n},).")
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError as error:
+        raise TypeError(
+            f"y mixes labels that have no order: use text or integers throughout. {error}."
+        ) from error
 
 
 def _shown(last: int, iterations: Iterable[int] | None) -> list[int]:
@@ -91,8 +117,7 @@ def _shown(last: int, iterations: Iterable[int] | None) -> list[int]:
     return chosen
 
 
-def _chosen(model: SubspaceClustering, X: Any, shown: list[int]) -> list[Iterate]:
-    rows = model._rows(X, reset=True)
+def _chosen(model: SubspaceClustering, rows: Tensor, shown: list[int]) -> list[Iterate]:
     basis = basis_of(rows)
     settings = settings_for(model, len(rows), *rows.shape)
     seen = iterates(rows if basis is None else rows @ basis, settings, seed=0)

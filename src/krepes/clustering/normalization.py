@@ -8,6 +8,7 @@ Both commute with linear maps up to a scale per row, so that after several proje
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 NORMALIZATIONS = ("auto", "unit", "global", "none")
@@ -27,14 +28,17 @@ def scale_of(X: Tensor, name: str) -> float | None:
     """The number by which "global" divides; None where rows have scales of their own."""
     if name == "unit":
         return None
-    mean = X.square().sum(1).mean().item() if name == "global" else 1.0
-    return mean**0.5 if mean > 0 else 1.0
+    largest = X.abs().max().item() if name == "global" else 0.0
+    return largest * (X / largest).square().sum(1).mean().item() ** 0.5 if largest > 0 else 1.0
 
 
 def normalized(X: Tensor, scale: float | None) -> Tensor:
     """The rows divided by one scale, or each by its length; rounding noise of projected zero rows counts as zero."""
     if scale is not None:
         return X / scale
+    if not len(X):
+        return X
+    X = X / X.abs().max().clamp(min=torch.finfo(X.dtype).smallest_normal)  # because squares of 1e200 overflow
     norm = X.norm(dim=1, keepdim=True)
-    noise = 1e-12 * norm.max().clamp(min=1e-300) if len(X) else 0.0
+    noise = 1e-12 * norm.max()
     return X / norm.where(norm > noise, 1.0) * (norm > noise)

@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
-from krepes.explain.ranking import TopLandmarks, Values, all_values, by_landmark, coefficients, top_landmarks
+from krepes.explain.ranking import (
+    TopLandmarks,
+    Values,
+    all_values,
+    by_landmark,
+    coefficients,
+    in_range,
+    top_landmarks,
+)
 
 
 def attribution(model: KernelEmbedding, X: Any, direction: ArrayLike | Concept) -> np.ndarray:
@@ -63,4 +71,5 @@ def contributions(model: KernelEmbedding, direction: ArrayLike | Concept) -> Val
     """k_x -> the contributions of the landmarks."""
     A = coefficients(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)
-    return lambda K: by_landmark(model, K * along.to(K))
+    kept = in_range(along, model, "Coefficients along the direction")
+    return lambda K: by_landmark(model, K * kept.to(K))

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.validation import as_array
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.result import Label
 from krepes.explain.influence import landmark_norms
 from krepes.explain.ranking import landmark_rows
+from krepes.preprocessing.labels import missing_values
 
 N_ORDERS = 1000
 
@@ -57,19 +59,31 @@ def class_coverage(
     ----------
     model : KernelEmbedding
     labels : array of shape (n,)
-        Of all training rows, in their order; with `of_landmarks` of the m landmarks.
+        Of all training rows, in their order; with `of_landmarks` of the m landmarks. A landmark whose label is missing
+        (None or NaN) is of no class.
     of_landmarks : bool, default=False
     random_state : int
         Of the random orders.
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"labels have {labels.ndim} dimensions; expected one label per row.")
+    labels = as_array(labels, "labels")
+    if labels.ndim != 1 or labels.dtype.kind in "cV":
+        raise ValueError(
+            f"labels have {labels.ndim} dimensions and hold {labels.dtype}; expected one label per row."
+        )
     omega = landmark_norms(model)
     found = labels if of_landmarks else _of_rows(model, labels)
     if len(found) != len(omega):
         raise ValueError(f"There are {len(omega)} landmarks and {len(found)} labels of landmarks.")
-    return _coverage(omega, found, np.unique(labels), np.random.default_rng(random_state))
+    present = labels[~missing_values(labels)]
+    if not len(present):
+        raise ValueError(f"All {len(labels):,} labels are missing: there is no class to look for.")
+    try:
+        classes = np.unique(present)
+    except TypeError as error:
+        raise TypeError(
+            f"labels mix types that have no order: use text or integers throughout. {error}."
+        ) from error
+    return _coverage(omega, found, classes, np.random.default_rng(random_state))
 
 
 def _of_rows(model: KernelEmbedding, labels: np.ndarray) -> np.ndarray:

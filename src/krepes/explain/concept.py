@@ -7,7 +7,8 @@ The concept is the positive side, whatever the labels are called. Representation
 penalises its intercept, and classes are weighted alike. `method="mean_difference"` is the line between the two means:
 another object, which needs no fit and keeps the shift, not the discriminant. A direction exists for any two sets of
 rows; whether it is one of the data says the accuracy on rows left out, its p-value under permuted labels, and how
-stable the direction is under resampling.
+stable the direction is under resampling. Folds are stratified by the labels, permuted ones too: so the accuracy is one
+function of labels, which makes the p-value exact, and no fold lacks a kind.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from krepes.base.validation import as_matrix
 from krepes.embedding import KernelEmbedding
 
 METHODS = ("svm", "mean_difference")
 LEAST = 4  # rows of either kind
+ROUNDING = 1e-14  # relative to the largest number: what differs by less is the same
 
 
 class Concept(BaseEstimator):
@@ -96,80 +98,112 @@ class Concept(BaseEstimator):
 
     def fit(self, model: KernelEmbedding) -> Concept:
         """Find the direction in the representation of a fitted model."""
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
+        self._check()
         if self.positives is None or self.negatives is None:
             raise ValueError(
                 "A concept needs positives= and negatives=: rows that have it and rows that do not."
             )
+        if not hasattr(model, "transform"):
+            raise TypeError(f"model is a {type(model).__name__}; expected a fitted KernelEmbedding.")
         return self.fit_representation(model.transform(self.positives), model.transform(self.negatives))
 
     def fit_representation(self, positive: ArrayLike, negative: ArrayLike) -> Concept:
         """The same from representations, (n, h) each."""
-        parts = [np.asarray(Z, dtype=np.float64) for Z in (positive, negative)]
-        for kind, Z in zip(("positives", "negatives"), parts):
-            if Z.ndim != 2 or len(Z) < LEAST:
+        self._check()
+        parts = [
+            as_matrix(Z, kind).astype(np.float64)
+            for Z, kind in ((positive, "positives"), (negative, "negatives"))
+        ]
+        for kind, part in zip(("positives", "negatives"), parts):
+            if len(part) < LEAST:
                 raise ValueError(
-                    f"{kind}: got {len(Z)} rows; a concept needs at least {LEAST} of either kind."
+                    f"{kind}: got {len(part)} rows; a concept needs at least {LEAST} of either kind."
                 )
+        if parts[0].shape[1] != parts[1].shape[1]:
+            raise ValueError(
+                f"positives have {parts[0].shape[1]} components and negatives {parts[1].shape[1]}: expected "
+                "representations by one model."
+            )
         Z = np.concatenate(parts)
         y = np.repeat([1, 0], [len(part) for part in parts])
         generator = np.random.default_rng(self.random_state)
         self.n_positives_, self.n_negatives_ = map(len, parts)
         self.origin_ = parts[1].mean(0)
-        self.direction_ = self._direction(Z, y)
-        n_folds = min(self.n_folds, *map(len, parts))
-        folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state).split(Z, y))
-        self.accuracy_ = self._accuracy(Z, y, folds)
-        self.p_value_ = self._p_value(Z, y, folds, generator)
+        found = self._direction(Z, y)
+        if found is None:
+            raise ValueError(
+                f"The concept {self.name!r} has no direction: positives and negatives have the same representation."
+            )
+        self.direction_ = found
+        self.accuracy_ = self._accuracy(Z, y)
+        self.p_value_ = self._p_value(Z, y, generator)
         self.stability_ = self._stability(Z, y, generator)
         return self
+
+    def _check(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
+        for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")
+        if not isinstance(self.C, int | float | np.number) or not 0 < self.C < np.inf:
+            raise ValueError(f"C={self.C!r}: expected a positive number.")
 
     def scores(self, Z: Any) -> np.ndarray:
         """(z - origin) . v_c of representations (n, h): positive is the concept's side."""
         check_is_fitted(self, "direction_")
-        return (np.asarray(Z, dtype=np.float64) - self.origin_) @ self.direction_
+        Z = as_matrix(Z, "Z").astype(np.float64)
+        if Z.shape[1] != len(self.direction_):
+            raise ValueError(f"Z has {Z.shape[1]} components and the concept {len(self.direction_)}.")
+        return (Z - self.origin_) @ self.direction_
 
-    def _direction(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _direction(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+        """v_c; None where the two kinds do not differ."""
+        centred = Z - Z.mean(0)
+        largest = np.abs(centred).max()
+        if not largest > ROUNDING * np.abs(Z).max():
+            return None
+        centred /= largest  # because squares of 1e200 overflow
         if self.method == "mean_difference":
-            w = Z[y == 1].mean(0) - Z[y == 0].mean(0)
+            w = centred[y == 1].mean(0) - centred[y == 0].mean(0)
         else:
-            centred = Z - Z.mean(0)
-            scale = np.sqrt(centred.var(0).mean()) or 1.0
+            scale = np.sqrt(centred.var(0).mean())
             machine = LinearSVC(C=self.C, dual=False, class_weight="balanced")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 w = machine.fit(centred / scale, y).coef_[0]
         length = np.linalg.norm(w)
-        if not length > 0:
-            raise ValueError(
-                f"The concept {self.name!r} has no direction: positives and negatives have the same representation."
-            )
-        return w / length
+        return w / length if length > ROUNDING else None
 
-    def _accuracy(self, Z: np.ndarray, y: np.ndarray, folds: list) -> float:
+    def _accuracy(self, Z: np.ndarray, y: np.ndarray) -> float:
         """Balanced, over folds; the threshold is half-way between the class means along the direction."""
+        n_folds = min(self.n_folds, self.n_positives_, self.n_negatives_)
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
         found = []
-        for train, test in folds:
+        for train, test in folds.split(Z, y):
             v = self._direction(Z[train], y[train])
+            if v is None:  # then it is a guess
+                found.append(0.5)
+                continue
             along = Z @ v
             middle = (along[train][y[train] == 1].mean() + along[train][y[train] == 0].mean()) / 2
-            found.append(balanced_accuracy_score(y[test], along[test] > middle))
+            right = (along[test] > middle) == y[test]
+            found.append((right[y[test] == 1].mean() + right[y[test] == 0].mean()) / 2)
         return float(np.mean(found))
 
-    def _p_value(
-        self, Z: np.ndarray, y: np.ndarray, folds: list, generator: np.random.Generator
-    ) -> float | None:
+    def _p_value(self, Z: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> float | None:
         if not self.n_permutations:
             return None
         as_good = 0
         for _ in range(self.n_permutations):
-            as_good += self._accuracy(Z, generator.permutation(y), folds) >= self.accuracy_
+            as_good += self._accuracy(Z, generator.permutation(y)) >= self.accuracy_
         return (1 + as_good) / (1 + self.n_permutations)
 
     def _stability(self, Z: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> float:
         cosines = []
         for _ in range(self.n_resamples):
             rows = np.concatenate([generator.choice(np.flatnonzero(y == c), (y == c).sum()) for c in (0, 1)])
-            cosines.append(self._direction(Z[rows], y[rows]) @ self.direction_)
+            v = self._direction(Z[rows], y[rows])
+            cosines.append(0.0 if v is None else v @ self.direction_)
         return float(np.mean(cosines)) if cosines else 1.0

@@ -6,19 +6,19 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from krepes.base.validation import as_array, as_matrix, as_numbers
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.result import Label
 from krepes.explain.concept import Concept
+from krepes.explain.ranking import checked
 
 
 def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tensor:
     """A vector (h,) from a component's number, a fitted Concept or a vector."""
-    check_is_fitted(model, "landmarks_")
-    h = len(model.intercept_)
+    h = len(checked(model).intercept_)
     if hasattr(direction, "direction_"):
         direction = direction.direction_
     elif hasattr(direction, "fit") and hasattr(direction, "positives"):
@@ -29,14 +29,11 @@ def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tens
         v = torch.zeros(h, dtype=torch.float64)
         v[int(direction)] = 1.0
         return v
-    v = torch.as_tensor(np.asarray(direction, dtype=np.float64))
-    if v.shape != (h,):
+    if np.shape(as_array(direction, "direction")) != (h,):
         raise ValueError(
-            f"direction has the shape {tuple(v.shape)}; expected ({h},), one number per component, or an integer."
+            f"direction has the shape {np.shape(direction)}; expected ({h},), one number per component, or an integer."
         )
-    if not torch.isfinite(v).all():
-        raise ValueError("direction holds NaN or infinite numbers.")
-    return v
+    return torch.as_tensor(as_numbers(direction, "direction").astype(np.float64))
 
 
 def class_direction(
@@ -59,16 +56,31 @@ def class_direction(
     >>> class_direction(probe, "dog").tolist(), class_direction(probe, "cat").tolist()
     ([2.0, 1.0], [-2.0, -1.0])
     """
-    coef = np.asarray(getattr(classifier, "coef", getattr(classifier, "coef_", None)), dtype=np.float64)
+    given = getattr(classifier, "coef", getattr(classifier, "coef_", None))
     classes = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
-    for wanted in (label, against):
-        if wanted is not None and wanted not in classes:
-            raise ValueError(
-                f"{wanted!r} is not a class of this probe; classes: {', '.join(map(str, classes))}."
-            )
+    if given is None or not classes:
+        raise TypeError(
+            f"A {type(classifier).__name__} is not a fitted linear probe: expected coef and classes, as "
+            "linear_probe(...).classifier has."
+        )
+    coef = as_matrix(given, "coef").astype(np.float64)
+    if len(coef) != (1 if len(classes) == 2 else len(classes)):
+        raise ValueError(
+            f"coef has shape {coef.shape} for {len(classes)} classes: expected one row per class."
+        )
+    mine = _place(label, classes)
+    other = None if against is None else _place(against, classes)
     if len(coef) == 1:  # two classes: the second is the positive side
-        return coef[0] if classes.index(label) == 1 else -coef[0]
-    mine = classes.index(label)
-    if against is not None:
-        return coef[mine] - coef[classes.index(against)]
+        return coef[0] if mine == 1 else -coef[0]
+    if other is not None:
+        return coef[mine] - coef[other]
     return coef[mine] - np.delete(coef, mine, axis=0).mean(0)
+
+
+def _place(label: Label, classes: list[Label]) -> int:
+    try:
+        return classes.index(label)
+    except (ValueError, RuntimeError) as error:  # arrays cannot be compared with a class
+        raise ValueError(
+            f"{label!r:.80} is not a class of this probe; classes: {', '.join(map(str, classes))}."
+        ) from error

@@ -28,7 +28,9 @@ from krepes.explain.ranking import (
     all_values,
     by_landmark,
     coefficients,
+    in_range,
     n_landmarks,
+    row_norms,
     top_landmarks,
 )
 
@@ -67,13 +69,14 @@ def top_leave_out(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmark
 
 def landmark_norms(model: KernelEmbedding) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
-    A = coefficients(model, torch.float64)
-    return by_landmark(model, A.square().sum(1)).sqrt().cpu().numpy()
+    norms = row_norms(coefficients(model, torch.float64))
+    largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
+    return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
 
 
 def influences(model: KernelEmbedding) -> Values:
     """k_x -> iota."""
-    norms = coefficients(model, torch.float64).norm(dim=1)
+    norms = in_range(row_norms(coefficients(model, torch.float64)), model, "Coefficients")
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
@@ -102,4 +105,12 @@ def _inverse(model: KernelEmbedding) -> Tensor:
     K_mm = model.kernel_(wide).double()
     eps = RELATIVE_CUT[model.space_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
     K_mm.diagonal().add_(eps)
-    return torch.cholesky_inverse(torch.linalg.cholesky(K_mm))
+    L, failed = torch.linalg.cholesky_ex(K_mm)
+    if failed:
+        values = torch.linalg.eigvalsh(K_mm)
+        raise ValueError(
+            f"Leaving landmarks out needs a positive semi-definite kernel, whose norm says which function is nearest; "
+            f"{model.kernel_} has eigenvalues from {values[0].item():.3g} to {values[-1].item():.3g} on the landmarks. "
+            "Use influence or attribution, which need no norm, or fit with another kernel."
+        )
+    return torch.cholesky_inverse(L)

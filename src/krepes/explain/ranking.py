@@ -68,23 +68,35 @@ def top_landmarks_with(
 
 
 def _blocks(model: KernelEmbedding, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
-    model.check_input(X)
+    if X is None:
+        raise TypeError("X is None; expected rows, in any form that the model takes.")
+    checked(model).check_input(X)
     return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
+
+
+def checked(model: KernelEmbedding) -> KernelEmbedding:
+    """The model itself; an error where it is something else."""
+    if not isinstance(model, KernelEmbedding):
+        raise TypeError(f"model is a {type(model).__name__}; expected a fitted KernelEmbedding.")
+    return model
 
 
 def n_landmarks(model: KernelEmbedding) -> int:
     """m: a landmark of which the model has p views counts once."""
-    return len(model.landmarks_) // model.views_per_landmark_
+    return len(checked(model).landmarks_) // model.views_per_landmark_
 
 
 def landmark_rows(model: KernelEmbedding) -> np.ndarray | None:
     """The training rows that the m landmarks are."""
-    return None if model.landmark_indices_ is None else model.landmark_indices_[: n_landmarks(model)]
+    rows = checked(model).landmark_indices_
+    return None if rows is None else rows[: n_landmarks(model)]
 
 
 def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
     """Whether X is the data whose rows the landmarks are: then its labels are theirs."""
     rows = landmark_rows(model)
+    if X is None:
+        raise TypeError("X is None; expected rows, in any form that the model takes.")
     reader = model.space_.reader(X)
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
         return False
@@ -101,6 +113,23 @@ def by_landmark(model: KernelEmbedding, M: Tensor) -> Tensor:
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
 
 
+def row_norms(A: Tensor) -> Tensor:
+    """|a| of every row of A, of numbers whose squares may overflow."""
+    largest = A.abs().max().clamp(min=torch.finfo(A.dtype).smallest_normal)
+    return (A / largest).norm(dim=1) * largest
+
+
+def in_range(factors: Tensor, model: KernelEmbedding, what: str) -> Tensor:
+    """Factors of kernel values in their dtype, refused where that cannot hold them."""
+    size, kept = factors.abs().max(), factors.to(model.space_.dtype)
+    if not torch.isfinite(kept).all() or (size > 0 and not kept.any()):
+        raise ValueError(
+            f"{what} go up to {size.item():.3g}, out of the range of {model.space_.dtype}: bring the direction "
+            "to unit length, the rows to unit scale, or fit with dtype='float64'."
+        )
+    return kept
+
+
 def coefficients(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
-    return torch.from_numpy(np.ascontiguousarray(model.coefficients_)).to(model.space_.device, dtype)
+    return torch.from_numpy(np.ascontiguousarray(checked(model).coefficients_)).to(model.space_.device, dtype)

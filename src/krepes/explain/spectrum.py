@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from krepes.base.validation import as_numbers
 from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import coefficients
 
@@ -16,8 +17,18 @@ def coefficient_spectrum(model: KernelEmbedding) -> np.ndarray:
     """Eigenvalues of A^T A, largest first, (h,)."""
     import torch
 
-    A = coefficients(model, torch.float64)
-    return np.linalg.eigvalsh((A.mT @ A).cpu().numpy())[::-1].clip(min=0)
+    A = coefficients(model, torch.float64).cpu().numpy()
+    largest = np.abs(A).max(initial=0.0)
+    if not largest > 0:
+        return np.zeros(A.shape[1])
+    A = A / largest  # because squares of 1e200 overflow
+    with np.errstate(over="ignore"):
+        values = np.linalg.eigvalsh(A.T @ A)[::-1].clip(min=0) * largest**2
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"The coefficients go up to {largest:.3g}, and their squares overflow: fit on rows of larger numbers."
+        )
+    return values
 
 
 def effective_rank(eigenvalues: ArrayLike) -> float:
@@ -26,9 +37,9 @@ def effective_rank(eigenvalues: ArrayLike) -> float:
     >>> round(effective_rank([2.0, 2.0, 2.0, 0.0]), 6)
     3.0
     """
-    values = np.asarray(eigenvalues, dtype=np.float64).clip(min=0)
-    total = values.sum()
-    if not total > 0:
+    values = as_numbers(eigenvalues, "eigenvalues").astype(np.float64).clip(min=0)
+    if not values.max() > 0:
         return 0.0
-    shares = values[values > 0] / total
+    shares = values[values > 0] / values.max()  # because a sum of the smallest numbers rounds
+    shares = shares[shares > 0] / shares.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from krepes.base.validation import as_codes, as_matrix
+
 LIMITS = (-12.0, 12.0)  # of log(1 / T), relative to the scores' spread
 
 
@@ -27,21 +29,24 @@ def temperature(scores: ArrayLike, codes: ArrayLike, doubt: float = 0.0) -> floa
     >>> float(round(temperature(scores, [0, 0, 0, 1]) * np.log(3), 6))
     1.0
     """
-    Z, codes = np.asarray(scores, dtype=np.float64), np.asarray(codes)
-    if Z.ndim != 2 or len(Z) != len(codes) or len(Z) == 0:
-        raise ValueError(
-            f"Scores have shape {Z.shape} for {len(codes)} codes; expected (n, classes) and (n,)."
-        )
-    spread = np.std(Z - Z.mean(axis=1, keepdims=True))
-    if not spread > 0:
+    Z = as_matrix(scores, "scores").astype(np.float64)
+    codes = as_codes(codes, *Z.shape)
+    if not 0 <= doubt < 1:
+        raise ValueError(f"doubt={doubt!r}: expected a probability, at least 0 and below 1.")
+    rounding = 1e-15 * np.abs(Z).max()
+    Z = Z - Z.mean(axis=1, keepdims=True)
+    largest = np.abs(Z).max()
+    if not largest > rounding:
         return 1.0
+    Z /= largest  # because squares of 1e200 overflow
+    spread = np.std(Z)
 
     def loss(log_sharpness: float) -> float:
         log_p = log_softmax(Z * (np.exp(log_sharpness) / spread), axis=1)
         return -(1 - doubt) * log_p[np.arange(len(Z)), codes].mean() - doubt * log_p.mean()
 
     found = minimize_scalar(loss, bounds=LIMITS, method="bounded", options={"xatol": 1e-10})
-    return float(spread / np.exp(found.x))
+    return float(largest * (spread / np.exp(found.x)))
 
 
 def expected_calibration_error(probabilities: ArrayLike, codes: ArrayLike, n_bins: int = 15) -> float:
@@ -50,9 +55,15 @@ def expected_calibration_error(probabilities: ArrayLike, codes: ArrayLike, n_bin
     >>> expected_calibration_error([[0.9, 0.1], [0.9, 0.1]], [0, 1], n_bins=10)          # |1/2 - 0.9|
     0.4
     """
-    P, codes = np.asarray(probabilities, dtype=np.float64), np.asarray(codes)
-    if P.ndim != 2 or len(P) != len(codes) or len(P) == 0 or n_bins < 1:
-        raise ValueError(f"Got probabilities of shape {P.shape}, {len(codes)} codes and n_bins={n_bins}.")
+    P = as_matrix(probabilities, "probabilities").astype(np.float64)
+    codes = as_codes(codes, *P.shape)
+    if P.min() < 0 or P.max() > 1:
+        raise ValueError(
+            f"probabilities lie between {P.min():.3g} and {P.max():.3g}; expected numbers from 0 to 1. Give the "
+            "softmax of scores."
+        )
+    if not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise ValueError(f"n_bins={n_bins!r}: expected an integer >= 1.")
     confidence, right = P.max(axis=1), P.argmax(axis=1) == codes
     bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=n_bins)

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from krepes.base.validation import as_numbers, check_same_rows, check_squares, estimator_rows
 
 ALPHAS = tuple(float(f"{10 ** (k / 2):.2g}") for k in range(-16, 5))  # 1e-08, 3.2e-08, 1e-07 ... 1e+02
 
@@ -56,10 +58,10 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> LeaveOneOutRidge:
         """Fit features (n, r) to targets (n,) or (n, c)."""
         alphas = checked_alphas(self.alphas)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, ensure_min_samples=2
-        )
-        y = np.asarray(y, dtype=np.float64)
+        X = estimator_rows(self, X, ensure_min_samples=2)
+        y = _targets(y, len(X))
+        for Z, name in ((X, "X"), (y, "y")):
+            check_squares(Z, name)
         Y = y[:, None] if y.ndim == 1 else y
         center, mean = X.mean(axis=0), Y.mean(axis=0)
         U, s, Vt = np.linalg.svd(X - center, full_matrices=False)
@@ -88,14 +90,40 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """X coef + intercept, of the shape of the targets: (n,) or (n, c)."""
         check_is_fitted(self, "coef_", msg="Call fit(X, y) before predict.")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        predicted = X @ self.coef_ + self.intercept_
+        X = estimator_rows(self, X, reset=False)
+        predicted = weighted_sum(X, self.coef_, self.intercept_)
         return predicted[:, 0] if self.loo_predictions_.ndim == 1 else predicted
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def weighted_sum(
+    X: np.ndarray,  # (n, r)
+    coef: np.ndarray,  # (r, c)
+    intercept: np.ndarray,  # (c,)
+) -> np.ndarray:  # (n, c)
+    """X coef + intercept, refused where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        predicted = X @ coef + intercept
+    if not np.isfinite(predicted).all():
+        raise ValueError(
+            f"X has numbers of up to {np.abs(X).max():.3g}, for which predictions overflow. Scale it as in fit."
+        )
+    return predicted
+
+
+def _targets(y: Any, n: int) -> np.ndarray:
+    """Numbers, (n,) or (n, c)."""
+    if y is None:
+        raise ValueError("LeaveOneOutRidge requires y to be passed, but the target y is None.")
+    y = as_numbers(y, "y").astype(np.float64)
+    check_same_rows(len(y), n, "y")
+    if y.ndim > 2:
+        raise ValueError(f"y has shape {y.shape}; expected targets (n,) or (n, c).")
+    return y
 
 
 def checked_alphas(alphas: Sequence[float] | np.ndarray) -> np.ndarray:

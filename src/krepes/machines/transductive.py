@@ -29,7 +29,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.linalg import row_blocks
-from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
+from krepes.base.validation import SQUARES, as_matrix, check_same_rows, check_squares
+from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
 
 BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 BLOCK_NUMBERS = 2**24  # of guesses without a row, at once
@@ -78,17 +79,18 @@ class TransductiveRidge(BaseEstimator):
         betas = np.atleast_1d(np.asarray(self.betas, dtype=np.float64))
         if not (betas.size and np.isfinite(betas).all() and (betas >= 0).all()):
             raise ValueError(f"betas={self.betas!r}: expected numbers >= 0.")
+        X, Y, free = (
+            as_matrix(part, name).astype(np.float64)
+            for part, name in ((X, "X"), (Y, "Y"), (X_unlabelled, "X_unlabelled"))
+        )
         first = LeaveOneOutRidge(self.alphas).fit(X, Y)
-        X, Y, free = (np.asarray(part, dtype=np.float64) for part in (X, Y, X_unlabelled))
-        if Y.ndim != 2 or free.ndim != 2 or free.shape[1] != X.shape[1] or not np.isfinite(free).all():
-            raise ValueError(
-                f"Got targets of shape {Y.shape} and unlabelled features of shape {free.shape}; expected (n, classes) "
-                f"and finite numbers (n', {X.shape[1]})."
-            )
-        center = X.mean(axis=0)  # because the normal equations are then better conditioned
-        rows, free = _with_ones(X - center), _with_ones(free - center)
-        penalty = np.append(np.full(X.shape[1], first.alpha_ * first.unit_), 0.0)
-        scores = free[:, :-1] @ first.coef_ + center @ first.coef_ + first.intercept_
+        # Centred and in units of their spread, because the normal equations are then better conditioned.
+        center, spread = X.mean(axis=0), first.unit_**0.5
+        rows, free = (
+            _with_ones((part - center) / spread) for part in (X, _unlabelled(free, X.shape[1], spread))
+        )
+        penalty = np.append(np.full(X.shape[1], first.alpha_), 0.0)
+        scores = free[:, :-1] @ (first.coef_ * spread) + center @ first.coef_ + first.intercept_
         self.guesses_ = scores.argmax(axis=1)
         guessed = np.eye(Y.shape[1])[self.guesses_]
         solved = [_solved(rows, Y, free, guessed, beta * len(X) / len(free), penalty) for beta in betas]
@@ -108,14 +110,32 @@ class TransductiveRidge(BaseEstimator):
         best = int(np.argmin(self.errors_))
         self.alpha_, self.beta_, self.unit_ = first.alpha_, float(betas[best]), first.unit_
         self.loo_predictions_ = left_out[best]
-        self.coef_, offset = solved[best][0][:-1], solved[best][0][-1]
+        self.coef_, offset = solved[best][0][:-1] / spread, solved[best][0][-1]
         self.intercept_ = offset - center @ self.coef_
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """X coef + intercept, shape (n, c)."""
         check_is_fitted(self, "coef_", msg="Call fit(X, Y, X_unlabelled) before predict.")
-        return np.asarray(X, dtype=np.float64) @ self.coef_ + self.intercept_
+        X = as_matrix(X).astype(np.float64)
+        if X.shape[1] != len(self.coef_):
+            raise ValueError(f"X has {X.shape[1]} features; expected {len(self.coef_)}, as in fit.")
+        return weighted_sum(X, self.coef_, self.intercept_)
+
+
+def _unlabelled(free: np.ndarray, width: int, spread: float = 1.0, name: str = "X_unlabelled") -> np.ndarray:
+    """Features of unlabelled rows that are as many, and not too large, as those of labelled ones."""
+    if free.shape[1] != width:
+        raise ValueError(
+            f"{name} has shape {free.shape}; expected (n', {width}), as many features as labelled rows."
+        )
+    check_squares(free, name)
+    if np.abs(free).max() > SQUARES[1] * spread:
+        raise ValueError(
+            f"{name} has numbers of up to {np.abs(free).max():.3g}, and labelled rows vary by {spread:.3g}: expected "
+            "rows of the same scale."
+        )
+    return free
 
 
 def _with_ones(X: np.ndarray) -> np.ndarray:
@@ -123,7 +143,13 @@ def _with_ones(X: np.ndarray) -> np.ndarray:
 
 
 def _inverse_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    return scipy.linalg.solve(A, B, assume_a="pos")
+    try:
+        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(A), B)
+    except scipy.linalg.LinAlgError as error:
+        raise ValueError(
+            "The penalty is too small for features of this scale and rank: raise alpha, or bring the features to unit "
+            f"variance. {error}"
+        ) from error
 
 
 def _solved(
@@ -172,9 +198,20 @@ def transductive_coefficients(
     >>> transductive_coefficients(np.array([[2.0]]), np.array([[1.0, 0.0]]), np.array([[1.0]]), alpha=1.0).round(4)
     array([[0.4118, 0.    ]])
     """
-    r = Phi.shape[1]
-    first = np.linalg.solve(Phi.T @ Phi + alpha * np.eye(r), Phi.T @ Y)
-    guessed = np.eye(Y.shape[1])[(Phi_unlabelled @ first).argmax(axis=1)]
-    A = beta * Phi.T @ Phi + beta_unlabelled * Phi_unlabelled.T @ Phi_unlabelled
-    B = beta * Phi.T @ Y + beta_unlabelled * Phi_unlabelled.T @ guessed
-    return np.linalg.solve(A + np.eye(r), B)
+    Phi, Y, free = (
+        as_matrix(part, name).astype(np.float64)
+        for part, name in ((Phi, "Phi"), (Y, "Y"), (Phi_unlabelled, "Phi_unlabelled"))
+    )
+    check_same_rows(len(Y), len(Phi), "Y", "Phi")
+    check_squares(Phi, "Phi")
+    r, free = Phi.shape[1], _unlabelled(free, Phi.shape[1], name="Phi_unlabelled")
+    if not (alpha > 0 and beta >= 0 and beta_unlabelled >= 0):
+        raise ValueError(
+            f"alpha={alpha!r}, beta={beta!r}, beta_unlabelled={beta_unlabelled!r}: expected a positive penalty and "
+            "weights >= 0."
+        )
+    first = _inverse_times(Phi.T @ Phi + alpha * np.eye(r), Phi.T @ Y)
+    guessed = np.eye(Y.shape[1])[(free @ first).argmax(axis=1)]
+    A = beta * Phi.T @ Phi + beta_unlabelled * free.T @ free
+    B = beta * Phi.T @ Y + beta_unlabelled * free.T @ guessed
+    return _inverse_times(A + np.eye(r), B)

@@ -23,7 +23,7 @@ from krepes.report.model_card import (
     subtitle,
     tiles,
 )
-from krepes.report.page import packed, packed_codes, packed_places
+from krepes.report.page import packed, packed_codes, packed_numbers, packed_places
 from krepes.report.samples import Feature, ShownSamples
 from krepes.report.shown_rows import Column, ShownRows
 
@@ -80,7 +80,7 @@ def contents(
         "subtitle": subtitle(model),
         "tiles": tiles(model, shown, coverage, probe),
         "card": model_card(model, shown, coverage, said, _facts(model, given)),
-        "coverage": packed(coverage, "float32"),
+        "coverage": packed_numbers(coverage),
         "labels": None if given.labels is None else _column(given.labels),
         "columns": [_column(column) for column in given.columns],
         "maps": _maps(model, Z, given.labels),
@@ -132,7 +132,7 @@ def _first(shown: ShownRows) -> int:
 
 
 def _column(column: Column) -> dict[str, Any]:
-    values = packed(column.values, "float32") if column.levels is None else packed_codes(column.values)
+    values = packed_numbers(column.values) if column.levels is None else packed_codes(column.values)
     return {"name": column.name, "levels": column.levels, "values": values}
 
 
@@ -142,8 +142,8 @@ def _maps(model: KernelEmbedding, Z: np.ndarray, column: Column | None) -> list[
         {
             "name": each.name,
             "about": each.about,
-            "rows": packed(each.rows, "float32"),
-            "landmarks": packed(each.landmarks, "float32"),
+            "rows": packed_numbers(each.rows),
+            "landmarks": packed_numbers(each.landmarks),
         }
         for each in found
     ]
@@ -152,7 +152,7 @@ def _maps(model: KernelEmbedding, Z: np.ndarray, column: Column | None) -> list[
 def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
     rows = landmark_rows(model)
     return {
-        "norms": packed(landmark_norms(model), "float32"),
+        "norms": packed_numbers(landmark_norms(model)),
         "rows": None if rows is None else packed(rows, "float64"),
         "rows_of_data": shown.landmark_rows is not None,
         "labels": None if of_landmarks is None else packed_codes(of_landmarks),
@@ -163,7 +163,7 @@ def _tops(top: Tops, m: int) -> dict[str, Any]:
     return {
         "n_top": top.landmarks.shape[1],
         "landmarks": packed_places(top.landmarks, m),
-        "values": packed(top.values, "float32"),
+        "values": packed_numbers(top.values),
     }
 
 
@@ -173,7 +173,7 @@ def _direction(model: KernelEmbedding, direction: Direction, top: Tops, Z: np.nd
         "name": direction.name,
         "kind": direction.kind,
         "constant": float(model.intercept_ @ direction.vector + direction.offset),
-        "totals": packed(values, "float32"),
+        "totals": packed_numbers(values),
         **_tops(top, n_landmarks(model)),
     }
 
@@ -210,7 +210,7 @@ def _left_out(found: ShownSamples | None) -> list[str]:
 
 def _feature(feature: Feature) -> dict[str, Any]:
     numbers = feature.levels is None
-    pack = (lambda values: packed(values, "float32")) if numbers else packed_codes
+    pack = packed_numbers if numbers else packed_codes
     return {
         "name": feature.name,
         "levels": feature.levels,

@@ -32,6 +32,18 @@ def packed(array: ArrayLike, dtype: str) -> dict[str, Any]:
     return {"type": dtype, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
+def packed_numbers(values: ArrayLike) -> dict[str, Any]:
+    """Numbers in single precision; in double precision where they are beyond its range.
+
+    >>> packed_numbers([1.5])["type"], packed_numbers([1e100, np.nan])["type"], packed_numbers([1e-100])["type"]
+    ('float32', 'float64', 'float64')
+    """
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
+    fits = largest == 0 or 1e-30 < largest < 1e38
+    return packed(values, "float32" if fits else "float64")
+
+
 def packed_codes(codes: ArrayLike) -> dict[str, Any]:
     """Small integers, -1 among them."""
     return packed(codes, "int16" if np.max(codes, initial=0) < 2**15 else "int32")

@@ -137,7 +137,7 @@ def _decoded(column: dict[str, Any], part: np.ndarray) -> np.ndarray:
         return part.argmax(1)
     if column["role"] == "vector":
         return part[:, 0]
-    decimals = 5 - int(np.floor(np.log10(column["scale"])))  # what single precision has kept
+    decimals = min(5 - int(np.floor(np.log10(column["scale"]))), 300)  # what single precision has kept
     values = np.round(part[:, 0] * column["scale"] + column["mean"], decimals) + 0.0
     return np.where(part[:, 1] > 0.5, np.nan, values) if column["indicator"] else values
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from krepes.base.rows import dense
+from krepes.base.validation import as_array
 from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import landmark_rows
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
@@ -112,7 +113,7 @@ def extra_columns(X: Any, columns: Columns | None, shown: ShownRows) -> list[Col
     if columns is None:
         return []
     if isinstance(columns, Mapping):
-        given = {str(name): np.asarray(values) for name, values in columns.items()}
+        given = {str(name): as_array(values, f"columns: {name!r}") for name, values in columns.items()}
     else:
         given = _columns_of(X, [columns] if isinstance(columns, str) else columns)
     for name, values in given.items():

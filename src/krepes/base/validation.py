@@ -1,0 +1,199 @@
+"""What public functions take: rows of real, finite numbers, or an error that says what was given and what to do.
+
+    as_array            anything array-like, of any dtype: labels, votes
+    as_numbers          real, finite numbers of any shape
+    as_matrix           the same, one row per sample, (n, d)
+    as_flat_matrix      the same, where vectors are a column and images are flattened
+    estimator_rows      the same for estimators, in scikit-learn's words
+
+Lists, frames, tensors and object arrays of numbers are taken. Text, dates, complex numbers, sparse matrices and masked
+values are refused, as the embedding refuses them. Numbers beyond 1e300 are refused because sums of rows overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from krepes.base.rows import is_tensor
+
+LARGEST = 1e300  # 1e8 rows of it can be added
+SQUARES = (1e-140, 1e140)  # numbers whose squares can be added, and do not vanish
+RESHAPE = "A single feature is X.reshape(-1, 1), a single sample X.reshape(1, -1)."
+REMEDIES = {
+    "U": "Turn text into numbers; class labels become columns by krepes.alignment.one_hot(y).",
+    "S": "Turn text into numbers; class labels become columns by krepes.alignment.one_hot(y).",
+    "M": "Turn dates into numbers first, such as days since a date.",
+    "m": "Turn durations into numbers first, such as seconds.",
+    "c": "Complex data not supported: give real numbers, such as the real and the imaginary part.",
+    "V": "Structured arrays are not supported: give one column of numbers per field.",
+}
+
+
+def as_array(X: Any, name: str = "X") -> np.ndarray:
+    """Anything array-like as an array of any dtype; sparse matrices and masked values are refused."""
+    check_dense(X, name)
+    if is_tensor(X):
+        return _of_tensor(X, name)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            f"{name} has {np.ma.count_masked(X):,} masked values. Fill them, or leave the rows out."
+        )
+    if X is None or isinstance(X, str | bytes | Mapping | set):
+        raise TypeError(f"{name} is a {type(X).__name__}; expected an array with one row per sample.")
+    try:
+        return np.asarray(X)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} cannot be read as an array: expected rows of the same length. {str(error)[:200]}"
+        ) from error
+
+
+def as_numbers(X: Any, name: str = "X", *, finite: bool = True) -> np.ndarray:
+    """Real numbers of any shape as float32 or float64, at least one; finite unless that is found out later.
+
+    >>> as_numbers([[1, 2]]).dtype, as_numbers(np.ones(2, dtype=np.float16)).dtype
+    (dtype('float64'), dtype('float32'))
+    """
+    array = as_array(X, name)
+    if array.dtype == object:
+        array = _of_objects(array, name)
+    if array.dtype.kind not in "fiub":
+        remedy = REMEDIES.get(array.dtype.kind, "Turn it into numbers first.")
+        raise TypeError(f"{name} holds {array.dtype}; expected numbers, one row per sample. {remedy}")
+    if array.ndim == 0 or 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}; expected one row of features per sample, (n, d).")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    if finite:
+        check_finite(array, name)
+    return array
+
+
+def as_matrix(X: Any, name: str = "X") -> np.ndarray:
+    """Rows of numbers, (n, d) and nothing else."""
+    array = as_numbers(X, name)
+    if array.ndim != 2:
+        hint = RESHAPE if array.ndim == 1 else "Flatten each sample with X.reshape(len(X), -1)."
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected one row of numbers per sample, (n, d). {hint}"
+        )
+    return array
+
+
+def as_flat_matrix(X: Any, name: str = "X", *, finite: bool = True) -> np.ndarray:
+    """One row of numbers per sample, (n, d): images are flattened, a vector is a column.
+
+    >>> as_flat_matrix([1, 2]).shape, as_flat_matrix(np.zeros((5, 2, 3))).shape
+    ((2, 1), (5, 6))
+    """
+    array = as_numbers(X, name, finite=finite)
+    return array.reshape(len(array), -1)
+
+
+def as_codes(codes: Any, n: int, n_classes: int, name: str = "codes") -> np.ndarray:
+    """Class codes (n,): integers from 0 to n_classes - 1."""
+    found = as_array(codes, name)
+    if found.shape != (n,):
+        raise ValueError(f"{name} has shape {found.shape}; expected ({n},), one class per row.")
+    if found.dtype.kind not in "iub" or found.min() < 0 or found.max() >= n_classes:
+        raise ValueError(
+            f"{name} holds {found.dtype}, such as {found.tolist()[0]!r}; expected integers from 0 to {n_classes - 1}, "
+            "the columns of the classes."
+        )
+    return found.astype(np.int64)
+
+
+def check_dense(X: Any, name: str = "X") -> None:
+    """Refuse sparse matrices and tensors."""
+    if scipy.sparse.issparse(X):
+        raise TypeError(
+            f"{name} is a sparse {type(X).__name__} of shape {X.shape}; expected a dense array. Use X.toarray()."
+        )
+    if is_tensor(X) and str(X.layout) != "torch.strided":
+        raise TypeError(f"{name} is a sparse tensor, {X.layout}; expected a dense one. Use X.to_dense().")
+
+
+def check_finite(X: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinite values, and say where they are; and numbers that overflow when they are added."""
+    low, high = float(X.min()), float(X.max())
+    if low >= -LARGEST and high <= LARGEST:
+        return
+    rows = np.flatnonzero(~np.isfinite(X.reshape(len(X), -1)).all(axis=1))
+    if len(rows):
+        raise ValueError(
+            f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
+            "Leave these rows out, of everything that is compared."
+        )
+    size = max(-low, high)
+    raise ValueError(
+        f"{name} has numbers of up to {size:.3g}, whose sums overflow in float64. {_scaling(size)}"
+    )
+
+
+def check_squares(X: np.ndarray, name: str) -> None:
+    """Refuse numbers whose squares overflow or vanish, where a result is in their units."""
+    smallest, largest = SQUARES
+    size = max(-float(X.min()), float(X.max()))
+    if size > largest or 0 < size < smallest:
+        what = "overflow" if size > largest else "vanish"
+        raise ValueError(
+            f"{name} has numbers of up to {size:.3g}, whose squares {what} in float64. {_scaling(size)}"
+        )
+
+
+def _scaling(size: float) -> str:
+    return f"Divide all of them by one number, such as 1e{int(np.clip(np.log10(size), -300, 300))}."
+
+
+def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
+    """Refuse representations of different numbers of rows."""
+    if n != expected:
+        raise ValueError(
+            f"{name} has {n:,} rows and {other} has {expected:,}: expected the same rows, in the same order."
+        )
+
+
+def estimator_rows(estimator: BaseEstimator, X: Any, **options: Any) -> np.ndarray:
+    """X as scikit-learn's `validate_data` takes it, which would make numbers of dates and of text without a word.
+
+    Parameters
+    ----------
+    options : of `validate_data`; float64 by default
+    """
+    is_frame = hasattr(X, "columns")
+    if not scipy.sparse.issparse(X):
+        array = np.asarray(X) if is_frame else as_array(X, "X")
+        text = array.dtype == object and any(isinstance(value, str) for value in array.flat)
+        kind = "U" if text else array.dtype.kind
+        if kind in REMEDIES:
+            raise ValueError(f"X holds {'text' if text else array.dtype}; expected numbers. {REMEDIES[kind]}")
+        X = X if is_frame else array  # because a frame has names
+    X = validate_data(estimator, X, **({"dtype": np.float64} | options))
+    check_finite(X, "X")
+    return X
+
+
+def _of_tensor(X: Any, name: str) -> np.ndarray:
+    X = X.detach().cpu()
+    if X.is_complex():
+        raise TypeError(f"{name} holds {X.dtype}; expected numbers, one row per sample. {REMEDIES['c']}")
+    return (X.float() if X.is_floating_point() and X.itemsize < 4 else X).numpy()
+
+
+def _of_objects(array: np.ndarray, name: str) -> np.ndarray:
+    """An object array of numbers as float64; text and anything else is an error."""
+    text = next((value for value in array.flat if isinstance(value, str | bytes)), None)
+    if text is not None:
+        raise TypeError(f"{name} holds text such as {text!r:.60}; expected numbers. {REMEDIES['U']}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} holds objects that are not numbers; expected rows of numbers: {error}."
+        ) from error
