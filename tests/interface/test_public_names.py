@@ -23,7 +23,9 @@ def test_no_public_name_has_gone(names):
 
 def test_no_signature_has_changed(names):
     before, now = names
-    changed = {name: (before[name], now[name]) for name in before.keys() & now.keys() if before[name] != now[name]}
+    changed = {
+        name: (before[name], now[name]) for name in before.keys() & now.keys() if before[name] != now[name]
+    }
     assert not changed, EXPLAIN
 
 

@@ -143,7 +143,7 @@ class StreamedCKA(SumOfValues[PairedGrams]):
         """Add a batch: rows (b, d_x) and (b, d_y) of the same samples."""
         X, Y = (as_array(Z, name) for Z, name in zip((X, Y), self.names))
         if X.shape[:1] != (0,) or Y.shape[:1] != (0,):  # an empty batch adds nothing
-            self.add(Block(torch.arange(self.n_rows, self.n_rows + X.shape[0] if X.ndim else 0), (X, Y)))
+            self.add(Block(torch.arange(self.n_rows, self.n_rows + (X.shape[0] if X.ndim else 0)), (X, Y)))
         return self
 
     def of(self, block: Block, before: PairedGrams | None) -> PairedGrams:

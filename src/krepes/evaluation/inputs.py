@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.validation import as_array
 from krepes.preprocessing.labels import MISSING, encode_labels
 
 
@@ -51,7 +52,7 @@ def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeI
 
 def check_matrix(Z: Any, name: str = "Z") -> np.ndarray:
     """A representation as a 2-D array of finite numbers."""
-    Z = np.asarray(Z)
+    Z = as_array(Z, name)
     if Z.ndim != 2 or Z.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must be a 2-D array of numbers, one row per sample; got shape {Z.shape}, {Z.dtype}."

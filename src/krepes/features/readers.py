@@ -63,7 +63,8 @@ class FitData:
             raise ValueError(
                 "negatives= need positives= too: a triplet is a sample, a positive and a negative."
             )
-        sources = tuple(opener(data) for data in (X, positives, negatives) if data is not None)
+        pairs = [data for data in (positives, negatives) if data is not None]
+        sources = tuple(map(opener, [X, *pairs]))
         n = sources[0].n_rows
         for name, source in zip(("positives", "negatives"), sources[1:]):
             if source.n_rows != n:

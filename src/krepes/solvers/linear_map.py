@@ -12,6 +12,8 @@ from krepes.base.schema import check_entries
 from krepes.features import NystromMap
 from krepes.solvers.base import Solution, best_epoch
 
+LARGEST = 1e30  # coefficient that a solve could give
+
 # What a model file says of a map, and of which type it must be.
 STATE = {
     "A": Tensor,
@@ -72,6 +74,10 @@ class LinearMap:
             raise ValueError(
                 f"The model file is damaged: coefficients of shape {shape} and an intercept of shape {width} do not "
                 f"fit {n_landmarks} landmarks."
+            )
+        if max(state["A"].abs().max().item(), state["gamma"].abs().max().item()) > LARGEST:
+            raise ValueError(
+                "The model file is damaged: its coefficients are beyond what single precision holds."
             )
         if not state["history"] or len(state["solution"]) != 3:
             raise ValueError("The model file is damaged: it does not say how its coefficients were found.")

@@ -1,0 +1,220 @@
+"""Probes, protocols, searches, networks as a baseline, and clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fuzz.alignment_targets import labelled
+from fuzz.outcome import ChangedError, check_shape
+from fuzz.parts import kernels, parts
+from fuzz.strategies import features, images, labels, mostly, n_rows, often, rows, sane_matrices, tables
+from fuzz.target import Draw, target, unless, without
+from krepes import KernelEmbedding
+from krepes.base.components import named
+from krepes.clustering import (
+    Coding,
+    Covariance,
+    Projection,
+    SubspaceClustering,
+    plot_iterations,
+    within_share,
+)
+from krepes.evaluation import (
+    Choice,
+    NeuralEmbedding,
+    Range,
+    knn_probe,
+    linear_probe,
+    plan_protocol,
+    probe_protocol,
+    search,
+)
+from krepes.losses import Loss
+from krepes.networks import MLP
+from krepes.views import Views
+
+FRACTIONS = mostly([0.5, 0.2, 0.3], [0.0, 1.0, -1, "half", float("nan"), None])
+
+
+@target("linear_probe", "knn_probe", "ProbeResult", "LinearProbeResult", "NeighbourProbeResult", weight=3)
+def probes(draw: Draw) -> Any:
+    """The accuracy of a choice is NaN where there was none to make."""
+    Z, y = labelled(draw)
+    other = draw(often((3, st.just((Z, y))), (1, st.tuples(features(), st.just(y)))))
+    settings: dict[str, Any] = {
+        "validation": draw(FRACTIONS),
+        "random_state": draw(mostly([0, 1], [-1, "seed"])),
+    }
+    if draw(st.booleans()):
+        settings["C_grid"] = draw(mostly([(1.0,), (0.01, 1.0)], [(), (-1.0,), (float("nan"),), "all", 1.0]))
+        settings["classifier"] = draw(mostly(["logistic", "svm"], ["forest", None]))
+        found = linear_probe(Z, y, *other, **settings)
+    else:
+        settings["k_grid"] = draw(mostly([(1, 3), (1,), (50,)], [(), (0,), (-1,), (2.5,), "all"]))
+        settings["metric"] = draw(mostly(["cosine", "euclidean"], ["city", None]))
+        found = knn_probe(Z, y, *other, **settings)
+    return (
+        without(found, "validation_accuracy", "classifier", "classes", "recall"),
+        str(found),
+        found.classifier.predict(Z).size,
+    )
+
+
+@target("plan_protocol", "probe_protocol", "Protocol", "ProtocolResult", weight=2)
+def protocols(draw: Draw) -> Any:
+    Z, y = labelled(draw)
+    settings = {
+        "label_fraction": draw(mostly([0.5, 0.9, None, 0.1], [0.0, -1, 2.0, "some"])),
+        "n_repeats": draw(mostly([1, 2], [0, -1, 2.5])),
+        "test_fraction": draw(FRACTIONS),
+        "random_state": draw(mostly([0, 1, None], [-1, "seed"])),
+    }
+    if draw(st.integers(0, 7)) == 0:
+        settings["train"] = draw(mostly([np.arange(4), [0, 1, 2, 3]], [[], [-1], [99], "rows", [0.5], [[0]]]))
+        settings["test"] = draw(mostly([np.arange(4, 6), [4]], [None, [0, 1], []]))
+    if draw(st.booleans()):
+        found = probe_protocol(Z, y, probe=draw(mostly(["linear", "knn"], ["tree"])), **settings)
+    else:
+        plan = plan_protocol(y, **settings)
+        found = plan.run(Z, probe="knn")
+        plan.most_frequent()
+    return found.accuracies, found.balanced_accuracies, str(found), found.n_labels
+
+
+@target("search", "Search", "SearchResult", "Trial", "Choice", "Range", weight=0.3)
+def searches(draw: Draw) -> Any:
+    X = draw(often((3, sane_matrices()), (1, rows())))
+    y = draw(often((3, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
+    model = KernelEmbedding(2, loss="barlow_twins", n_landmarks=5, random_state=0)
+    space = draw(
+        mostly([None, {"loss__redundancy": Range(0.01, 1.0)}, {"n_components": Choice((1, 2))}], BAD_SPACES)
+    )
+    settings = {"n_trials": draw(mostly([1], [0, -1])), "sampler": draw(mostly(["random", "tpe"], ["grid"]))}
+    settings |= draw(mostly([{}], [{"metric": "f1"}, {"validation_fraction": 2.0}, {"label_fraction": 0.0}]))
+    found = search(model, X, y, space=space, **settings)
+    return [unless(trial.value is None, trial.value) for trial in found.trials], len(found.table())
+
+
+BAD_SPACES = [
+    {},
+    {"nothing": Choice((1,))},
+    {"loss__redundancy": Range(1.0, 0.1)},
+    {"loss__redundancy": Choice(())},
+    {"kernel": 3},
+    "all",
+    {"loss__redundancy": Range(-1.0, float("nan"))},
+]
+
+
+@target("NeuralEmbedding", weight=2)
+def neural(draw: Draw) -> Any:
+    X = draw(often((3, sane_matrices()), (1, rows()), (1, images()), (1, tables())))
+    settings: dict[str, Any] = {
+        "n_components": 2,
+        "network": MLP(widths=(3,)),
+        "max_epochs": 1,
+        "random_state": 0,
+    }
+    settings |= {"loss": draw(parts(Loss)), "batch_size": draw(mostly([4, 256], [1, 0, "all"]))}
+    if draw(st.integers(0, 2)) == 0:
+        settings |= draw(NEURAL)
+    if draw(st.integers(0, 2)) == 0:
+        settings["views"] = draw(often((3, parts(Views)), (1, st.none())))
+    model = NeuralEmbedding(**settings).fit(X)
+    Z = model.transform(X)
+    check_shape(Z, (n_rows(X), None), "NeuralEmbedding.transform")
+    return Z, model.history_
+
+
+NEURAL = mostly(
+    [
+        {"output": "features"},
+        {"dtype": "float64"},
+        {"preprocess": "table"},
+        {"max_epochs": 0},
+        {"weight_decay": 0.0},
+    ],
+    [
+        {"output": "all"},
+        {"learning_rate": -1},
+        {"learning_rate": 1e30},
+        {"learning_rate": "fast"},
+        {"max_epochs": -1},
+        {"n_components": 0},
+        {"weight_decay": -1},
+        {"network": "nothing"},
+        {"device": "toaster"},
+        {"dtype": "int8"},
+    ],
+)
+
+
+@target(
+    "SubspaceClustering",
+    *(cls.__name__ for cls in (*named(Coding).values(), *named(Projection).values())),
+    weight=3,
+)
+def clusters(draw: Draw) -> Any:
+    """Any rows, kernel, coding and projection; labels are numbers from 0."""
+    X = draw(often((3, sane_matrices()), (2, features())))
+    settings: dict[str, Any] = {"n_clusters": draw(mostly([2, 3, None, 1], [0, -1, 2.5, "two", 50]))}
+    settings |= {"n_iterations": draw(mostly([0, 1, 2], [-1, "few"])), "n_init": 1, "random_state": 0}
+    if draw(st.booleans()):
+        settings["kernel"] = draw(often((2, st.just("auto")), (2, kernels())))
+    if draw(st.booleans()):
+        settings["coding"] = draw(parts(Coding))
+    if draw(st.booleans()):
+        settings["projection"] = draw(
+            often((6, parts(Projection)), (1, st.sampled_from([None, Covariance(), abs])))
+        )
+    if draw(st.booleans()):
+        settings |= draw(CLUSTERING)
+    model = SubspaceClustering(**settings).fit(X)
+    if model.labels_.shape != (n_rows(X),) or model.labels_.min() < 0:
+        raise ChangedError(f"labels {model.labels_}")
+    other = draw(often((2, st.just(X)), (1, features())))
+    return model.predict(other), model.project(other), within_share(model.affinity_matrix_, model.labels_)
+
+
+CLUSTERING = mostly(
+    [
+        {"truncation": None},
+        {"truncation": 2},
+        {"normalization": "none"},
+        {"regularization": 0.01},
+        {"n_landmarks": 5},
+    ],
+    [
+        {"truncation": 0},
+        {"truncation": "some"},
+        {"normalization": "maximum"},
+        {"regularization": -1},
+        {"regularization": float("nan")},
+        {"n_landmarks": 0},
+        {"n_landmarks": "all"},
+        {"selection": "best"},
+        {"n_init": 0},
+    ],
+)
+
+
+@target("plot_iterations", "within_share", "Coding", "Projection", weight=0.3)
+def cluster_figures(draw: Draw) -> Any:
+    X = draw(often((4, sane_matrices()), (1, features())))
+    y = draw(often((1, st.none()), (2, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
+    model = SubspaceClustering(2, n_iterations=1, n_init=1, random_state=0)
+    shown = {
+        "iterations": draw(mostly([None, [0], [0, 1]], [[], [9], "all"])),
+        "axes": draw(mostly([None, (0, 0)], [(0, 9), 3])),
+    }
+    if draw(st.integers(0, 3)) == 0:
+        plot_iterations(model, X, y, **shown)
+    W = draw(
+        often(
+            (3, st.just(np.abs(X @ X.T) if isinstance(X, np.ndarray) and X.ndim == 2 else X)), (1, features())
+        )
+    )
+    return within_share(W, y)

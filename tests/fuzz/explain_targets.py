@@ -1,0 +1,166 @@
+"""Explanations and the report, of good models on any rows."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from fuzz.embedding_targets import KINDS, fitted
+from fuzz.strategies import features, images, labels, matrices, mostly, n_rows, often, rows
+from fuzz.target import Draw, target
+from krepes.explain import (
+    Concept,
+    as_direction,
+    attribution,
+    class_coverage,
+    class_direction,
+    coefficient_spectrum,
+    concept_profile,
+    contrast,
+    effective_rank,
+    influence,
+    landmark_norms,
+    landmarks_are_rows_of,
+    leave_out,
+    top_attribution,
+    top_influence,
+    top_leave_out,
+)
+from krepes.report import write_report
+
+
+def model_and_rows(draw: Draw) -> tuple[Any, Any]:
+    """A fitted model, and mostly rows that it takes."""
+    kind = draw(st.sampled_from(KINDS))
+    fitting = matrices(1, min_columns=1, sane=True).map(lambda X: np.resize(X, (len(X), 3)))
+    if kind == "images":
+        fitting = images().map(lambda X: np.resize(np.asarray(X, dtype=float), (len(X), 3, 3)))
+    return fitted(kind), draw(often((4, fitting), (1, rows())))
+
+
+DIRECTIONS = mostly(
+    [[1.0, 0.0], np.array([0.5, -0.5]), (1, 1)],
+    [
+        [0.0, 0.0],
+        [1.0],
+        [[1.0, 0.0]],
+        [np.nan, 1.0],
+        [1e300, 1e300],
+        [5e-324, 0.0],
+        "up",
+        None,
+        3,
+        ["a", "b"],
+    ],
+)
+TOP = mostly([1, 5, 100], [0, -1, 2.5, "few", None])
+
+
+@target("attribution", "top_attribution", "contrast", "as_direction", "TopLandmarks", weight=2)
+def attributions(draw: Draw) -> Any:
+    (model, X), direction = model_and_rows(draw), draw(DIRECTIONS)
+    found = attribution(model, X, direction)
+    top = top_attribution(model, X, direction, n_top=draw(TOP))
+    other = draw(often((2, st.just(X)), (1, rows())))
+    return found, top, contrast(model, X, other, direction), as_direction(model, direction)
+
+
+@target("influence", "leave_out", "top_influence", "top_leave_out", weight=2)
+def influences(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    top = draw(TOP)
+    return (
+        influence(model, X),
+        leave_out(model, X),
+        top_influence(model, X, top),
+        top_leave_out(model, X, top),
+    )
+
+
+@target("coefficient_spectrum", "effective_rank", "landmark_norms", "landmarks_are_rows_of", weight=1)
+def spectra(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    values = draw(
+        often(
+            (2, features()), (1, st.lists(st.sampled_from([0.0, 1.0, 2.0, 1e300, 1e-300, -1.0]), max_size=4))
+        )
+    )
+    if draw(st.booleans()):
+        return effective_rank(values)
+    return landmarks_are_rows_of(model, X), coefficient_spectrum(model), landmark_norms(model)
+
+
+@target("class_coverage", "ClassCoverage", weight=1)
+def coverage_of_classes(draw: Draw) -> Any:
+    model, of_landmarks = fitted(draw(st.sampled_from(KINDS))), draw(st.booleans())
+    n = len(model.landmarks_) if of_landmarks else 14
+    given = draw(often((3, labels(n, sane=True)), (2, labels(n)), (1, features())))
+    return class_coverage(
+        model, given, of_landmarks=of_landmarks, random_state=draw(mostly([0, 1], [-1, "seed"]))
+    )
+
+
+@target("class_direction", weight=1)
+def directions(draw: Draw) -> Any:
+    rng = np.random.default_rng(0)
+    classes = draw(st.sampled_from([["a", "b"], ["a", "b", "c"], [0, 1]]))
+    y = np.array(classes)[rng.integers(0, len(classes), 20)]
+    classifier = draw(
+        mostly([LogisticRegression().fit(rng.normal(size=(20, 2)), y)], [LogisticRegression(), "model", None])
+    )
+    label = mostly(classes, ["a", "b", 0, 1, None, "c", 2.5, ["a"]])
+    return class_direction(classifier, draw(label), draw(st.one_of(st.none(), label)))
+
+
+CONCEPTS = mostly(
+    [{}, {"method": "mean_difference"}, {"n_folds": 2}, {"C": 10.0}],
+    [
+        {"method": "guess"},
+        {"C": -1},
+        {"C": "large"},
+        {"n_folds": 1},
+        {"n_permutations": -1},
+        {"random_state": "seed"},
+    ],
+)
+
+
+def shifted(X: Any) -> Any:
+    """Other rows of the same kind, where that is easily made."""
+    return X[::-1] + 1.0 if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X
+
+
+@target("Concept", "concept_profile", "ConceptProfile", weight=2)
+def concepts(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    settings = {"n_permutations": 2, "n_resamples": 2} | draw(CONCEPTS)
+    if draw(st.booleans()):
+        one = draw(features())
+        other = draw(often((3, st.just(shifted(one))), (1, st.just(one)), (1, features(n_rows(one)))))
+        found = Concept(**settings).fit_representation(one, other)
+        return found.direction_, found.accuracy_, found.p_value_, found.stability_, found.scores(one)
+    absent = draw(often((3, st.just(shifted(X))), (1, rows()), (1, st.none())))
+    found = Concept(X, absent, **settings).fit(model)
+    profile = concept_profile(model, X, found, n_top=draw(TOP))
+    return found.direction_, found.scores(model.transform(X)), profile
+
+
+@target("write_report", weight=0.3)
+def report(draw: Draw) -> Any:
+    """A page, or a clear refusal; and no other file in either case."""
+    model, X = model_and_rows(draw)
+    given: dict[str, Any] = {"labels": draw(often((1, st.none()), (2, labels(n_rows(X)))))}
+    given |= draw(
+        mostly(
+            [{}, {"samples": False}, {"max_rows": 3}],
+            [{"n_top": 0}, {"max_rows": -1}, {"columns": ["no"]}, {"title": 3}],
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_report(model, X, Path(folder) / "report.html", **given)
+        return path.stat().st_size, [file.name for file in Path(folder).iterdir()] == ["report.html"]

@@ -1,0 +1,96 @@
+"""Small fitted models of every kind, as files: the originals that are damaged and forged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fuzz.parts import overlap
+from krepes import KernelEmbedding, load
+from krepes.kernels import ArcCosine, Custom, EmpiricalNTK, Gaussian, InfiniteWidth, Laplacian, Linear
+from krepes.landmarks import Uniform
+from krepes.networks import MLP
+from krepes.solvers import SGD
+from krepes.views import Tabular
+
+SMALL = {"n_components": 2, "n_landmarks": 6, "random_state": 0}
+RNG = np.random.default_rng(0)
+VECTORS = RNG.normal(size=(14, 3))
+PIXELS = RNG.integers(0, 256, (12, 3, 3), dtype=np.uint8)
+WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
+TABLE = pd.DataFrame(
+    {
+        "number": np.where(VECTORS[:, 0] > 1, np.nan, VECTORS[:, 0]),
+        "kind": ["a", "b", None, "a", "b", "c", "a"] * 2,
+        "truth": VECTORS[:, 1] > 0,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model file.
+
+    Attributes
+    ----------
+    name : what it is
+    data : its bytes
+    X, Z : rows, and what the model makes of them
+    kernel : the function that a file cannot hold
+    """
+
+    name: str
+    data: bytes
+    X: Any
+    Z: np.ndarray
+    kernel: Callable | None = None
+
+
+def _models() -> dict[str, tuple[KernelEmbedding, Any]]:
+    trained = SGD(max_epochs=1)
+    newton = SGD(max_epochs=1, preconditioner="gauss_newton")
+    combined = 2.0 * (Gaussian(np.array([0.5, 1.0, 2.0])) + Linear()) * Laplacian(norm=1)
+    network = EmpiricalNTK(MLP(widths=(3,)), method="sketch", sketch_size=16, seed=0)
+    corrupted = Tabular(drop=0.2, replace=0.2)
+    words = KernelEmbedding(**SMALL, kernel=Custom(overlap, pairwise=True), loss="kernel_pca")
+    made = {
+        "vectors": (KernelEmbedding(**SMALL), VECTORS),
+        "table": (KernelEmbedding(**SMALL, loss="barlow_twins"), TABLE),
+        "images": (KernelEmbedding(**SMALL, loss="vicreg"), PIXELS),
+        "normalised images": (KernelEmbedding(**SMALL, preprocess="normalize"), PIXELS / 255),
+        "principal components": (KernelEmbedding(**SMALL, loss="kernel_pca", dtype="float64"), VECTORS),
+        "trained": (KernelEmbedding(**SMALL, loss="byol", solver=trained), VECTORS),
+        "Gauss-Newton": (KernelEmbedding(**SMALL, loss="simclr", solver=newton), VECTORS),
+        "combined kernel": (KernelEmbedding(**SMALL, kernel=combined, views=corrupted), VECTORS),
+        "tangent kernel": (KernelEmbedding(**SMALL, kernel=network, loss="kernel_pca"), VECTORS),
+        "arc-cosine": (KernelEmbedding(**SMALL, kernel=ArcCosine() + InfiniteWidth()), VECTORS),
+        "landmark tuples": (KernelEmbedding(**SMALL, landmarks=Uniform(views_per_landmark=2)), VECTORS),
+        "words": (words, WORDS),
+    }
+    return {name: (model.fit(X), X) for name, (model, X) in made.items()}
+
+
+@cache
+def saved_models() -> list[Saved]:
+    """One file of each kind, with and without moments."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (model, X) in _models().items():
+            for moments in (True, False) if name in ("vectors", "images") else (True,):
+                path = Path(folder) / "model.krepes"
+                model.save(path, moments=moments, overwrite=True)
+                kernel = overlapping if name == "words" else None
+                Z = load(path, kernel=kernel).transform(X)
+                label = name if moments else f"{name} without moments"
+                found.append(Saved(label, path.read_bytes(), X, Z, kernel))
+    return found
+
+
+overlapping = Custom(overlap, pairwise=True)
