@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from krepes.base.validation import as_array
+
 from .inputs import check_inputs
 from .logistic import logistic_path
 from .result import ProbeResult, scores
@@ -55,7 +57,7 @@ class LinearClassifier:
 
     def predict(self, Z: Any) -> np.ndarray:
         """The class of every row."""
-        return self.classes[self.codes(np.asarray(Z))]
+        return self.classes[self.codes(as_array(Z, "Z"))]
 
     def codes(self, Z: np.ndarray) -> np.ndarray:
         """The index of every row's class, in blocks of bounded memory."""

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from krepes.base.validation import as_array
+
 from .inputs import ProbeInputs, check_inputs
 from .linear import centre_and_scale
 from .result import ProbeResult, scores
@@ -33,7 +35,7 @@ class NeighbourClassifier:
 
     def predict(self, Z: Any) -> np.ndarray:
         """The class of every row."""
-        return self.classes[vote(self.neighbours(np.asarray(Z), self.k), self.k, len(self.classes))]
+        return self.classes[vote(self.neighbours(as_array(Z, "Z"), self.k), self.k, len(self.classes))]
 
     def neighbours(self, Z: np.ndarray, k: int) -> np.ndarray:
         """Codes of the k nearest labelled rows, nearest first, shape (n, k)."""
