@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from fuzz.label_strategies import labels
 from fuzz.parts import kernels
-from fuzz.strategies import features, is_constant, labels, matrices, mostly, n_rows, often, sane_matrices
+from fuzz.strategies import features, is_constant, matrices, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, target, unless, without
 from krepes.alignment import (
     AlignmentSelector,

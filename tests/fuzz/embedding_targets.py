@@ -11,6 +11,7 @@ import pandas as pd
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from fuzz.label_strategies import objects, weights
 from fuzz.outcome import ChangedError, check_same, check_shape
 from fuzz.parts import embedding_parameters, kernels, overlap, parts
 from fuzz.strategies import (
@@ -20,12 +21,10 @@ from fuzz.strategies import (
     matrices,
     mostly,
     n_rows,
-    objects,
     often,
     rows,
     sane_matrices,
     tables,
-    weights,
 )
 from fuzz.target import Draw, cached, target
 from krepes import KernelEmbedding, load

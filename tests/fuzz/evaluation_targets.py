@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fuzz.alignment_targets import labelled
+from fuzz.label_strategies import labels
 from fuzz.outcome import ChangedError, check_shape
 from fuzz.parts import kernels, parts
-from fuzz.strategies import features, images, labels, mostly, n_rows, often, rows, sane_matrices, tables
+from fuzz.strategies import features, images, mostly, n_rows, often, rows, sane_matrices, tables
 from fuzz.target import Draw, target, unless, without
 from krepes import KernelEmbedding
 from krepes.base.components import named

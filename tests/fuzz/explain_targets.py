@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from fuzz.embedding_targets import KINDS, fitted
-from fuzz.strategies import features, images, labels, matrices, mostly, n_rows, often, rows
+from fuzz.label_strategies import labels
+from fuzz.strategies import features, images, matrices, mostly, n_rows, often, rows
 from fuzz.target import Draw, target
 from krepes.explain import (
     Concept,

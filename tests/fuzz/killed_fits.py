@@ -191,7 +191,7 @@ WORKS = [
             lambda _: rows(600),
         ),
     ),
-    Work("tangent kernel with a cache", nothing, fit(tangent, lambda _: rows(16_000))),
+    Work("tangent kernel with a cache", nothing, fit(tangent, lambda _: rows(6000))),
     Work(
         "krepes fit of a CSV file",
         write_csv,

@@ -164,13 +164,16 @@ def reference(work: Work, folder: Path) -> Reference:
 
 
 def first_checkpoint(work: Work, whole: Reference, folder: Path) -> float:
-    """Seconds until the first checkpoint is there; 0 for work without any."""
+    """Seconds until the first checkpoint is there; 0 for work without any, or with little after it."""
     shutil.copytree(whole.folder, folder)
     process, start = forked(work.run, folder), time.perf_counter()
     while ended(process, 0.001) is None:
         if (folder / CHECKPOINT).exists():
             killed(process)
-            return time.perf_counter() - start
+            seconds = time.perf_counter() - start
+            return (
+                seconds if seconds < 0.8 * whole.seconds else 0.0
+            )  # else hardly a kill would come before the end
     return 0.0
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from fuzz.label_strategies import objects
 from fuzz.outcome import ChangedError, check_shape
 from fuzz.parts import component, kernels, overlap, parts
-from fuzz.strategies import features, images, matrices, mostly, n_rows, objects, often, sane_matrices
+from fuzz.strategies import features, images, matrices, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, target
 from krepes.base.components import named
 from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Matern, as_kernel

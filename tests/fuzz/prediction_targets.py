@@ -17,8 +17,9 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 
 from fuzz.alignment_targets import labelled, probabilities
+from fuzz.label_strategies import labels
 from fuzz.parts import kernels
-from fuzz.strategies import features, labels, mostly, n_rows, often, sane_matrices
+from fuzz.strategies import features, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, cached, target, unless, without
 from krepes.alignment import LayerTransferClassifier, PrunedEnsemble, prune_ensemble
 from krepes.machines import (

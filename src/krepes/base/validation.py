@@ -197,3 +197,19 @@ def _of_objects(array: np.ndarray, name: str) -> np.ndarray:
         raise TypeError(
             f"{name} holds objects that are not numbers; expected rows of numbers: {error}."
         ) from error
+
+
+def generator_of(random_state: int | np.random.Generator | None) -> np.random.Generator:
+    """Random numbers from a seed or a generator.
+
+    >>> generator_of(-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: random_state=-1: expected an integer >= 0, a numpy Generator or None.
+    """
+    try:
+        return np.random.default_rng(random_state)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"random_state={random_state!r:.60}: expected an integer >= 0, a numpy Generator or None."
+        ) from error

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from krepes.base.validation import as_array
+from krepes.base.validation import as_array, generator_of
 
 from .inputs import check_inputs
 from .logistic import logistic_path
@@ -118,7 +118,7 @@ def linear_probe(
     data = check_inputs(Z_train, y_train, Z_test, y_test)
     _check_options(classifier, C_grid, validation)
     path = PATHS[classifier]
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)

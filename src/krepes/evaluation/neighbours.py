@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from krepes.base.validation import as_array
+from krepes.base.validation import as_array, generator_of
 
 from .inputs import ProbeInputs, check_inputs
 from .linear import centre_and_scale
@@ -95,7 +95,7 @@ def knn_probe(
     if not 0 < validation < 1:
         raise ValueError(f"validation={validation!r}: expected a share of the labels between 0 and 1.")
     data = check_inputs(Z_train, y_train, Z_test, y_test)
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     k, validation_accuracy, notes = _choose_k(
         data, sorted(set(map(int, k_grid))), metric, validation, generator
     )

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from krepes.base.validation import generator_of
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
 from .inputs import check_classes, check_matrix
@@ -162,7 +163,7 @@ def plan_protocol(
         raise ValueError("Give both train= and test= rows, or neither.")
     labels = encode_labels(y, name)
     check_classes(labels.codes, labels.classes, name)
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     given: tuple[np.ndarray, np.ndarray] | None = None
     if train is not None:
         given = _given_rows(train, test, labels)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.validation import as_array
+from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.result import Label
 from krepes.explain.influence import landmark_norms
@@ -83,7 +83,7 @@ def class_coverage(
         raise TypeError(
             f"labels mix types that have no order: use text or integers throughout. {error}."
         ) from error
-    return _coverage(omega, found, classes, np.random.default_rng(random_state))
+    return _coverage(omega, found, classes, generator_of(random_state))
 
 
 def _of_rows(model: KernelEmbedding, labels: np.ndarray) -> np.ndarray:

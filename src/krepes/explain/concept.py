@@ -24,7 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.validation import as_matrix
+from krepes.base.validation import as_matrix, generator_of
 from krepes.embedding import KernelEmbedding
 
 METHODS = ("svm", "mean_difference")
@@ -126,7 +126,7 @@ class Concept(BaseEstimator):
             )
         Z = np.concatenate(parts)
         y = np.repeat([1, 0], [len(part) for part in parts])
-        generator = np.random.default_rng(self.random_state)
+        generator = generator_of(self.random_state)
         self.n_positives_, self.n_negatives_ = map(len, parts)
         self.origin_ = parts[1].mean(0)
         found = self._direction(Z, y)

@@ -11,6 +11,7 @@ import numpy as np
 
 from krepes._version import __version__
 from krepes.base.components import Component
+from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.linear import LinearClassifier
@@ -155,7 +156,7 @@ def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[Probe
     there = np.flatnonzero(codes >= 0)
     if len(there) < PROBE_ROWS or len(np.unique(codes[there])) < 2:
         return None, "none: it needs labels of two classes"
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     fit, test = (there[part] for part in validation_split(codes[there], TEST_SHARE, generator))
     if len(test) == 0 or len(np.unique(codes[fit])) < 2:
         return None, "none: too few labels"

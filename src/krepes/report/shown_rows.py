@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from krepes.base.rows import dense
-from krepes.base.validation import as_array
+from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.ranking import landmark_rows
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
@@ -68,7 +68,7 @@ def open_rows(model: KernelEmbedding, X: Any, max_rows: int, random_state: int) 
     n = source.n_rows
     rows = np.arange(n)
     if n > max_rows:
-        rows = np.sort(np.random.default_rng(random_state).choice(n, max_rows, replace=False))
+        rows = np.sort(generator_of(random_state).choice(n, max_rows, replace=False))
     if source.random_access:
         part: Source = subset(source, rows) if n > max_rows else source
     else:  # files are read once, not in every pass
