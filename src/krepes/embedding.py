@@ -243,7 +243,7 @@ class KernelEmbedding(
         """
         task = self._task()
         task.check_adds()
-        _warn_of_unused(negatives, task.loss)
+        _warn_of_unused(negatives, task.loss, stacklevel=3)
         given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
         self._add_rows(X, first_row, task.loss.views_needed, **given)
         self.loss_, self.solver_ = task.loss, task.solver
@@ -278,8 +278,9 @@ class KernelEmbedding(
                 f"{task.loss} is trained on batches of samples, which have no weights: leave sample_weight out, "
                 "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
             )
-        _warn_of_unused(negatives, task.loss)
-        return FitData.open(X, positives, negatives, weight=sample_weight)
+        data = FitData.open(X, positives, negatives, weight=sample_weight)
+        _warn_of_unused(negatives, task.loss, stacklevel=4)
+        return data
 
     def _accumulator(self, space: FeatureSpace) -> MomentPass:
         return MomentPass(space)
@@ -400,13 +401,13 @@ class KernelEmbedding(
         return model
 
 
-def _warn_of_unused(negatives: Any, loss: Loss) -> None:
+def _warn_of_unused(negatives: Any, loss: Loss, stacklevel: int) -> None:
     if negatives is not None and not loss.uses_negatives:
         warnings.warn(
             f"{loss} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
             "own with uses_negatives = True.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

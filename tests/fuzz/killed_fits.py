@@ -240,5 +240,5 @@ WORKS = [
     Work("search with a study", nothing, search_study, "result.json"),
 ]
 # A short run takes the first ones: let them differ.
-FIRST = ("moments of an array", "Gauss-Newton", "krepes fit of a CSV file", "moments of images")
+FIRST = ("moments of an array", "Gauss-Newton", "krepes fit of a folder of images", "weighted moments")
 WORKS.sort(key=lambda work: FIRST.index(work.name) if work.name in FIRST else len(FIRST))

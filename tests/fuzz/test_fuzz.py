@@ -12,7 +12,7 @@ from fuzz.cases import Report, run_target
 from fuzz.forgery import run_files
 from fuzz.targets import TARGETS, uncovered
 
-CASES = 8  # of every target
+CASES = 5  # of every target
 FILES = 150
 KILLS = 6
 

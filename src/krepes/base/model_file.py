@@ -101,7 +101,7 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
             f"{path} was written by krepes {header.get('version')}, whose files need not have a checksum. Load it only "
             "if you know where it comes from, and save it again.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     if written is None and header["format"] >= FORMAT:
         raise ValueError(f"{path} is damaged: it has no checksum. Save or copy it again.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 from krepes.base.blocks import Block
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.progress import Progress, Silent
-from krepes.base.rows import Rows, dense
+from krepes.base.rows import Rows
 from krepes.base.streams import stream_key
 from krepes.engines.base import BLOCKS_PER_BATCH, block_rows
 from krepes.features.nystrom import NystromMap
@@ -95,7 +96,7 @@ class Samples:
             return list(block.inputs)
         if self.n_views == 1:
             return [block.inputs[0]]
-        X = dense(block.inputs[0])
+        X: Any = block.inputs[0]  # views of a user's own may be of objects
         return [self.space.views.view(X, block.rows, seed, index) for index in which]
 
     def random_rows(self, size: int, *key: int) -> np.ndarray:

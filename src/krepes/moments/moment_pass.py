@@ -75,7 +75,7 @@ class MomentPass(Accumulator[MomentSums, Moments]):
             return self._rows(sums, block.inputs[0], weights)
         if self.space.exact_views:
             return self._exact(sums, block, weights)
-        return self._views(sums, self.views(dense(block.inputs[0]), block.rows, self.space.seed), weights)
+        return self._views(sums, self.views(block.inputs[0], block.rows, self.space.seed), weights)
 
     def _rows(self, sums: MomentSums, X: Rows, weights: _Weights) -> MomentSums:
         Phi = self.features(X)

@@ -62,7 +62,7 @@ class Views(Component, ABC):
         self.check()
         return self
 
-    def __call__(self, X: Tensor, rows: Tensor, seed: int) -> tuple[Tensor, ...]:
+    def __call__(self, X: Rows, rows: Tensor, seed: int) -> tuple[Rows, ...]:
         """All views of a block of rows.
 
         Parameters
