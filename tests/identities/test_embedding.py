@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image as Picture
 from scipy.linalg import subspace_angles
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
@@ -250,3 +251,16 @@ def test_normalised_channels_have_mean_zero_and_unit_deviation(tmp_path):
     assert torch.allclose(pixels.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-10)
     model.save(tmp_path / "a.krepes")
     assert np.allclose(load(tmp_path / "a.krepes").transform(images), model.transform(images))
+
+
+def test_a_folder_of_positives_comes_at_the_size_of_the_images(tmp_path):
+    """Images of another size are brought to that of the images that they are paired with."""
+    images = (load_digits().images[:30] * 15).astype(np.uint8)
+    for name, size in (("anchors", 8), ("positives", 12)):
+        (tmp_path / name).mkdir()
+        for i, image in enumerate(images):
+            Picture.fromarray(image).resize((size, size)).save(tmp_path / name / f"{i:02}.png")
+    model = KernelEmbedding(2, n_landmarks=10, random_state=0)
+    model.fit(tmp_path / "anchors", positives=str(tmp_path / "positives"))
+    assert model.n_features_in_ == 64
+    assert model.transform(tmp_path / "anchors").shape == (30, 2)

@@ -8,9 +8,11 @@ Rows are encoded where they are read, which is in the engine's prefetching threa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,8 +65,9 @@ class FitData:
             raise ValueError(
                 "negatives= need positives= too: a triplet is a sample, a positive and a negative."
             )
+        first = opener(X)
         pairs = [data for data in (positives, negatives) if data is not None]
-        sources = tuple(map(opener, [X, *pairs]))
+        sources = (first, *(_opened_like(first, data, opener) for data in pairs))
         n = sources[0].n_rows
         for name, source in zip(("positives", "negatives"), sources[1:]):
             if source.n_rows != n:
@@ -162,6 +165,15 @@ class RowReader(Reader):
         if isinstance(values, Tensor):
             return values
         return [value if isinstance(value, str | int | float) else None for value in values]
+
+
+def _opened_like(first: Source, data: Any, opener: Callable[[Any], Source]) -> Source:
+    """The source of pairs; a folder of images comes at the size of the images that it is paired with."""
+    folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
+    if opener is not open_source or not folder or first.kind != "images":
+        return opener(data)
+    height, width = np.shape(next(first.batches(1))[1])[1:3]
+    return open_source(data, size=(height, width))
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
