@@ -34,6 +34,7 @@ from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.task import Task
+from krepes.sources import Source, open_source
 from krepes.views import Views
 
 REFITTED = {"loss", "n_components", "regularization", "feature_noise", "solver", "verbose"}  # need no data
@@ -208,7 +209,8 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight)
+        opener = open_source if space is None else space.inputs.open
+        data = self._opened(task, X, positives, negatives, sample_weight, opener)
         self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data, task.loss.views_needed)
         if task.of_samples:
@@ -272,13 +274,21 @@ class KernelEmbedding(
         solver = choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
         return Task(loss, solver, self.n_components, self.regularization, self.feature_noise)
 
-    def _opened(self, task: Task, X: Any, positives: Any, negatives: Any, sample_weight: Any) -> FitData:
+    def _opened(
+        self,
+        task: Task,
+        X: Any,
+        positives: Any,
+        negatives: Any,
+        sample_weight: Any,
+        opener: Callable[[Any], Source] = open_source,
+    ) -> FitData:
         if sample_weight is not None and task.of_samples:
             raise ValueError(
                 f"{task.loss} is trained on batches of samples, which have no weights: leave sample_weight out, "
                 "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
             )
-        data = FitData.open(X, positives, negatives, weight=sample_weight)
+        data = FitData.open(X, positives, negatives, weight=sample_weight, opener=opener)
         _warn_of_unused(negatives, task.loss, stacklevel=4)
         return data
 

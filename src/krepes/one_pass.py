@@ -41,6 +41,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
+from krepes.sources import open_source
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -146,7 +147,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        data = FitData.open(X, y=y, weight=sample_weight)
+        opener = open_source if space is None else space.inputs.open
+        data = FitData.open(X, y=y, weight=sample_weight, opener=opener)
         self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data)
         total = self._summed(space, data, 0, checkpoint)
@@ -265,7 +267,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def merge(self, other: Self) -> Self:
         """Add the rows that another model has seen; both must share everything that the sums depend on."""
-        if not isinstance(other, type(self)):
+        if not isinstance(other, type(self)) and not isinstance(self, type(other)):
             raise TypeError(f"merge takes another {type(self).__name__}; got {type(other).__name__}.")
         self._check_has_total()
         other._check_has_total()

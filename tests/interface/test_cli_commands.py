@@ -412,3 +412,13 @@ def test_a_column_of_weights_says_how_often_rows_count(tmp_path):
         "fit", tmp_path / "x.npz", "-o", tmp_path / "y.krepes", "--sample-weight", "v", *SMALL, code=1
     )
     assert "has no array 'v'" in words(refused)
+
+
+def test_info_works_in_a_process_of_its_own(tmp_path):
+    """Where nothing else has imported the classes that a file names."""
+    model = tmp_path / "m.krepes"
+    KernelEmbedding(2, n_landmarks=5, random_state=0).fit(np.eye(8)).save(model)
+    code = f"import sys; sys.argv = ['krepes', 'info', {str(model)!r}]; from krepes.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "spectral_contrastive" in done.stdout.lower() or "spectral" in done.stdout.lower()

@@ -37,8 +37,8 @@ def info(model: options.Model, verbose: options.Verbose = False) -> None:
     from krepes.base.model_file import read, sizes
     from krepes.cli.describe import column_roles, console, facts, model_facts
 
-    header, _ = read(model)
     embedding = load(model, device="cpu")
+    header, _ = read(model)
     out = console()
     size = readable_bytes(model.stat().st_size)
     written = f"krepes {header['version']}, format {header['format']}"

@@ -117,7 +117,9 @@ class Search:
 
     def _fingerprint(self, source: Source) -> dict[str, str]:
         """Hashes of everything that makes trials comparable."""
-        params = {k: v for k, v in _parameters(self.model).items() if k not in ("verbose", "device")}
+        params = {
+            k: v for k, v in _parameters(self.model).items() if k not in ("verbose", "device", "engine")
+        }
         plan = self.split.plan
         few = source.take(self.split.validation[:_HASHED_ROWS])
         digest = model_file.digest

@@ -182,7 +182,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         return None
     given = sample_weight.detach().cpu() if isinstance(sample_weight, Tensor) else sample_weight
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = np.array(given, dtype=np.float64)  # a copy, because torch cannot share what is read-only
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight: expected one number per row; {error}.") from error
     array = np.full(n_rows, float(array)) if array.ndim == 0 else array
