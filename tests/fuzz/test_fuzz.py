@@ -35,7 +35,6 @@ def test_damaged_and_forged_files_are_refused_or_harmless(part):
     check(run_files(part, range(FILES // 2)))
 
 
-@pytest.mark.full  # a kill while safetensors writes can leave that library's own temporary file behind
 def test_killed_work_leaves_no_half_file_and_goes_on_with_the_same_bytes():
     """In a process of its own, because it forks."""
     run = Path(__file__).with_name("run.py")

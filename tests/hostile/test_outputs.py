@@ -175,6 +175,7 @@ def test_temporary_files_of_dead_runs_are_removed(here):
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     (abandoned,) = Path().glob(".m.krepes.*.part")
+    (abandoned / ".tmp1234").touch()  # a library's own
     remove_abandoned(here / "m.krepes")
     assert abandoned.exists()  # its process lives
     process.send_signal(signal.SIGKILL)
@@ -195,14 +196,6 @@ def test_a_full_disk_is_named(here, monkeypatch):
     with pytest.raises(OSError, match="no room left on the disk"):
         model.save("m.krepes")
     assert sorted(p.name for p in here.iterdir()) == ["x.npy"]
-
-
-def test_a_full_disk_is_named_on_a_real_one():
-    """/dev/full says so at the first byte."""
-    if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full here")
-    with pytest.raises(OSError, match="No space left"), open("/dev/full", "wb") as stream:
-        stream.write(b"x")
 
 
 # R4, R12: limits and terminals

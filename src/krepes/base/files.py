@@ -1,7 +1,8 @@
 """Files that are either whole or not there: atomic writes, nothing overwritten by accident, nothing left behind.
 
-A file is written under a temporary name beside its place and moved there when it is whole. An existing file keeps its
-mode, a link is followed, and what is not a regular file is refused. Files that hold rows of a user's data (`private`)
+A file is written into a temporary folder beside its place, where a library may have temporary files of its own, and
+moved there when it is whole. An existing file keeps its mode, a link is followed, and what is not a regular file is
+refused. Files that hold rows of a user's data (`private`)
 are for their owner only, unless the folder has a default access list of its own.
 """
 
@@ -15,7 +16,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 SUFFIX = ".part"
@@ -59,16 +60,15 @@ def same_file(first: str | os.PathLike, second: str | os.PathLike) -> bool:
 
 @contextmanager
 def atomic_path(path: str | os.PathLike, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends without an exception.
+    """A temporary path near `path` that takes its place when the block ends without an exception.
 
-    A process killed at any moment leaves the old file, or none, never half a file; what it leaves under a temporary
-    name is removed by the next write to the same place. With `private`, a new file is for its owner only.
+    A process killed at any moment leaves the old file, or none, never half a file; the temporary folder that it leaves
+    is removed by the next write to the same place. With `private`, a new file is for its owner only.
     """
     target = check_writable(path, overwrite)
     remove_abandoned(target)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX)
-    os.close(handle)
-    temporary = Path(name)
+    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX))
+    temporary = folder / target.name
     try:
         yield temporary
         with open(temporary, "rb") as written:
@@ -87,17 +87,16 @@ def atomic_path(path: str | os.PathLike, overwrite: bool = False, private: bool 
             ) from error
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove temporary files for this place whose process, on this machine, is gone."""
+    """Remove temporary folders for this place whose process, on this machine, is gone."""
     start = _prefix(target, "")
     for path in target.parent.glob(f"{_escaped(start)}*{SUFFIX}"):
         process = path.name[len(start) :].partition("-")[0]
         if process.isdigit() and not _runs(int(process)):
-            with suppress(OSError):
-                path.unlink()
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _prefix(target: Path, process: str | None = None) -> str:
