@@ -9,7 +9,6 @@ pass, whatever the loss; then O(r^3) or O(r^2 h) per step, whatever n. Memory O(
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from krepes.base import model_file
+from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import resolve
 from krepes.base.model_file import State
@@ -29,7 +29,7 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import MomentPass, Moments
-from krepes.one_pass import OnePassEstimator, check_count
+from krepes.one_pass import OnePassEstimator, check_count, opener_of
 from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
@@ -209,8 +209,7 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        opener = open_source if space is None else space.inputs.open
-        data = self._opened(task, X, positives, negatives, sample_weight, opener)
+        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(space))
         self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data, task.loss.views_needed)
         if task.of_samples:
@@ -245,9 +244,9 @@ class KernelEmbedding(
         """
         task = self._task()
         task.check_adds()
-        _warn_of_unused(negatives, task.loss, stacklevel=3)
         given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
         self._add_rows(X, first_row, task.loss.views_needed, **given)
+        _warn_of_unused(negatives, task.loss)
         self.loss_, self.solver_ = task.loss, task.solver
         return self
 
@@ -288,8 +287,10 @@ class KernelEmbedding(
                 f"{task.loss} is trained on batches of samples, which have no weights: leave sample_weight out, "
                 "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
             )
-        data = FitData.open(X, positives, negatives, weight=sample_weight, opener=opener)
-        _warn_of_unused(negatives, task.loss, stacklevel=4)
+        data = FitData.open(
+            X, positives, negatives, weight=sample_weight, opener=opener
+        )  # errors before warnings
+        _warn_of_unused(negatives, task.loss)
         return data
 
     def _accumulator(self, space: FeatureSpace) -> MomentPass:
@@ -411,13 +412,11 @@ class KernelEmbedding(
         return model
 
 
-def _warn_of_unused(negatives: Any, loss: Loss, stacklevel: int) -> None:
+def _warn_of_unused(negatives: Any, loss: Loss) -> None:
     if negatives is not None and not loss.uses_negatives:
-        warnings.warn(
+        warn(
             f"{loss} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
             "own with uses_negatives = True.",
-            UserWarning,
-            stacklevel=stacklevel,
         )
 
 

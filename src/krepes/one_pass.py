@@ -41,7 +41,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
-from krepes.sources import open_source
+from krepes.sources import Source, open_source
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -147,8 +147,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        opener = open_source if space is None else space.inputs.open
-        data = FitData.open(X, y=y, weight=sample_weight, opener=opener)
+        data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space))
         self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data)
         total = self._summed(space, data, 0, checkpoint)
@@ -421,6 +420,17 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         return self._fitted_space().seed
 
 
+def opener_of(space: FeatureSpace | None) -> Callable[[Any], Source]:
+    """How the rows of a fit are opened: as those of the space that was given, where one was."""
+    if space is None:
+        return open_source
+    if not isinstance(space, FeatureSpace):
+        raise TypeError(
+            f"space= takes a FeatureSpace, from prepare(X) or another model's space_; got {type(space).__name__}."
+        )
+    return space.inputs.open
+
+
 def load(
     path: str | os.PathLike, *, kernel: Kernel | Callable | None = None, device: str = "auto"
 ) -> OnePassEstimator:
@@ -430,6 +440,11 @@ def load(
     files with `YourClass.load(path)`.
     """
     kind = model_file.kind_of(path)
+    if kind == "Checkpoint":
+        raise ValueError(
+            f"{path} is the checkpoint of a fit that has not ended: call the same fit again with checkpoint=that file, "
+            "and it goes on."
+        )
     if kind not in SAVED:
         raise ValueError(
             f"{path} holds a {kind}, which is not an estimator of krepes. If that is a class of your own, "

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+import krepes
 from command_line import run, words
 from krepes import KernelEmbedding, load
+from krepes.base import model_file
 from krepes.base.files import atomic_path, check_writable, remove_abandoned
 from krepes.cli.terminal import harmless
 from krepes.kernels import EmpiricalNTK
@@ -184,6 +186,12 @@ def test_temporary_files_of_dead_runs_are_removed(here):
         path.write_text("whole")
     assert not abandoned.exists()
     assert Path("m.krepes").read_text() == "whole"
+
+
+def test_a_checkpoint_is_not_a_model(here):
+    model_file.write("c", "Checkpoint", {})
+    with pytest.raises(ValueError, match="call the same fit again with checkpoint="):
+        krepes.load("c")
 
 
 def test_a_full_disk_is_named(here, monkeypatch):

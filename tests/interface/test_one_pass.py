@@ -310,3 +310,19 @@ def test_parts_are_values():
     assert torch.equal(state["a"].gram_aa, both["a"].gram_aa)
     with pytest.raises(ValueError, match="without groups"):
         split.empty().add(blocks_of(X, 150)[0])
+
+
+def test_a_space_that_is_none_is_named():
+    for estimator in (KernelDiscriminant(**SMALL), krepes.KernelEmbedding(2, **SMALL)):
+        with pytest.raises(TypeError, match=r"takes a FeatureSpace.*got str"):
+            estimator.fit(X, y, space="gaussian")
+
+
+def test_warnings_point_to_the_line_that_called(monkeypatch):
+    """Whether they arise in fit itself or in a solve that waited."""
+    model = krepes.KernelEmbedding(20, regularization=0.5, **SMALL)
+    with pytest.warns(UserWarning, match="are left") as found:
+        model.fit(X)
+        model.refit(regularization=0.6)
+        model.partial_fit(X).transform(X)
+    assert [Path(each.filename).name for each in found] == [Path(__file__).name] * 3

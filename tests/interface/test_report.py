@@ -195,6 +195,21 @@ def test_without_samples_no_row_is_in_the_file(people, tmp_path):
     assert page["texts"] is None
     assert page["columns"] == []
     assert len(unpacked(page["coverage"])) == 400
+    assert "labels" not in page["notice"]
+
+
+def test_without_samples_the_page_says_what_it_still_holds(people, tmp_path):
+    model, frame = people
+    labels = pd.Series(np.arange(400) % 2, name="grade")
+    page = content(write_report(model, frame, tmp_path / "r.html", labels=labels, samples=False))
+    for part in (
+        "not in this file",
+        "numbers of the rows",
+        "places on the maps",
+        "coverage",
+        "labels (grade)",
+    ):
+        assert part in page["notice"]
 
 
 def test_without_samples_no_image_is_in_the_file(digits, tmp_path):

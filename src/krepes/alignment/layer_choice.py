@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from krepes.alignment.cka import cka
 from krepes.alignment.combination import combine_kernels
+from krepes.base.caller_warning import warn
 
 FEWEST_ROWS = 4  # of the unbiased alignment
 
@@ -57,10 +57,8 @@ def choose_layers(
         if weighting == "alignment" and found.weights.any():
             weights = found.weights
         elif weighting == "alignment" and len(features) > 1:
-            warnings.warn(
+            warn(
                 "No layer aligns with y better than chance; all are used, with equal variance.",
-                UserWarning,
-                stacklevel=4,
             )
     share = weights * variances
     share = share / share.sum()

@@ -12,7 +12,6 @@ scores are found by leaving rows out of the choice.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -34,6 +33,7 @@ from krepes.alignment.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning_report import judge, member_rows, savings_of
 from krepes.alignment.pruning_scores import MANY, accuracies_alone, is_trained_on
 from krepes.alignment.pruning_targets import check_targets, labels_or_numbers, target_columns, target_numbers
+from krepes.base.caller_warning import warn
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
 
@@ -129,7 +129,7 @@ def prune_ensemble(
     scores = judge(outputs, target, usable, parts, selection, method, whole, y)
     pruned.score_, pruned.score_of_all_ = scores.kept, scores.of_all
     for text in scores.warnings:
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     return pruned
 
 
@@ -212,13 +212,11 @@ def _confirmed(
         return usable
     found = "X has as many rows as the training data, but members fit those of their samples no better than others"
     if predictions == "out_of_bag":
-        warnings.warn(f"{found}: is X the training data, in the order of fit?", UserWarning, stacklevel=3)
+        warn(f"{found}: is X the training data, in the order of fit?")
         return usable
-    warnings.warn(
+    warn(
         f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them in '
         'the order of fit, with predictions="out_of_bag".',
-        UserWarning,
-        stacklevel=3,
     )
     return None
 
@@ -226,11 +224,9 @@ def _confirmed(
 def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble) -> None:
     left = out_of_bag_rows(parts, len(target), "out_of_bag")
     if left is not None and left.any() and is_trained_on(outputs, target, left):
-        warnings.warn(
+        warn(
             "Members fit the rows of their samples better than others: X seems to be their training data. "
             'predictions="out_of_bag" judges each by the rows that it has not seen.',
-            UserWarning,
-            stacklevel=3,
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from krepes.base import model_file
+from krepes.base.caller_warning import warn
 
 logger = logging.getLogger("krepes")
 
@@ -84,10 +84,8 @@ class Checkpoint:
             model_file.write(self.path, KIND, content, overwrite=True)
         except (OSError, SafetensorError) as error:
             kept = "no state is kept" if self.place is None else f"the state at {self.place} is kept"
-            warnings.warn(
+            warn(
                 f"The checkpoint {self.path} could not be written ({error}); {kept}, and the fit goes on.",
-                UserWarning,
-                stacklevel=2,
             )
             return
         self.place = place
@@ -98,10 +96,8 @@ def remove_checkpoint(path: str | os.PathLike) -> None:
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
-        warnings.warn(
+        warn(
             f"The fit is done, but its checkpoint {path} could not be removed ({error}): remove it yourself.",
-            UserWarning,
-            stacklevel=3,
         )
 
 

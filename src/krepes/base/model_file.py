@@ -20,7 +20,6 @@ import inspect
 import json
 import math
 import os
-import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from krepes._version import __version__
+from krepes.base.caller_warning import warn
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
 from krepes.base.files import atomic_path
@@ -97,11 +97,9 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
     """The checksum, which files of the present format must have, and finite numbers."""
     written = header.pop("checksum", None)
     if header["format"] < FORMAT and header.get("class") != "Checkpoint":
-        warnings.warn(
+        warn(
             f"{path} was written by krepes {header.get('version')}, whose files need not have a checksum. Load it only "
             "if you know where it comes from, and save it again.",
-            UserWarning,
-            stacklevel=6,
         )
     if written is None and header["format"] >= FORMAT:
         raise ValueError(f"{path} is damaged: it has no checksum. Save or copy it again.")

@@ -102,7 +102,9 @@ def explain(
         typer.Option(
             "--no-samples",
             metavar="",
-            help="Leave real rows out of the page: it shows them to whoever opens it.",
+            help="Leave real rows out of the page, which shows them to whoever opens it. It still holds row numbers, "
+            "places on the map, coverage, influences, contributions, labels and concepts that you give, and the "
+            "model's description.",
             rich_help_panel=_REPORT,
         ),
     ] = False,

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from krepes.base.caller_warning import warn
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -84,17 +86,14 @@ def _single_column(file: str) -> Source | None:
 
 def _warn_of_targets(columns: list[str], file: str) -> None:
     """The warning that `fit` gives of a column named target, label, class, ..."""
-    import warnings
 
     from krepes.preprocessing.column_roles import TARGET_NAMES
 
     targets = [name for name in columns if name.lower() in TARGET_NAMES]
     if targets:
-        warnings.warn(
+        warn(
             f"{file}: the column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. "
             "If it holds what is to be predicted, leave it out with --exclude.",
-            UserWarning,
-            stacklevel=2,
         )
 
 

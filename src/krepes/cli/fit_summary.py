@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from krepes.base.caller_warning import warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,11 +22,9 @@ def warn_of_scales(landmarks: Tensor) -> None:
     deviations = deviations[deviations > 0]
     apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0
     if apart > _SCALES_APART:
-        warnings.warn(
+        warn(
             f"Some columns vary {apart:,.0f} times as much as others and will dominate every distance. "
             "--preprocess table standardises the columns.",
-            UserWarning,
-            stacklevel=2,
         )
 
 

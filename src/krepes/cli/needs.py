@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
+from krepes.base.caller_warning import warn
 from krepes.base.files import readable_bytes
 
 if TYPE_CHECKING:
@@ -33,11 +33,9 @@ def check_fit_memory(n_landmarks: int) -> None:
             f"{readable_bytes(free)} are free. Use at most about {possible:,} (--n-landmarks)."
         )
     if usual > free:
-        warnings.warn(
+        warn(
             f"{n_landmarks:,} landmarks may need {readable_bytes(usual)} of memory, and {readable_bytes(free)} are "
             f"free; about {possible:,} are safe (--n-landmarks).",
-            UserWarning,
-            stacklevel=2,
         )
 
 

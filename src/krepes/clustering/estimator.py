@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.components import NamedParts
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.validation import check_squares, estimator_rows
@@ -198,11 +198,9 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             )
         count, _ = components(W)
         if count > k:
-            warnings.warn(
+            warn(
                 f"The affinity has {count} components that no coefficient joins, and {k} clusters were asked for: "
                 "the smallest components are put together.",
-                UserWarning,
-                stacklevel=3,
             )
         _, vectors = leading_eigenpairs(W, max(k, count), generator)
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
@@ -215,7 +213,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         elif len(kept.X) > 1 and bool((kept.X[0] == kept.X).all()):
             problem = "All rows are the same: their clusters are arbitrary."
         if problem is not None:
-            warnings.warn(problem, UserWarning, stacklevel=4)
+            warn(problem)
 
     def _add_dark(self, lit: np.ndarray) -> None:
         """Rows of zeros enter the labels, by c(0), and the affinity, without any."""

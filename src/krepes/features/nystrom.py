@@ -11,12 +11,12 @@ Cost O(m^3) once, then O(n m d + n m r); memory O(b m) in blocks of b rows.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.kernels import Kernel
 
@@ -116,12 +116,10 @@ class NystromMap:
                 f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
             )
         # A positive semi-definite K_mm has rounding noise of about m * eps below zero, not more.
-        if smallest < -1e-8 * largest or not self.kernel.positive_semidefinite:
-            warnings.warn(
+        if smallest < -1e-8 * largest:
+            warn(
                 f"The kernel {self.kernel} is not positive semi-definite (K_mm has eigenvalues from "
-                f"{smallest:.3g} to {largest:.3g}); its negative part is dropped.",
-                UserWarning,
-                stacklevel=3,
+                f"{smallest:.3g} to {largest:.3g}); its negative part is dropped."
             )
         kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()

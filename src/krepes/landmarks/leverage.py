@@ -18,7 +18,6 @@ to the paper: randomly pivoted Cholesky is cheaper, needs no lam and is no worse
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels import Kernel
@@ -109,12 +109,11 @@ class Leverage(LandmarkSelector):
             lambda P: K(P) + ridge * P, Pi, tolerance=self.tolerance, max_iter=self.max_iter
         )
         if not bool(converged.all()):
-            warnings.warn(
+            warn(
                 f"Conjugate gradients for leverage scores stopped at {self.max_iter} iterations, or at a "
                 f"kernel that is not positive, with {int((~converged).sum())} of {self.n_probes} probes not "
                 f"within {self.tolerance:g}. Raise max_iter or regularization (now {self.regularization:g}).",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return (Pi * K(Z)).mean(dim=1)
 

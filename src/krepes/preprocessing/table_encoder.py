@@ -12,7 +12,6 @@ in chunks of fixed size.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from krepes.base.caller_warning import warn
 from krepes.base.components import Component
 from krepes.base.progress import Progress
 from krepes.base.rows import rebatch
@@ -250,9 +250,8 @@ class TableEncoder(TransformerMixin, Component):
                 f"X has {width} features, but TableEncoder is expecting {len(names)} features as input."
             )
         if self.named_:
-            warnings.warn(
+            warn(
                 "X does not have valid feature names, but TableEncoder was fitted with feature names.",
-                stacklevel=4,
             )
         return names
 
@@ -283,12 +282,10 @@ class TableEncoder(TransformerMixin, Component):
         self.n_features_out_ = edges[-1]
         targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
         if targets and self.named_:
-            warnings.warn(
+            warn(
                 f"The column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. If "
                 "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude= "
                 "(--label, --exclude).",
-                UserWarning,
-                stacklevel=3,
             )
 
     def _check_types(self, source: TableSource) -> None:

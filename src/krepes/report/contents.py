@@ -27,11 +27,6 @@ from krepes.report.page import packed, packed_codes, packed_numbers, packed_plac
 from krepes.report.samples import Feature, ShownSamples
 from krepes.report.shown_rows import Column, ShownRows
 
-NOTICES = {
-    True: "This file holds real rows of the data: whoever opens it sees them. samples=False leaves them out.",
-    False: "The rows themselves are not in this file; what is computed from them is.",
-}
-
 
 @dataclass(frozen=True)
 class Given:
@@ -92,8 +87,28 @@ def contents(
         **_samples(samples),
         "first": _first(shown),
         "notes": [*notes, *_left_out(samples)],
-        "notice": NOTICES[samples is not None],
+        "notice": _notice(samples, given),
     }
+
+
+def _notice(samples: ShownSamples | None, given: Given) -> str:
+    """What of the data whoever opens this file can see."""
+    if samples is not None:
+        return (
+            "This file holds real rows of the data: whoever opens it sees them. samples=False, or --no-samples on the "
+            "command line, leaves them out."
+        )
+    labels = [] if given.labels is None else [f"the rows' labels ({given.labels.name})"]
+    concepts = ["the names and scores of the concepts"] if given.concepts else []
+    held = [
+        "the numbers of the rows and landmarks",
+        "their places on the maps",
+        "the rows' coverage, influences and contributions",
+        *labels,
+        *concepts,
+        "the description of the model",
+    ]
+    return f"The rows themselves are not in this file. It still holds {', '.join(held[:-1])} and {held[-1]}."
 
 
 def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Probe | None, str | None]:

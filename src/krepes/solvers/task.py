@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from dataclasses import dataclass
 
 import torch
 
+from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
 from krepes.base.model_file import digest
@@ -94,11 +94,9 @@ class Task:
         solution = self.solver.solve(self.loss, data, self.n_components, lam, generator, callback)
         logger.info("%s: %.1f s, %d iterations", self.solver, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
-            warnings.warn(
+            warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
                 f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
-                UserWarning,
-                stacklevel=4,
             )
         return LinearMap.of(solution, space.features)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.components import resolve
 from krepes.base.streams import stream_key
 from krepes.features.samples import Samples
@@ -271,11 +271,9 @@ class Training:
         W, gamma = theta[P], self._intercept(theta)
         Z = sample.features[0] @ W + gamma.to(W)
         if Z.std(0, correction=0).max() <= COLLAPSED * Z.square().mean().sqrt():
-            warnings.warn(
+            warn(
                 f"The representation has collapsed: {self.loss} maps all samples to one point. Lower the learning "
                 "rate, try another initialization or another loss; and see that the rows differ.",
-                UserWarning,
-                stacklevel=5,
             )
         own = {name: value for name, value in theta.items() if name not in (P, GAMMA)}
         return Solution(
