@@ -20,6 +20,7 @@ from krepes.base import model_file
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import resolve
+from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.schema import check_entries
@@ -29,7 +30,7 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import MomentPass, Moments
-from krepes.one_pass import OnePassEstimator, check_count, opener_of
+from krepes.one_pass import OnePassEstimator, opener_of
 from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
@@ -262,9 +263,9 @@ class KernelEmbedding(
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("n_components", self.n_components)
-        if not _is_amount(self.regularization):
+        if not is_number(self.regularization, least=0):
             raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
-        if self.feature_noise != "auto" and not _is_amount(self.feature_noise):
+        if self.feature_noise != "auto" and not is_number(self.feature_noise, least=0):
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
 
     def _task(self) -> Task:
@@ -418,7 +419,3 @@ def _warn_of_unused(negatives: Any, loss: Loss) -> None:
             f"{loss} does not look at negatives=. loss='simple_contrastive' does, and so may a class of your "
             "own with uses_negatives = True.",
         )
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and bool(0 <= value < np.inf)

@@ -28,6 +28,7 @@ from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import Component, NamedParts
 from krepes.base.external import External
 from krepes.base.files import same_file
+from krepes.base.limits import check_count
 from krepes.base.model_file import State
 from krepes.base.placement import Placement
 from krepes.base.progress import display
@@ -451,8 +452,3 @@ def load(
             f"call {kind}.load(path)."
         )
     return getattr(importlib.import_module(SAVED[kind]), kind).load(path, kernel=kernel, device=device)
-
-
-def check_count(name: str, value: object) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

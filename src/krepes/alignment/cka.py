@@ -20,7 +20,8 @@ import numpy as np
 
 from krepes.alignment.hsic import ESTIMATORS, CentredKernel, hsic, hsic_without_each, total_product
 from krepes.alignment.inputs import KernelChoice
-from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
+from krepes.base.limits import check_count, is_number
+from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares, generator_of
 from krepes.kernels import as_kernel
 
 # One kernel, or one for X and one for Y.
@@ -116,15 +117,14 @@ def cka_test(
     >>> cka_test(X, X[:, :2], n_permutations=99, random_state=0).p_value        # none of 99 is as large
     0.01
     """
-    if not 0 < confidence < 1:
+    if not is_number(confidence, above=0, below=1):
         raise ValueError(f"confidence={confidence!r}: expected a number between 0 and 1, such as 0.95.")
-    if n_permutations < 0:
-        raise ValueError(f"n_permutations={n_permutations!r}: expected 0 or more.")
+    check_count("n_permutations", n_permutations, least=0)
     K, L = _kernels(X, Y, kernel, estimator)
     value = _ratio(hsic(K, L, estimator), *_selves(K, L, estimator))
     error = _jackknife_error(K, L, estimator)
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
-    p = _permutation_p_value(K, L, estimator, n_permutations, np.random.default_rng(random_state))
+    p = _permutation_p_value(K, L, estimator, n_permutations, generator_of(random_state))
     return AlignmentTest(value, p, error, value - reach, value + reach, confidence, K.n, n_permutations)
 
 

@@ -33,7 +33,7 @@ from krepes.alignment.column_groups import ColumnGroups, column_groups
 from krepes.alignment.hsic import hsic
 from krepes.alignment.inputs import KernelChoice, Numbers, target_matrix
 from krepes.alignment.sketch import SketchedCKA
-from krepes.base.validation import as_array, as_flat_matrix, check_same_rows, estimator_rows
+from krepes.base.validation import as_array, as_flat_matrix, check_same_rows, estimator_rows, generator_of
 
 CUT = 1e-12
 ROUNDING = 1e-14
@@ -150,7 +150,7 @@ def combine_kernels(
         check_same_rows(len(Z), len(target), repr(name), "y")
     check_rows(len(target))
     problem = _problem(matrices, target, kernel, estimator)
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     half, counts = len(target) // 2, np.zeros(len(given))
     for _ in range(n_resamples):
         rows = generator.permutation(len(target))[: max(half, 4)]

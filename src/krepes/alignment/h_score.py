@@ -63,7 +63,10 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
     F = as_flat_matrix(features, "features")
     classes, codes = class_codes(y)
     check_same_rows(len(codes), len(F), "y", "features")
-    moments = ClassMoments.of(F, codes, len(classes))
+    size = np.abs(F).max()
+    moments = ClassMoments.of(
+        F / size if size > 0 else F, codes, len(classes)
+    )  # the score does not see the scale
     return h_score_of(*moments.seen_from(moments.mean), shrink=shrink)
 
 

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from krepes.alignment.inputs import target_matrix
 from krepes.alignment.sketch import SketchedCKA
+from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks
-from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows
+from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows, writable
 
 
 def layer_names(module: nn.Module) -> list[str]:
@@ -62,6 +63,7 @@ def recorded_layers(
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """What `iter_layers` yields, before NaN and infinite values are refused."""
     _check_module(module)
+    check_count("batch_rows", batch_rows)
     names = layer_names(module) if layers is None else list(layers)
     parts = dict(module.named_modules())
     unknown = [name for name in names if name not in parts]
@@ -140,9 +142,7 @@ def as_tensor(X: Any) -> Tensor:
     if not isinstance(X, Tensor):
         X = as_array(X)
         X = X if X.dtype.kind in "iub" else as_numbers(X, finite=False)
-        X = torch.as_tensor(
-            X if X.flags.writeable and X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
-        )
+        X = torch.as_tensor(writable(X.astype(X.dtype.newbyteorder("="), copy=False)))
     check_dense(X)
     if X.ndim == 0 or 0 in X.shape or X.is_complex():
         raise ValueError(

@@ -192,6 +192,10 @@ def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> t
             "probabilities or scores. "
             + ('To predict y as a number use task="regression".' if classes.dtype.kind in "fiu" else "")
         )
+    if numbers != (classes.dtype.kind in "fiub"):
+        raise TypeError(
+            f"The predictions hold {P.dtype} and y {y.dtype}: give both as numbers, or both as words."
+        )
     return np.union1d(classes, votes), False
 
 

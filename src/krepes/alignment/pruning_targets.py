@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ def labels_or_numbers(y: Any) -> np.ndarray:
         raise ValueError(
             f"y is missing or infinite in {missing.sum():,} of {len(y):,} rows. Leave these rows out."
         )
-    return y.astype(str) if y.dtype == object else y
+    if y.dtype != object:
+        return y
+    if not all(isinstance(value, str | numbers.Number) for value in y):
+        raise TypeError("y holds objects that are neither words nor numbers; expected one label per row.")
+    return y.astype(str)
 
 
 def check_targets(n: int, expected: int, rows: str) -> None:

@@ -29,6 +29,9 @@ class Component(BaseEstimator):
     paths: ClassVar[tuple[str, ...]] = ()  # attributes that name files or folders: no model file holds them
     not_finite: ClassVar[tuple[str, ...]] = ()  # attributes whose arrays may hold NaN
 
+    def check_restored(self) -> None:
+        """Refuse attributes, read from a file and each of its declared type, that do not fit together."""
+
     def stand_in(self) -> Component:
         """What a model file keeps of an object whose class is the user's; an error where it cannot do without."""
         raise TypeError(

@@ -38,15 +38,27 @@ def descending_eigh(M: Tensor, n_components: int | None = None) -> tuple[Tensor,
     >>> values.tolist()
     [5.0, 2.0]
     """
-    M, r = symmetric(M.double()), len(M)
+    M = symmetric(M.double())
+    try:
+        values, vectors = _ascending_eigh(M, n_components)
+    except (torch.linalg.LinAlgError, scipy.linalg.LinAlgError, ValueError) as error:
+        raise ValueError(
+            f"The eigenvalues of a matrix of shape {tuple(M.shape)} could not be found: its numbers differ too much in "
+            "size, or are not finite. Look for extreme values in the rows."
+        ) from error
+    kept = slice(None) if n_components is None else slice(n_components)
+    return values.flip(0)[kept], fix_signs(vectors.flip(1)[:, kept])
+
+
+def _ascending_eigh(M: Tensor, n_components: int | None) -> tuple[Tensor, Tensor]:
+    """The last eigenpairs, or all of them where that costs no more."""
+    r = len(M)
     if n_components is not None and n_components < r / 2 and M.device.type == "cpu":
         # Only the leading part: 2 to 3 times faster than all of it.
         found = scipy.linalg.eigh(M.numpy(), subset_by_index=[r - n_components, r - 1], driver="evr")
-        values, vectors = (torch.from_numpy(part) for part in found)
-    else:
-        values, vectors = torch.linalg.eigh(M)
-    kept = slice(None) if n_components is None else slice(n_components)
-    return values.flip(0)[kept], fix_signs(vectors.flip(1)[:, kept])
+        return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+    values, vectors = torch.linalg.eigh(M)
+    return values, vectors
 
 
 def truncated_eigh(M: Tensor, cut: float) -> tuple[Tensor, Tensor]:

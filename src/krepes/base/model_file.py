@@ -268,6 +268,7 @@ def _component(name: str, state: dict[str, Any]) -> Component:
     }
     for attribute, value in (later | state).items():  # parameters that the version that wrote it did not have
         setattr(component, attribute, value)
+    component.check_restored()
     return component
 
 

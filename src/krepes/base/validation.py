@@ -109,6 +109,16 @@ def as_codes(codes: Any, n: int, n_classes: int, name: str = "codes") -> np.ndar
     return found.astype(np.int64)
 
 
+def writable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where torch could not share it (read-only maps, odd byte orders and strides)."""
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if array.dtype == np.longdouble and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    return array if native and array.flags.writeable else np.array(array, dtype=array.dtype.newbyteorder("="))
+
+
 def check_dense(X: Any, name: str = "X") -> None:
     """Refuse sparse matrices and tensors."""
     if scipy.sparse.issparse(X):
@@ -139,7 +149,7 @@ def check_finite(X: np.ndarray, name: str) -> None:
 def check_squares(X: np.ndarray, name: str) -> None:
     """Refuse numbers whose squares overflow or vanish, where a result is in their units."""
     smallest, largest = SQUARES
-    size = max(-float(X.min()), float(X.max()))
+    size = max(-float(X.min(initial=0.0)), float(X.max(initial=0.0)))
     if size > largest or 0 < size < smallest:
         what = "overflow" if size > largest else "vanish"
         raise ValueError(

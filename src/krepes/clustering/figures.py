@@ -10,6 +10,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from krepes.base.limits import is_integer
 from krepes.base.validation import as_array, as_matrix
 from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
@@ -130,6 +131,8 @@ def _scatter(panel: Axes, iterate: Iterate, labels: np.ndarray, axes: tuple[int,
         _, _, Vt = np.linalg.svd(X - X.mean(0), full_matrices=False)
         points = X @ Vt[:2].T if len(Vt) > 1 else np.column_stack([X, np.zeros(len(X))])
     else:
+        if any(not is_integer(axis, 0) or axis >= X.shape[1] for axis in axes):
+            raise ValueError(f"axes={axes!r}: expected the numbers of two columns, 0 to {X.shape[1] - 1}.")
         points = X[:, list(axes)]
     for label in np.unique(labels):
         own = points[labels == label]

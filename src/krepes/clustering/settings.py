@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from krepes.base.components import resolve
+from krepes.base.limits import is_number
 from krepes.clustering.codings import Coding
 from krepes.clustering.normalization import choose_normalization
 from krepes.clustering.projections import Projection, as_projection
@@ -91,7 +92,7 @@ def check_parameters(estimator: SubspaceClustering, n: int) -> None:
     check_integer("n_iterations", estimator.n_iterations, 0)
     check_integer("n_init", estimator.n_init, 1)
     ridge = estimator.regularization
-    if not isinstance(ridge, numbers.Real) or not 0 < float(ridge) < float("inf"):
+    if not is_number(ridge, above=0):
         raise ValueError(f"regularization={ridge!r}: expected a positive number.")
     if estimator.selection not in SELECTIONS:
         names = " or ".join(map(repr, SELECTIONS))

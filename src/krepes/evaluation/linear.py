@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from krepes.base.limits import check_share
 from krepes.base.validation import as_array, generator_of
 
 from .inputs import check_inputs
@@ -159,8 +160,7 @@ def _check_options(classifier: str, C_grid: Sequence[float], validation: float) 
         raise ValueError(f"classifier={classifier!r}: expected {' or '.join(map(repr, PATHS))}.")
     if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
         raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
-    if not 0 < validation < 1:
-        raise ValueError(f"validation={validation!r}: expected a share of the labels between 0 and 1.")
+    check_share("validation", validation, " of the labels")
 
 
 def _choose_C(

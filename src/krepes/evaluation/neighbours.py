@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from krepes.base.limits import check_share, is_number
 from krepes.base.validation import as_array, generator_of
 
 from .inputs import ProbeInputs, check_inputs
@@ -90,10 +91,13 @@ def knn_probe(
     """
     if metric not in ("cosine", "euclidean"):
         raise ValueError(f"metric={metric!r}: expected 'cosine' or 'euclidean'.")
-    if len(k_grid) == 0 or any(k < 1 or k != int(k) for k in k_grid):
+    if (
+        isinstance(k_grid, str)
+        or len(k_grid) == 0
+        or not all(is_number(k, least=1) and k == int(k) for k in k_grid)
+    ):
         raise ValueError(f"k_grid={k_grid!r}: expected one or more integers >= 1.")
-    if not 0 < validation < 1:
-        raise ValueError(f"validation={validation!r}: expected a share of the labels between 0 and 1.")
+    check_share("validation", validation, " of the labels")
     data = check_inputs(Z_train, y_train, Z_test, y_test)
     generator = generator_of(random_state)
     k, validation_accuracy, notes = _choose_k(

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from krepes.base.limits import check_count, is_number
 from krepes.base.linalg import row_blocks
 from krepes.base.placement import Placement
 from krepes.base.progress import Progress, display
@@ -166,10 +167,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
 
     def _check(self) -> None:
         for name, least in (("n_components", 1), ("max_epochs", 0), ("batch_size", 2)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")
-        if not 0 < self.learning_rate < math.inf:
+            check_count(name, getattr(self, name), least)
+        if not is_number(self.learning_rate, above=0):
             raise ValueError(f"learning_rate={self.learning_rate!r}: expected a number > 0.")
         if self.output not in ("embedding", "features"):
             raise ValueError(f"output={self.output!r}: expected 'embedding' or 'features'.")
@@ -233,6 +232,10 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                     for name, value in values.items():
                         means[name] = means.get(name, 0.0) + value / len(starts)
                     stage.advance(size)
+                if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
+                    raise ValueError(
+                        f"The weights are not finite after epoch {epoch + 1}: lower learning_rate={self.learning_rate}."
+                    )
                 history.append(means)
                 logger.info("epoch %d: %s", epoch + 1, _listed(means))
         return history

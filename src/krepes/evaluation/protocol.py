@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.validation import generator_of
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
@@ -155,10 +156,9 @@ def plan_protocol(
     name: str = "y",
 ) -> Protocol:
     """Draw the rows of every repeat; see `probe_protocol` for the parameters. Errors call the labels `name`."""
-    if label_fraction is not None and not 0 < label_fraction <= 1:
+    if label_fraction is not None and not is_number(label_fraction, above=0, most=1):
         raise ValueError(f"label_fraction={label_fraction!r}: expected a share between 0 and 1.")
-    if n_repeats < 1:
-        raise ValueError(f"n_repeats={n_repeats!r}: expected an integer >= 1.")
+    check_count("n_repeats", n_repeats)
     if (train is None) != (test is None):
         raise ValueError("Give both train= and test= rows, or neither.")
     labels = encode_labels(y, name)
@@ -167,8 +167,8 @@ def plan_protocol(
     given: tuple[np.ndarray, np.ndarray] | None = None
     if train is not None:
         given = _given_rows(train, test, labels)
-    elif not 0 < test_fraction < 1:
-        raise ValueError(f"test_fraction={test_fraction!r}: expected a share between 0 and 1.")
+    else:
+        check_share("test_fraction", test_fraction)
     draws = []
     for _ in range(n_repeats):
         rows, held = given or _random_test(labels, test_fraction, generator)

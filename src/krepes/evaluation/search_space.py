@@ -176,6 +176,8 @@ def settle(model: KernelEmbedding, space: Mapping[str, Any] | None) -> SettledSp
     >>> settled.fixed
     {'solver': 'sgd', 'solver__max_epochs': 60, 'solver__patience': 10}
     """
+    if not isinstance(space, Mapping | None):
+        raise TypeError(f"space={space!r:.60}: expected a dictionary from parameters to ranges or values.")
     own = {name: _as_spec(name, value) for name, value in (space or {}).items()}
     fixed: dict[str, Any] = {}
     varied: Space

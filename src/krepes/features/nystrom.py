@@ -121,6 +121,10 @@ class NystromMap:
                 f"The kernel {self.kernel} is not positive semi-definite (K_mm has eigenvalues from "
                 f"{smallest:.3g} to {largest:.3g}); its negative part is dropped."
             )
+        elif not self.kernel.positive_semidefinite:
+            warn(
+                f"The kernel {self.kernel} is not positive semi-definite for all rows, but it is for these landmarks."
+            )
         kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()
 

@@ -34,6 +34,8 @@ from krepes.sources.subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
 
+LARGEST = 1e150  # factor that a file may hold: its square is a number of double precision
+
 # What a model file says of a space, and of which type it must be.
 STATE = {
     "input_space": InputSpace,
@@ -326,7 +328,8 @@ def _check_state(state: State) -> None:
         "its landmarks' rows": rows is not None
         and not (rows.shape == (m,) and rows.dtype.kind in "iu" and rows.min() >= 0),
         "the views of its landmarks": p < 1 or m % p != 0,
-        "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed),
+        "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed)
+        or not state["kernel_probe"].is_floating_point(),
         "its seed": state["seed"] < 0,
     }
     if "F" in state:
@@ -335,7 +338,7 @@ def _check_state(state: State) -> None:
         spectrum = (
             eigenvalues is not None and tuple(eigenvalues.shape) == (r,) and bool((eigenvalues > 0).all())
         )
-        problems["its factors"] = not (whole and spectrum)
+        problems["its factors"] = not (whole and spectrum and F.abs().max() < LARGEST)
     wrong = [name for name, broken in problems.items() if broken]
     if wrong:
         raise ValueError(f"The model file is damaged: {', '.join(wrong)} cannot be what was written.")

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
@@ -56,6 +57,8 @@ class Kernel(Component, ABC):
 
     def __call__(self, X: Any, Y: Any = None) -> Tensor:
         """The kernel matrix, shape (n, m); Y = X if not given."""
+        if X is None:
+            raise TypeError("X is None; expected rows to compare.")
         Y = X if Y is None else Y
         block, n, m = self.against(Y), len(X), len(Y)
         if n * m * 4 <= BLOCK_BYTES:
@@ -250,7 +253,7 @@ class Scaled(Kernel):
         return self.kernel
 
     def _factor(self) -> float:
-        if not isinstance(self.factor, numbers.Real) or not 0 < float(self.factor) < float("inf"):
+        if not is_number(self.factor, above=0):
             raise ValueError(
                 f"A kernel may only be multiplied by a positive, finite number; got {self.factor!r}."
             )

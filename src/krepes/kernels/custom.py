@@ -62,7 +62,7 @@ class Custom(Kernel):
     def diag(self, X: Any) -> Tensor:
         if self.diagonal is not None:
             return self._values(self.diagonal(X), (len(X),), X)
-        starts = range(0, len(X), DIAGONAL_BLOCK)
+        starts = range(0, max(1, len(X)), DIAGONAL_BLOCK)
         parts = [X[i : i + DIAGONAL_BLOCK] for i in starts]
         return torch.cat([self._matrix(part, part).diagonal() for part in parts])
 

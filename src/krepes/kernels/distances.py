@@ -26,9 +26,7 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
     """A function X -> scale * |x - y|^2, shape (b, m), clamped to the sign of `scale`."""
     center = Y.mean(dim=0)
     Yc = Y - center
-    right = torch.cat([-2 * Yc, torch.ones_like(Yc[:, :1]), Yc.square().sum(1, keepdim=True)], dim=1).mul_(
-        scale
-    )
+    right = torch.cat([-2 * Yc, Yc.new_ones(len(Yc), 1), Yc.square().sum(1, keepdim=True)], dim=1).mul_(scale)
     right_T = right.mT.contiguous()
     largest_norm = LARGEST_EXPONENT_ERROR / (abs(scale) * torch.finfo(Y.dtype).eps)
 

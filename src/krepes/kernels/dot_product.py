@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.limits import check_count, is_number
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.vectors import VectorKernel, as_rows
 
@@ -121,11 +121,10 @@ class Polynomial(DotProductKernel):
         self.scale = scale
 
     def function(self) -> Callable[[Tensor], Tensor]:
-        if not isinstance(self.degree, numbers.Integral) or not int(self.degree) >= 1:
-            raise ValueError(f"degree={self.degree!r}: expected an integer >= 1.")
-        if not self.offset >= 0:
+        check_count("degree", self.degree)
+        if not is_number(self.offset, least=0):
             raise ValueError(
-                f"offset={self.offset!r}: a negative offset gives a kernel that is not positive."
+                f"offset={self.offset!r}: expected a number >= 0; with a negative offset the kernel is not positive."
             )
         return lambda u: u.pow_(int(self.degree))
 
@@ -133,6 +132,7 @@ class Polynomial(DotProductKernel):
         return u.pow(int(self.degree) - 1).mul_(int(self.degree))
 
     def feature_count(self, n_features: int) -> int:
+        self.function()  # checks the parameters
         return math.comb(n_features + int(self.degree) - (self.offset == 0), int(self.degree))
 
 
@@ -160,6 +160,8 @@ class Sigmoid(DotProductKernel):
         self.offset = offset
 
     def function(self) -> Callable[[Tensor], Tensor]:
+        if not is_number(self.offset):
+            raise ValueError(f"offset={self.offset!r}: expected a number.")
         return torch.Tensor.tanh_
 
     def derivative(self, u: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from krepes.base.external import External
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.validation import as_array, writable
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
 from krepes.kernels.tangent.exact import (
@@ -136,6 +137,12 @@ class EmpiricalNTK(Kernel):
 
     # Building
 
+    def _load(self, module: nn.Module, known: dict[str, Tensor]) -> None:
+        try:
+            module.load_state_dict(known)
+        except RuntimeError as error:
+            raise ValueError(f"The weights of {self.network} do not fit it: {error}") from error
+
     def _build(self, rows: Tensor) -> None:
         self._check()
         seed = 0 if self.seed is None else self.seed
@@ -150,7 +157,7 @@ class EmpiricalNTK(Kernel):
                 network = clone(network).set_params(weights=None)  # the file it came from need not be here
             module = network.build(tuple(rows.shape[1:]), torch.Generator().manual_seed(seed))
             if known is not None:
-                module.load_state_dict(known)
+                self._load(module, known)
             else:
                 self.weights = {name: value.clone() for name, value in module.state_dict().items()}
         self.input_shape = list(rows.shape[1:])
@@ -301,7 +308,11 @@ class EmpiricalNTK(Kernel):
 def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:
     """Rows of any shape as a floating tensor; integers become float32."""
     if not isinstance(X, Tensor):
-        X = torch.as_tensor(X)
+        X = torch.as_tensor(writable(as_array(X)))
+    if X.ndim < 2 or not X.numel():
+        raise ValueError(
+            f"X has shape {tuple(X.shape)}; expected rows of inputs for the network, at least one."
+        )
     if not X.is_floating_point():
         X = X.to(torch.float32)
     return X if like is None else X.to(like)

@@ -30,6 +30,9 @@ def reciprocal(r: Tensor) -> Tensor:
     return torch.where(r > 0, r.reciprocal(), 0.0)
 
 
+SHORTEST = 1e-150  # lengthscale: its square is a number of double precision
+
+
 class RadialKernel(VectorKernel):
     """A kernel with a lengthscale and k(x, x) = 1; subclasses implement `against_scaled`.
 
@@ -102,10 +105,19 @@ class RadialKernel(VectorKernel):
                 "lengthscale='median' depends on data: call kernel.fitted(X) first, or give a number "
                 "(estimators do this for you)."
             )
-        length = np.asarray(self.lengthscale, dtype=float)
+        try:
+            length = np.asarray(self.lengthscale, dtype=float)
+        except (TypeError, ValueError):
+            self._check_rule()
+            raise
         if not (np.all(length > 0) and np.all(np.isfinite(length))):
             raise ValueError(
                 f"lengthscale={self.lengthscale!r}: every lengthscale must be positive and finite."
+            )
+        if not (np.all(length > SHORTEST) and np.all(length < 1 / SHORTEST)):
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r}: its square is beyond what a computer's numbers hold. Give the rows "
+                "in other units."
             )
         if length.ndim == 0:
             return float(length)

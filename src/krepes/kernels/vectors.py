@@ -9,19 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.validation import check_dense, check_squares
 from krepes.kernels.base import Kernel, KernelColumns
 
 
 def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
     """Anything array-like as a (n, d) floating tensor; images are flattened, integers become float32."""
-    if not isinstance(X, Tensor):
+    if isinstance(X, Tensor):
+        check_dense(X, "X")
+    else:
         try:
-            X = torch.as_tensor(np.asarray(X))
+            array = np.asarray(X)
+            X = torch.as_tensor(array)
         except (TypeError, ValueError):
             raise TypeError(
                 "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects: a "
                 "callable k(X, Y) -> (n, m), or krepes.kernels.Custom(function, pairwise=True)."
             ) from None
+        if array.dtype.kind == "f":
+            check_squares(array, "X")
     if X.ndim < 2:
         raise ValueError(f"Expected rows of features, shape (n, d); got shape {tuple(X.shape)}.")
     if not X.is_floating_point():

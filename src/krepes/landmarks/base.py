@@ -8,7 +8,6 @@ gives the same landmarks. Sources larger than memory hand over a uniform subsamp
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.limits import check_count
 from krepes.kernels import Kernel
 from krepes.landmarks.sampling import permutation
 
@@ -91,12 +91,12 @@ class LandmarkSelector(Component, ABC):
         >>> Uniform().n_candidates(100), Uniform().n_candidates(5000), Uniform(max_candidates=300).n_candidates(100)
         (20000, 50000, 300)
         """
-        _check_count("n_landmarks", n_landmarks)
+        check_count("n_landmarks", n_landmarks)
         if self.max_candidates is None:
             wanted = max(self.fewest_candidates, self.candidates_per_landmark * int(n_landmarks))
             affordable = max(2 * int(n_landmarks), FACTOR_BYTES // (4 * int(n_landmarks)))
             return min(wanted, affordable)
-        _check_count("max_candidates", self.max_candidates)
+        check_count("max_candidates", self.max_candidates)
         if self.max_candidates < n_landmarks:
             raise ValueError(
                 f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}: landmarks are "
@@ -126,7 +126,7 @@ def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
 
 def check_block_size(value: object) -> None:
     if value is not None:
-        _check_count("block_size", value)
+        check_count("block_size", value)
 
 
 def _as_candidates(candidates: Any) -> Any:
@@ -135,8 +135,3 @@ def _as_candidates(candidates: Any) -> Any:
     if len(candidates) == 0:
         raise ValueError("There are no landmark candidates: the data are empty. Give at least one row.")
     return candidates
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r}: expected an integer >= 1.")

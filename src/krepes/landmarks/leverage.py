@@ -27,6 +27,7 @@ from torch import Tensor
 
 from krepes.base.caller_warning import warn
 from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels import Kernel
 from krepes.landmarks.base import LandmarkSelector, require_finite
@@ -126,7 +127,7 @@ class Leverage(LandmarkSelector):
     def _check(self) -> None:
         for parameter in ("regularization", "tolerance"):
             value = getattr(self, parameter)
-            if not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+            if not is_number(value, above=0):
                 raise ValueError(f"{parameter}={value!r}: expected a positive number.")
         for parameter in ("n_probes", "max_iter"):
             value = getattr(self, parameter)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from krepes.base.limits import is_number
 from krepes.kernels.vectors import as_rows
 from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
@@ -130,9 +131,11 @@ class Autoencoder(DirectionLoss):
         check_weights(covariance_weight=self.covariance_weight)
         _one_of("decoder_kernel", self.decoder_kernel, DECODERS)
         _one_of("reconstruction", self.reconstruction, RECONSTRUCTIONS)
-        if not 0 < self.lengthscale < float("inf"):
-            raise ValueError(f"lengthscale={self.lengthscale!r}: expected a finite number > 0.")
-        if not SMALLEST_REGULARIZATION <= self.decoder_regularization < float("inf"):
+        if not is_number(self.lengthscale, above=1e-150, below=1e150):
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r}: expected a number > 0 whose square is finite."
+            )
+        if not is_number(self.decoder_regularization, least=SMALLEST_REGULARIZATION):
             raise ValueError(
                 f"decoder_regularization={self.decoder_regularization!r}: expected a finite number of at least "
                 f"{SMALLEST_REGULARIZATION:g}; k(z, z) is 1."

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.limits import is_number
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import MomentForms
 from krepes.losses.statistics import SampleStatistics, Statistics
@@ -141,7 +142,7 @@ class MomentLoss(Loss):
 def check_weights(**weights: float) -> None:
     """Refuse a weight that would turn its term around."""
     for name, weight in weights.items():
-        if not 0 <= weight < float("inf"):
+        if not is_number(weight, least=0):
             raise ValueError(f"{name}={weight!r}: expected a finite weight >= 0.")
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.base.limits import is_integer, is_number
 from krepes.losses.base import inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -118,9 +119,9 @@ class BYOL(DirectionLoss):
     def _check(self) -> None:
         if self.predictor not in PREDICTORS:
             raise ValueError(f"predictor={self.predictor!r}: expected one of {', '.join(PREDICTORS)}.")
-        if self.hidden is not None and self.hidden < 1:
+        if self.hidden is not None and not is_integer(self.hidden, 1):
             raise ValueError(f"hidden={self.hidden!r}: expected a positive number of units, or None.")
-        if not 0 <= self.decay <= 1:
+        if not is_number(self.decay, least=0, most=1):
             raise ValueError(f"decay={self.decay!r}: expected a number from 0 (no average) to 1 (frozen).")
 
 

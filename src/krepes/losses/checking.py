@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_count
 from krepes.losses.base import Loss
 from krepes.losses.batch import Batch
 
@@ -58,6 +59,7 @@ def check_loss(
     ValueError: The loss CallableLoss(<lambda>) does not depend on the embeddings: ...
     """
     _check_declarations(loss)
+    check_count("n_components", n_components)
     rows = max(8, 2 * n_components) if n_rows is None else n_rows
     for scale in SCALES:
         batch = random_batch(loss, n_components, rows, n_views or loss.views_needed, scale, dtype, device)

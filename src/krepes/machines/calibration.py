@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from krepes.base.limits import is_number
 from krepes.base.validation import as_codes, as_matrix
 
 LIMITS = (-12.0, 12.0)  # of log(1 / T), relative to the scores' spread
@@ -31,7 +32,7 @@ def temperature(scores: ArrayLike, codes: ArrayLike, doubt: float = 0.0) -> floa
     """
     Z = as_matrix(scores, "scores").astype(np.float64)
     codes = as_codes(codes, *Z.shape)
-    if not 0 <= doubt < 1:
+    if not is_number(doubt, least=0, below=1):
         raise ValueError(f"doubt={doubt!r}: expected a probability, at least 0 and below 1.")
     rounding = 1e-15 * np.abs(Z).max()
     Z = Z - Z.mean(axis=1, keepdims=True)

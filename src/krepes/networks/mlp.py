@@ -14,6 +14,7 @@ import os
 import torch
 from torch import Tensor, nn
 
+from krepes.base.limits import is_number
 from krepes.networks import initialization
 from krepes.networks.activations import activation_layer
 from krepes.networks.base import Flatten, Network, check_positive
@@ -106,7 +107,7 @@ class MLP(Network):
             raise ValueError(
                 f"parametrization={self.parametrization!r}: expected one of {', '.join(PARAMETRIZATIONS)}."
             )
-        if not self.weight_variance > 0 or not self.bias_variance >= 0:
+        if not is_number(self.weight_variance, above=0) or not is_number(self.bias_variance, least=0):
             raise ValueError(
                 f"weight_variance={self.weight_variance!r}, bias_variance={self.bias_variance!r}: expected a "
                 "positive number and a number >= 0."

@@ -25,6 +25,11 @@ _ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 _DISTINCT = 10  # at most this many values are levels, even if every row has its own
 
 Column = dict[str, Any]
+# What a column of each role is described by.
+ENTRIES: dict[str, dict[str, Any]] = {
+    "numeric": {"mean": float, "scale": float, "median": float, "indicator": bool},
+    "category": {"levels": list[str], "rare": np.ndarray, "missing": bool, "of_numbers": bool},
+}
 Role = dict[str, Any]
 
 

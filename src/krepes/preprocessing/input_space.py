@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Rows, Source, TableSource, open_source
 
@@ -58,6 +58,11 @@ class Normalize(Component):
         if any(not value >= 0 for value in std):
             raise ValueError(f"std={std}: standard deviations cannot be negative.")
         return Normalize(mean, [value if value > 0 else 1.0 for value in std])
+
+    def check_restored(self) -> None:
+        mean, std = self.mean or [], self.std or []
+        if len(mean) != len(std) or not all(value > 0 for value in std):
+            raise ValueError("Normalize has other means than deviations.")
 
     def __call__(self, images: Tensor) -> Tensor:
         channels = images.ndim == 4
@@ -144,7 +149,7 @@ class InputSpace(Component):
             return list(batch)
         if self.encoder is not None:
             batch = self.encoder.transform(batch)
-        X = batch.detach() if isinstance(batch, Tensor) else torch.from_numpy(writable(np.asarray(batch)))
+        X = batch.detach() if isinstance(batch, Tensor) else _tensor_of_numbers(batch)
         if self.encoder is None:
             self._check_shape(X)
         integers = not X.is_floating_point()
@@ -190,11 +195,10 @@ class InputSpace(Component):
         )
 
 
-def writable(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy where torch could not share it (read-only maps, odd byte orders and strides)."""
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.astype(np.int64)
-    if array.dtype == np.longdouble and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    native = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
-    return array if native and array.flags.writeable else np.array(array, dtype=array.dtype.newbyteorder("="))
+def _tensor_of_numbers(batch: Rows) -> Tensor:
+    array = as_array(batch, "The data")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"The rows hold {array.dtype}, but this model was fitted on numbers. {REMEDIES.get(array.dtype.kind, '')}"
+        )
+    return torch.from_numpy(writable(array))

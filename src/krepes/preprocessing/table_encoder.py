@@ -24,13 +24,14 @@ from krepes.base.caller_warning import warn
 from krepes.base.components import Component
 from krepes.base.progress import Progress
 from krepes.base.rows import rebatch
+from krepes.base.schema import check_entries
 from krepes.engines import Engine, as_engine
 from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
 from krepes.sources.reading import RawReader
 from krepes.sources.source import check_columns
 from krepes.sources.vectors_table import VectorsTable
 
-from .column_roles import TARGET_NAMES, Column, Role, RoleChoice, output_names, readable_columns
+from .column_roles import ENTRIES, TARGET_NAMES, Column, Role, RoleChoice, output_names, readable_columns
 from .column_scan import ColumnScan
 from .column_values import example, family, holds_numbers
 from .row_encoding import encode_rows, refuse_infinite
@@ -111,6 +112,18 @@ class TableEncoder(TransformerMixin, Component):
     n_features_in_: int
     n_features_out_: int
     named_: bool
+
+    def check_restored(self) -> None:
+        for role in getattr(self, "roles_", []):
+            check_entries(
+                "A column",
+                role,
+                {"column": str, "role": str, "detail": str, "n_outputs": int},
+                optional=set(),
+            )
+        for column in getattr(self, "columns_", []):
+            check_entries("A column", column, {"column": str, "role": str, "n_outputs": int}, optional=set())
+            check_entries("A column", column, ENTRIES.get(column["role"], {}), optional=set())
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the columns of a frame, pyarrow table, mapping of columns, 2-D array or path."""

@@ -75,6 +75,8 @@ class LinearMap:
                 f"The model file is damaged: coefficients of shape {shape} and an intercept of shape {width} do not "
                 f"fit {n_landmarks} landmarks."
             )
+        if not (state["A"].is_floating_point() and state["gamma"].is_floating_point()):
+            raise ValueError("The model file is damaged: its coefficients are not numbers with a fraction.")
         if max(state["A"].abs().max().item(), state["gamma"].abs().max().item()) > LARGEST:
             raise ValueError(
                 "The model file is damaged: its coefficients are beyond what single precision holds."

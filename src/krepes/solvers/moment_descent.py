@@ -25,6 +25,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_count, is_number
 from krepes.losses import Loss, MomentForms
 from krepes.losses.forms import spanned
 from krepes.losses.hinge_minimum import cosine_matrix
@@ -80,6 +81,9 @@ class MomentDescent(Solver[Moments]):
         callback: Callback | None = None,
     ) -> Solution:
         self.check(loss, moments, n_components, lam)
+        check_count("max_iter", self.max_iter, least=0)
+        if not is_number(self.tol, least=0):
+            raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
         forms, basis = whitened(moments, origin, lam)
         if basis.shape[1] == 0:

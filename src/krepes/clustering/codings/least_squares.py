@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from krepes.base.limits import is_number
 from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.base import Coding
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression
@@ -43,7 +44,7 @@ class LeastSquares(Coding):
         self.zero_diagonal = zero_diagonal
 
     def rows(self, expression: SelfExpression) -> CoefficientRows:
-        if not self.regularization > 0:
+        if not is_number(self.regularization, above=0):
             raise ValueError(f"regularization={self.regularization!r}: expected a positive number.")
         linear = DualExpression(Linear(), expression.X, float(self.regularization))
         if self.zero_diagonal:

@@ -292,7 +292,9 @@ class Training:
         """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
         statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
         scale = self.loss.column_scale(statistics)
-        scale = torch.where(scale > 0, scale, 1.0).rsqrt()
+        scale = torch.where(
+            scale > torch.finfo(scale.dtype).tiny ** 0.5, scale, 1.0
+        ).rsqrt()  # no variance, no scale
         return theta | {name: theta[name] * scale for name in (P, GAMMA) if name in theta}
 
     def _intercept(self, theta: Theta) -> Tensor:

@@ -35,7 +35,9 @@ class Principal(Initialization):
     ) -> list[Tensor]:
         P = coordinates.from_W(self.directions(coordinates, n_components, features))
         spread = (features @ P).std(0, correction=0)
-        unit = P / spread.clamp_min(1e-6 * spread.max()).clamp_min(torch.finfo(P.dtype).tiny)
+        unit = P / (
+            spread.clamp_min(1e-6 * spread.max()) if spread.max() > 0 else 1.0
+        )  # else all rows are alike
         return [scale * start for scale in SCALES for start in (unit, P)]
 
 

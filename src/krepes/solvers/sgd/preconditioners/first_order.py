@@ -8,13 +8,13 @@ the same step is s / (s + lam) times the gradient, with s the eigenvalues of K_m
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from krepes.base.limits import is_number
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.base import Preconditioner, StepRule, Steps
@@ -86,7 +86,7 @@ class KernelPreconditioner(Preconditioner):
         self.damping = damping
 
     def check(self) -> None:
-        if not (isinstance(self.damping, numbers.Real) and 0 <= float(self.damping) < float("inf")):
+        if not is_number(self.damping, least=0):
             raise ValueError(f"damping={self.damping!r}: expected a number >= 0.")
 
     def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:

@@ -27,7 +27,6 @@ one batch more, and S.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +34,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.limits import is_number
 from krepes.losses import Batch, Loss
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
@@ -91,7 +91,7 @@ class GaussNewton(Preconditioner):
     def check(self) -> None:
         for name in ("max_iter", "damping", "tol", "floor"):
             value = getattr(self, name)
-            if not (isinstance(value, numbers.Real) and 0 < float(value) < float("inf")):
+            if not is_number(value, above=0):
                 raise ValueError(f"{name}={value!r}: expected a positive number.")
 
     def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
