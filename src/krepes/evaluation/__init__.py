@@ -1,14 +1,14 @@
 """How good a representation is: linear and nearest-neighbour probes, the protocol of the paper, and a search by it."""
 
-from .linear import LinearProbeResult, linear_probe
-from .neighbours import NeighbourProbeResult, knn_probe
-from .neural import NeuralEmbedding
-from .protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
-from .result import ProbeResult
-from .search import Search, search
-from .search_result import SearchResult
-from .search_space import Choice, Range
-from .search_study import Trial
+from krepes.evaluation.linear import LinearProbeResult, linear_probe
+from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
+from krepes.evaluation.neural import NeuralEmbedding
+from krepes.evaluation.protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
+from krepes.evaluation.result import ProbeResult
+from krepes.evaluation.search import Search, search
+from krepes.evaluation.search_result import SearchResult
+from krepes.evaluation.search_space import Choice, Range
+from krepes.evaluation.search_study import Trial
 
 __all__ = [
     "Choice",

@@ -23,12 +23,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from krepes.base.validation import as_array, generator_of
-
-from .inputs import check_inputs
-from .logistic import logistic_path
-from .result import ProbeResult, scores
-from .splits import draw_stratified, validation_splits
-from .squared_hinge import svm_path
+from krepes.evaluation.inputs import check_inputs
+from krepes.evaluation.logistic import logistic_path
+from krepes.evaluation.result import ProbeResult, scores
+from krepes.evaluation.splits import draw_stratified, validation_splits
+from krepes.evaluation.squared_hinge import svm_path
 
 Weights = tuple[np.ndarray, np.ndarray]  # (K, d), and intercepts (K,)
 Path = Iterator[Weights]  # for one C after the other

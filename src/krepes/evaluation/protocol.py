@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.validation import generator_of
+from krepes.evaluation.inputs import check_classes, check_matrix
+from krepes.evaluation.linear import linear_probe
+from krepes.evaluation.neighbours import knn_probe
+from krepes.evaluation.result import ProbeResult, scores
+from krepes.evaluation.splits import draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
-
-from .inputs import check_classes, check_matrix
-from .linear import linear_probe
-from .neighbours import knn_probe
-from .result import ProbeResult, scores
-from .splits import draw_stratified, validation_split
 
 PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "knn": knn_probe}
 

@@ -26,14 +26,13 @@ from sklearn.base import BaseEstimator, clone
 from krepes.base import model_file
 from krepes.base.rows import Rows, is_tensor
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation.linear import C_GRID
+from krepes.evaluation.search_result import SearchResult, failures
+from krepes.evaluation.search_space import SettledSpace, chosen_solver, settle
+from krepes.evaluation.search_split import SearchSplit, split_rows
+from krepes.evaluation.search_study import Study, Trial
 from krepes.sources import Source, open_source
 from krepes.sources.subset import subset
-
-from .linear import C_GRID
-from .search_result import SearchResult, failures
-from .search_space import SettledSpace, chosen_solver, settle
-from .search_split import SearchSplit, split_rows
-from .search_study import Study, Trial
 
 logger = logging.getLogger("krepes")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .search_study import Trial
+from krepes.evaluation.search_study import Trial
 
 SHOWN_REASONS = 3
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from krepes.evaluation.inputs import check_classes
+from krepes.evaluation.protocol import Protocol, plan_protocol
+from krepes.evaluation.splits import draw_stratified
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
-
-from .inputs import check_classes
-from .protocol import Protocol, plan_protocol
-from .splits import draw_stratified
 
 IMAGE_SHARE, OTHER_SHARE = 0.02, 0.10
 LEAST_PER_CLASS = 20  # labels; differs from [krepes], whose data sets are large enough

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.files import check_writable
-
-from .search_space import Choice, Range, Space, Value
+from krepes.evaluation.search_space import Choice, Range, Space, Value
 
 if TYPE_CHECKING:
     import optuna

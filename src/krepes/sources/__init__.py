@@ -1,11 +1,10 @@
 """Where batches come from: arrays, frames, lists, files and folders, in memory or larger than it."""
 
 from krepes.base.rows import Rows
-
-from .numpy_files import read_array
-from .opening import open_source
-from .sampling import Reservoir, reservoir
-from .source import Source, TableSource
+from krepes.sources.numpy_files import read_array
+from krepes.sources.opening import open_source
+from krepes.sources.sampling import Reservoir, reservoir
+from krepes.sources.source import Source, TableSource
 
 __all__ = [
     "Reservoir",

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor, take_rows
-
-from .source import Source
-from .stamps import files_identity
+from krepes.sources.source import Source
+from krepes.sources.stamps import files_identity
 
 if TYPE_CHECKING:
     import torch

@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from krepes.base.rows import Rows, rebatch
-
-from .csv_quotes import check_utf8, ends_in_quotes, swallows_rows, unclosed, unclosed_line
-from .source import TableSource, check_unique, columns_identity
-from .stamps import files_identity, gone
+from krepes.sources.csv_quotes import check_utf8, ends_in_quotes, swallows_rows, unclosed, unclosed_line
+from krepes.sources.source import TableSource, check_unique, columns_identity
+from krepes.sources.stamps import files_identity, gone
 
 _BLOCK_BYTES = 1 << 20
 _BOOLS = pa.array(["true", "false"])

@@ -20,7 +20,7 @@ from typing import Self
 
 import numpy as np
 
-from .stamps import gone, stamp_of
+from krepes.sources.stamps import gone, stamp_of
 
 WINDOW_BYTES = 1 << 23  # the most that is read at once for rows that lie apart
 GAP_BYTES = 1 << 14  # rows nearer to one another, on average, are read with what lies between them

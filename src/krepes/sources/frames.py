@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, take_rows
-
-from .source import TableSource, check_unique, conform, plain_schema
+from krepes.sources.source import TableSource, check_unique, conform, plain_schema
 
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from krepes.base.rows import Rows
-
-from .source import Source
-from .stamps import files_identity, gone
+from krepes.sources.source import Source
+from krepes.sources.stamps import files_identity, gone
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY = ("1", "L", "I", "I;16", "I;16B", "I;16L")

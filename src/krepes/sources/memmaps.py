@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .file_rows import ArrayHeader, RowFile
+from krepes.sources.file_rows import ArrayHeader, RowFile
 
 _COMPARED = 4096  # bytes at the start, in the middle and at the end that must be those of the file
 

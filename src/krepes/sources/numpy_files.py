@@ -24,11 +24,10 @@ from typing import IO
 import numpy as np
 
 from krepes.base.rows import Rows
-
-from .arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
-from .file_rows import ArrayHeader, RowFile, whole_array
-from .source import Source
-from .stamps import file_stamp, files_identity
+from krepes.sources.arrays import ArraySource, channels_last, check_dtype, check_rows, kind_of, ready
+from krepes.sources.file_rows import ArrayHeader, RowFile, whole_array
+from krepes.sources.source import Source
+from krepes.sources.stamps import file_stamp, files_identity
 
 _READ_BYTES = 1 << 23
 _BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError)

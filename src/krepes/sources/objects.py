@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor
-
-from .arrays import channels_last, check_rows, kind_of
-from .content import content_hash
-from .source import Source
+from krepes.sources.arrays import channels_last, check_rows, kind_of
+from krepes.sources.content import content_hash
+from krepes.sources.source import Source
 
 if TYPE_CHECKING:
     import torch.utils.data

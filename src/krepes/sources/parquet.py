@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
-
-from .source import TableSource, check_unique, columns_identity, conform, plain_schema
-from .stamps import files_identity, gone
+from krepes.sources.source import TableSource, check_unique, columns_identity, conform, plain_schema
+from krepes.sources.stamps import files_identity, gone
 
 _READ_ROWS = 16_384
 _PAGED = {"buffer_size": 1 << 16, "pre_buffer": False}  # read pages as they are needed, not whole row groups

@@ -11,8 +11,7 @@ import torch
 from krepes.base.blocks import Block, Reader, part_edges
 from krepes.base.model_file import digest
 from krepes.base.rows import count_rows, slice_rows
-
-from .source import Source
+from krepes.sources.source import Source
 
 
 @dataclass(frozen=True)

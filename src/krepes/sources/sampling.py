@@ -15,8 +15,7 @@ import operator
 import numpy as np
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
-
-from .source import SCAN_ROWS, Source
+from krepes.sources.source import SCAN_ROWS, Source
 
 CHUNK = 1024  # rows per chunk of the stream
 _MANY_PARTS = 64  # more are put together, because each has a cost of its own

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
-
-from . import content
+from krepes.sources import content
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
 

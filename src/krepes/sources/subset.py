@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, count_rows, rebatch, take_rows
-
-from .content import content_hash
-from .source import SCAN_ROWS, Source, TableSource
+from krepes.sources.content import content_hash
+from krepes.sources.source import SCAN_ROWS, Source, TableSource
 
 
 class SubsetSource(Source):

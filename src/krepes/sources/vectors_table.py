@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, is_tensor
-
-from .source import Source, TableSource
+from krepes.sources.source import Source, TableSource
 
 if TYPE_CHECKING:
     import torch
