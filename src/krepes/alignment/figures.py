@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from krepes.alignment.transferability import HEADINGS, Transferability
+from krepes.alignment.transfer.transferability import HEADINGS, Transferability
 from krepes.base.validation import as_numbers
 
 if TYPE_CHECKING:

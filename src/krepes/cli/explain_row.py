@@ -53,7 +53,7 @@ def explain_row(
 def _row(source: Source, row: int) -> Source:
     import numpy as np
 
-    from krepes.sources.subset import subset
+    from krepes.sources.row_subset import subset
 
     if row >= source.n_rows:
         raise ValueError(f"There is no row {row:,}: {source.describe()} has rows 0 to {source.n_rows - 1:,}.")
@@ -116,7 +116,7 @@ def _direction(
 
     from krepes.evaluation import linear_probe
     from krepes.explain import class_direction
-    from krepes.sources.subset import subset
+    from krepes.sources.row_subset import subset
 
     if component is not None:
         return component, f"component {component}"

@@ -23,9 +23,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from krepes.base.validation import as_array, generator_of
-from krepes.evaluation.inputs import check_inputs
 from krepes.evaluation.logistic import logistic_path
-from krepes.evaluation.result import ProbeResult, scores
+from krepes.evaluation.probe_inputs import check_inputs
+from krepes.evaluation.probe_result import ProbeResult, scores
 from krepes.evaluation.splits import draw_stratified, validation_splits
 from krepes.evaluation.squared_hinge import svm_path
 

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from krepes.base.validation import as_array, generator_of
-from krepes.evaluation.inputs import ProbeInputs, check_inputs
 from krepes.evaluation.linear import centre_and_scale
-from krepes.evaluation.result import ProbeResult, scores
+from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
+from krepes.evaluation.probe_result import ProbeResult, scores
 from krepes.evaluation.splits import validation_splits
 
 K_GRID = (1, 5, 10, 20)

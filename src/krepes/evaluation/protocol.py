@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.validation import generator_of
-from krepes.evaluation.inputs import check_classes, check_matrix
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
-from krepes.evaluation.result import ProbeResult, scores
+from krepes.evaluation.probe_inputs import check_classes, check_matrix
+from krepes.evaluation.probe_result import ProbeResult, scores
 from krepes.evaluation.splits import draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from krepes.base.validation import as_array, as_matrix, as_numbers
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
-from krepes.evaluation.result import Label
+from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept
 from krepes.explain.ranking import checked
 

@@ -26,9 +26,9 @@ from krepes.base.progress import Progress
 from krepes.base.rows import rebatch
 from krepes.engines import Engine, as_engine
 from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
-from krepes.sources.reading import RawReader
+from krepes.sources.raw_blocks import RawReader
 from krepes.sources.source import check_columns
-from krepes.sources.vectors_table import VectorsTable
+from krepes.sources.tables.vectors_as_table import VectorsTable
 
 from .column_roles import TARGET_NAMES, Column, Role, RoleChoice, output_names, readable_columns
 from .column_scan import ColumnScan

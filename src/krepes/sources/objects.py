@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor
-from krepes.sources.arrays import channels_last, check_rows, kind_of
-from krepes.sources.content import content_hash
+from krepes.sources.arrays.in_memory import channels_last, check_rows, kind_of
+from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.source import Source
 
 if TYPE_CHECKING:

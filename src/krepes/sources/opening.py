@@ -12,9 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import is_tensor
-from krepes.sources.arrays import ArraySource, numbers_of_objects
-from krepes.sources.csv_files import open_csv
-from krepes.sources.frames import (
+from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
+from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
+from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
+from krepes.sources.image_folders import SUFFIXES, open_images
+from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
+from krepes.sources.source import Source, TableSource
+from krepes.sources.tables.csv_files import open_csv
+from krepes.sources.tables.frames import (
     is_pandas,
     is_polars,
     mapping_source,
@@ -22,12 +27,7 @@ from krepes.sources.frames import (
     polars_source,
     table_source,
 )
-from krepes.sources.images import SUFFIXES, open_images
-from krepes.sources.memmaps import mapped_file, memmap_header
-from krepes.sources.numpy_files import FileArraySource, open_npy, open_npz
-from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
-from krepes.sources.parquet import open_parquet
-from krepes.sources.source import Source, TableSource
+from krepes.sources.tables.parquet_files import open_parquet
 
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
