@@ -76,6 +76,26 @@ def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
         )
 
 
+def chosen_rows(rows: Any, n_rows: int, name: str) -> np.ndarray:
+    """Sorted, distinct indices of rows that are given as indices or as a mask.
+
+    >>> chosen_rows([True, False, True], 3, "train"), chosen_rows([2, 0, 0], 3, "train")
+    (array([0, 2]), array([0, 2]))
+    """
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        if rows.shape != (n_rows,):
+            raise ValueError(f"{name}= is a mask of shape {rows.shape}; expected ({n_rows},).")
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(f"{name}= must be row indices or a mask; got shape {rows.shape}, {rows.dtype}.")
+    if len(rows) and not (rows.min() >= 0 and rows.max() < n_rows):
+        raise ValueError(
+            f"{name}= has rows from {rows.min()} to {rows.max()}; there are rows 0 to {n_rows - 1}."
+        )
+    return np.unique(rows)
+
+
 def _joined(y_train: Any, y_test: Any) -> np.ndarray | list[Any]:
     """Two sequences of labels as one, without numpy turning numbers into text."""
     parts: list[Any] = [y if isinstance(y, list | tuple) else np.asarray(y) for y in (y_train, y_test)]

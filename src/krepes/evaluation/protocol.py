@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from krepes.base.validation import generator_of
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
-from krepes.evaluation.probe_inputs import check_classes, check_matrix
+from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
 from krepes.evaluation.probe_result import ProbeResult, scores
 from krepes.evaluation.splits import draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
@@ -227,27 +227,12 @@ def probe_protocol(
 def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """The given training and test rows that have a label."""
     n_rows = len(labels.codes)
-    fitted, held = _row_indices(train, n_rows, "train"), _row_indices(test, n_rows, "test")
+    fitted, held = chosen_rows(train, n_rows, "train"), chosen_rows(test, n_rows, "test")
     fitted, held = _labelled(fitted, labels, "train"), _labelled(held, labels, "test")
     if np.isin(held, fitted).any():
         raise ValueError(f"{np.isin(held, fitted).sum():,} rows are in both train= and test=.")
     check_classes(labels.codes[fitted], labels.classes, "The training rows' labels")
     return fitted, held
-
-
-def _row_indices(rows: Any, n_rows: int, name: str) -> np.ndarray:
-    rows = np.asarray(rows)
-    if rows.dtype == bool:
-        if rows.shape != (n_rows,):
-            raise ValueError(f"{name}= is a mask of shape {rows.shape}; expected ({n_rows},).")
-        return np.flatnonzero(rows)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise ValueError(f"{name}= must be row indices or a mask; got shape {rows.shape}, {rows.dtype}.")
-    if len(rows) and not (rows.min() >= 0 and rows.max() < n_rows):
-        raise ValueError(
-            f"{name}= has rows from {rows.min()} to {rows.max()}; there are rows 0 to {n_rows - 1}."
-        )
-    return np.unique(rows)
 
 
 def _labelled(rows: np.ndarray, labels: Labels, name: str) -> np.ndarray:

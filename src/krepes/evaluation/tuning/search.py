@@ -10,28 +10,27 @@ Choosing by labels is no longer unsupervised, as [krepes, B.3] says itself; repo
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
-from krepes.base import model_file
-from krepes.base.rows import Rows, is_tensor
+from krepes.base.code_identity import code_identity
+from krepes.base.model_file import digest
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import C_GRID
+from krepes.evaluation.probe_inputs import chosen_rows
 from krepes.evaluation.tuning.search_result import SearchResult, failures
 from krepes.evaluation.tuning.search_space import SettledSpace, chosen_solver, settle
 from krepes.evaluation.tuning.search_split import SearchSplit, split_rows
 from krepes.evaluation.tuning.study import Study, Trial
 from krepes.sources import Source, open_source
+from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.row_subset import subset
 
 logger = logging.getLogger("krepes")
@@ -44,6 +43,7 @@ _OF_MOMENTS = ("n_components", "regularization", "feature_noise", "loss__", "sol
 # What a trial may fail of and the search goes on: a value that cannot be, training that diverges, a singular matrix.
 _FAILURES = (ValueError, ArithmeticError, RuntimeError)
 _HASHED_ROWS = 256
+_NOT_OF_THE_MODEL = ("verbose", "device", "engine")  # these may differ between runs of one study
 PROBE_C_GRID = C_GRID[::2]  # decades: the probe takes most of a trial's time where the data are read once
 
 
@@ -97,7 +97,7 @@ class Search:
             y,
             source.n_rows,
             source.kind,
-            rows=_row_indices(rows, source.n_rows),
+            rows=None if rows is None else chosen_rows(rows, source.n_rows, "rows"),
             validation_fraction=validation_fraction,
             label_fraction=label_fraction,
             metric=metric,
@@ -116,16 +116,13 @@ class Search:
 
     def _fingerprint(self, source: Source) -> dict[str, str]:
         """Hashes of everything that makes trials comparable."""
-        params = {
-            k: v for k, v in _parameters(self.model).items() if k not in ("verbose", "device", "engine")
-        }
+        params = self.model.get_params(deep=False).items()
         plan = self.split.plan
         few = source.take(self.split.validation[:_HASHED_ROWS])
-        digest = model_file.digest
         return {
-            "data": digest([source.n_rows, source.kind, _rows_digest(few)]),
+            "data": digest([source.n_rows, source.kind, content_hash([few])]),
             "labels": digest([plan.labels.codes, [str(label) for label in plan.labels.classes]]),
-            "model": digest(params),
+            "model": code_identity({name: value for name, value in params if name not in _NOT_OF_THE_MODEL}),
             "search space": digest({name: repr(spec) for name, spec in self.space.varied.items()}),
             "split of the rows": digest([self.split.train, self.split.validation, *plan.draws, plan.seeds]),
             "metric": self.split.metric,
@@ -136,7 +133,7 @@ class Search:
     @property
     def result(self) -> SearchResult:
         """The trials so far."""
-        return SearchResult(list(self.study.trials), self.split.metric, dict(self.space.fixed))
+        return SearchResult(self.study.trials, self.split.metric, dict(self.space.fixed))
 
     def prepare(self) -> None:
         """The pass over the data, where one pass serves all trials."""
@@ -172,7 +169,10 @@ class Search:
             except _FAILURES as error:
                 message = " ".join(str(error).split()) or type(error).__name__
         notes = tuple(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-        return self.study.record(params, value, scores, time.perf_counter() - start, message, notes)
+        seconds = time.perf_counter() - start
+        trial = Trial(len(self.study.trials) + 1, params, value, scores, seconds, message, notes)
+        self.study.record(trial)
+        return trial
 
     def _scores(self, params: dict[str, Any]) -> dict[str, float]:
         """Fit with these parameters, and probe."""
@@ -255,47 +255,3 @@ def search(
         random_state=random_state,
     )
     return prepared.run(n_trials, callback)
-
-
-def _row_indices(rows: Any, n_rows: int) -> np.ndarray | None:
-    """Sorted, distinct indices of rows that are given as indices or as a mask."""
-    if rows is None:
-        return None
-    rows = np.asarray(rows)
-    if rows.dtype == bool and rows.shape == (n_rows,):
-        return np.flatnonzero(rows)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
-        raise ValueError(
-            f"rows= must be row indices, or a mask of {n_rows:,} rows; got shape {rows.shape}, {rows.dtype}."
-        )
-    if rows.min() < 0 or rows.max() >= n_rows:
-        raise ValueError(
-            f"rows= has rows from {rows.min()} to {rows.max()}; there are rows 0 to {n_rows - 1}."
-        )
-    return np.unique(rows)
-
-
-def _parameters(estimator: BaseEstimator) -> dict[str, object]:
-    """The parameters of an estimator, each as its identity."""
-    return {name: _identity(value) for name, value in estimator.get_params(deep=False).items()}
-
-
-def _identity(value: object) -> object:
-    """A value with estimators and classes replaced by their names and parameters."""
-    if isinstance(value, type):
-        return value.__qualname__
-    if isinstance(value, BaseEstimator):
-        return [type(value).__qualname__, _parameters(value)]
-    return value
-
-
-def _rows_digest(batch: Rows) -> str:
-    """A hash of some rows, whatever they are."""
-    if is_tensor(batch):
-        batch = batch.detach().cpu().numpy()
-    if isinstance(batch, np.ndarray):
-        content = f"{batch.dtype}{batch.shape}".encode() + np.ascontiguousarray(batch).tobytes()
-    else:
-        rows = batch.to_pylist() if isinstance(batch, pa.Table) else batch
-        content = re.sub(r" at 0x[0-9a-f]+", "", repr(rows)).encode()
-    return hashlib.sha256(content).hexdigest()

@@ -1,9 +1,10 @@
 """The study of a search: its finished trials, in a file that a later run continues.
 
-The file is Optuna's journal: lines of JSON, appended to and never unpickled, which Optuna's own tools read too. A trial
-is one line, written when it has finished; a run that is stopped at any moment loses at most the trial it was in. What
-a trial tries is drawn with a seed of its own, from (seed, number of the trial), so a search that was interrupted and
-continued tries the same as one that was not.
+Optuna draws what is tried and keeps it. The file is Optuna's journal: lines of JSON, appended to and never unpickled,
+which Optuna's own tools read too. A trial is one line, written when it has finished; a run that is stopped at any
+moment loses at most the trial it was in. Optuna does not keep the state of a sampler, so every trial is drawn by a new
+sampler with a seed of its own, from (seed, number of the trial): a search that was interrupted and continued tries the
+same as one that was not.
 
 The study keeps fingerprints of data, labels, model, space and split. A run with others is refused.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 NAME = "krepes"
 FINGERPRINT = "krepes_fingerprint"
-SAMPLERS = ("random", "tpe")
-STARTUP_TRIALS = 5  # drawn at random before TPE has anything to go by
+SAMPLERS = {"random": "RandomSampler", "tpe": "TPESampler"}  # classes of Optuna
+SETTINGS = {"tpe": {"n_startup_trials": 5}}  # drawn at random before TPE has anything to go by
 DIGITS = 4  # significant, of every number tried: the result can be typed
+REMEDY = "Name another file, or start over (overwrite=True, --force)."
 
 
 def import_optuna() -> ModuleType:
@@ -53,13 +54,13 @@ class Trial:
 
     Attributes
     ----------
-    number : from 1.
-    params : what was tried.
+    number : counted from 1.
+    params : the parameters that were tried.
     value : of the metric; None if the trial failed.
-    scores : "accuracy", "balanced_accuracy", and "deviation" of the metric between draws.
-    seconds : taken.
+    scores : "accuracy", "balanced_accuracy", and "deviation", that of the metric between draws of the rows.
+    seconds : how long it took.
     message : why it failed.
-    notes : what was warned of.
+    notes : the warnings that were given.
     """
 
     number: int
@@ -81,7 +82,7 @@ class Study:
     fingerprint : hashes by the name of what they stand for.
     sampler : "random" or "tpe".
     seed : of all draws.
-    overwrite : start anew where the file exists.
+    overwrite : start over where the file exists.
     """
 
     def __init__(
@@ -100,75 +101,75 @@ class Study:
         self.sampler, self.seed = sampler, seed
         self.distributions = {name: _distribution(self.optuna, spec) for name, spec in space.items()}
         with quiet(self.optuna):
-            self._study = self._opened(fingerprint, overwrite)
-            self.trials = [_trial(frozen, number) for number, frozen in enumerate(self._finished(), start=1)]
+            self._study = (
+                self._in_memory() if self.path is None else self._opened(self.path, fingerprint, overwrite)
+            )
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The finished trials, in the order in which they were made."""
+        return [_trial(frozen, number) for number, frozen in enumerate(self._finished(self._study), start=1)]
+
+    def _finished(self, study: optuna.Study) -> list[FrozenTrial]:
+        states = self.optuna.trial.TrialState
+        return study.get_trials(deepcopy=False, states=(states.COMPLETE, states.FAIL))
+
+    def _in_memory(self, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
+        return self.optuna.create_study(direction="maximize", sampler=sampler)
 
     # The file
 
-    def _opened(self, fingerprint: dict[str, str], overwrite: bool) -> optuna.Study:
-        if self.path is None:
-            return self.optuna.create_study(direction="maximize", study_name=NAME)
-        check_writable(self.path, overwrite=True)  # folders and rights; a study that exists is continued
+    def _opened(self, path: Path, fingerprint: dict[str, str], overwrite: bool) -> optuna.Study:
+        check_writable(path, overwrite=True)  # folders and rights; a study that exists is continued
         if overwrite:
-            self.path.unlink(missing_ok=True)
-        if self.path.exists() and self.path.stat().st_size > 0:
-            _check_journal(self.path)
+            path.unlink(missing_ok=True)
         try:
-            study = self._load()
+            study = self._loaded(path)
             found = study.user_attrs.get(FINGERPRINT)
             finished = self._finished(study)
             for frozen in finished:
                 _check_trial(frozen, self.distributions, complete=found == fingerprint)
         except Exception as error:  # whatever a damaged file makes Optuna raise
             raise ValueError(
-                f"{self.path} is not a study that can be read ({type(error).__name__}: {error}). Name another file, or "
-                "start anew (overwrite=True, --force)."
+                f"{path} is not a study that can be read ({type(error).__name__}: {error}). {REMEDY}"
             ) from error
         if found is None and not finished:
+            found = fingerprint
             study.set_user_attr(FINGERPRINT, fingerprint)
-        else:
-            self._check_fingerprint(found, fingerprint)
-        return study
-
-    def _load(self) -> optuna.Study:
-        journal = self.optuna.storages.journal
-        path = str(self.path)
-        backend = journal.JournalFileBackend(path, lock_obj=journal.JournalFileOpenLock(path))
-        storage = self.optuna.storages.JournalStorage(backend)
-        names = self.optuna.get_all_study_names(storage)
-        if not names:
-            return self.optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
-        return self.optuna.load_study(storage=storage, study_name=NAME)
-
-    def _check_fingerprint(self, found: object, expected: dict[str, str]) -> None:
         found = found if isinstance(found, dict) else {}
-        different = [part for part in expected if found.get(part) != expected[part]]
+        different = [part for part in fingerprint if found.get(part) != fingerprint[part]]
         if different:
             raise ValueError(
-                f"{self.path} is the study of another search: it differs in {', '.join(different)}. Name another file, "
-                "or start anew (overwrite=True, --force)."
+                f"{path} is the study of another search: it differs in {', '.join(different)}. {REMEDY}"
             )
+        return study
 
-    def _finished(self, study: optuna.Study | None = None) -> list[FrozenTrial]:
-        states = self.optuna.trial.TrialState
-        trials = (self._study if study is None else study).get_trials(deepcopy=False)
-        return [trial for trial in trials if trial.state in (states.COMPLETE, states.FAIL)]
+    def _loaded(self, path: Path) -> optuna.Study:
+        """The study of a file; a new one if the file is new or empty."""
+        content = path.read_bytes() if path.exists() else b""
+        journal = self.optuna.storages.journal
+        backend = journal.JournalFileBackend(str(path), lock_obj=journal.JournalFileOpenLock(str(path)))
+        storage = self.optuna.storages.JournalStorage(backend)
+        if not content:
+            return self.optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
+        study = self.optuna.load_study(storage=storage, study_name=NAME)
+        *_, last, rest = content.split(b"\n")
+        json.loads(last)  # because Optuna passes over a last line that it cannot read
+        if rest:  # a run was killed while it wrote; Optuna would go on in the middle of the line
+            os.truncate(path, len(content) - len(rest))
+        return study
 
     # Trials
 
     def ask(self) -> dict[str, Any]:
         """The parameters of the next trial."""
-        state = np.random.SeedSequence([self.seed, 1, len(self.trials)]).generate_state(1)
-        seed, samplers = int(state[0]), self.optuna.samplers
+        finished = self._finished(self._study)
+        seed = np.random.SeedSequence([self.seed, 1, len(finished)]).generate_state(1)
+        sampler = getattr(self.optuna.samplers, SAMPLERS[self.sampler])
         with quiet(self.optuna):
-            if self.sampler == "random":
-                sampler = samplers.RandomSampler(seed=seed)
-            else:
-                sampler = samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
             # A study of its own for every question, because one that is asked remembers an unfinished trial.
-            study = self.optuna.create_study(direction="maximize", sampler=sampler)
-            if self.sampler == "tpe":
-                study.add_trials(self._finished())
+            study = self._in_memory(sampler(seed=int(seed[0]), **SETTINGS.get(self.sampler, {})))
+            study.add_trials(finished)
             params = study.ask(self.distributions).params
         return {name: self._rounded(name, params[name]) for name in self.distributions}
 
@@ -178,30 +179,17 @@ class Study:
             return value
         return min(max(float(f"{value:.{DIGITS}g}"), distribution.low), distribution.high)
 
-    def record(
-        self,
-        params: dict[str, Any],
-        value: float | None,
-        scores: dict[str, float],
-        seconds: float,
-        message: str = "",
-        notes: tuple[str, ...] = (),
-    ) -> Trial:
+    def record(self, trial: Trial) -> None:
         """Add a finished trial; without a value it has failed."""
         states = self.optuna.trial.TrialState
-        attributes = {"scores": scores, "seconds": seconds, "message": message, "notes": list(notes)}
         frozen = self.optuna.trial.create_trial(
-            state=states.FAIL if value is None else states.COMPLETE,
-            value=value,
-            params=params,
+            state=states.FAIL if trial.value is None else states.COMPLETE,
+            value=trial.value,
+            params=trial.params,
             distributions=self.distributions,
-            user_attrs=attributes,
+            user_attrs={name: getattr(trial, name) for name in ("scores", "seconds", "message", "notes")},
         )
-        with quiet(self.optuna):
-            self._study.add_trial(frozen)
-        trial = Trial(len(self.trials) + 1, params, value, scores, seconds, message, notes)
-        self.trials.append(trial)
-        return trial
+        self._study.add_trial(frozen)
 
 
 @contextmanager
@@ -210,9 +198,7 @@ def quiet(optuna: ModuleType) -> Iterator[None]:
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
+        yield
     finally:
         optuna.logging.set_verbosity(level)
 
@@ -241,32 +227,8 @@ def _trial(frozen: FrozenTrial, number: int) -> Trial:
 
 def _check_trial(frozen: FrozenTrial, distributions: dict[str, BaseDistribution], complete: bool) -> None:
     """Refuse a trial that no run can have written."""
-    _trial(frozen, 1)
-    if frozen.state.name == "COMPLETE" and not (
-        isinstance(frozen.value, float) and math.isfinite(frozen.value)
-    ):
-        raise ValueError(f"trial {frozen.number + 1} has the value {frozen.value!r}")
-    if complete and set(frozen.params) != set(distributions):
-        raise ValueError(f"trial {frozen.number + 1} has other parameters")
-
-
-def _check_journal(path: Path) -> None:
-    """Refuse what is no journal before anything is appended to it; drop a last line that was cut short."""
-    *lines, rest = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            entry = None
-        if not isinstance(entry, dict) or not isinstance(entry.get("op_code"), int):
-            what = f"line {number:,} is damaged" if number > 1 else "it does not begin as one"
-            raise ValueError(
-                f"{path} is not a study that can be read: {what}. Name another file, or start anew "
-                "(overwrite=True, --force)."
-            )
-    if not lines:
-        raise ValueError(
-            f"{path} is not a study of a search. Name another file, or start anew (overwrite=True, --force)."
-        )
-    if rest:  # a run was killed while it wrote
-        os.truncate(path, path.stat().st_size - len(rest))
+    trial = _trial(frozen, frozen.number + 1)
+    if frozen.state.name == "COMPLETE" and not math.isfinite(frozen.value):  # type: ignore[arg-type]
+        raise ValueError(f"trial {trial.number} has the value {trial.value!r}")
+    if complete and set(trial.params) != set(distributions):
+        raise ValueError(f"trial {trial.number} has other parameters")
