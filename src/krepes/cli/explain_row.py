@@ -63,7 +63,7 @@ def _row(source: Source, row: int) -> Source:
 def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | None) -> np.ndarray | None:
     """Labels of the landmarks, where these are rows of DATA."""
     from krepes.explain import landmarks_are_rows_of
-    from krepes.explain.ranking import landmark_rows
+    from krepes.explain.top_landmarks import landmark_rows
 
     if y is None or not landmarks_are_rows_of(model, source):
         return None
@@ -71,7 +71,7 @@ def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | Non
 
 
 def _names(model: KernelEmbedding, landmarks: np.ndarray, labels: np.ndarray | None) -> list[str]:
-    from krepes.explain.ranking import landmark_rows
+    from krepes.explain.top_landmarks import landmark_rows
 
     rows = landmark_rows(model)
     names = [f"landmark {index}" if rows is None else f"row {rows[index]:,}" for index in landmarks]

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from krepes.base.validation import as_array, generator_of
 from krepes.evaluation.logistic import logistic_path
 from krepes.evaluation.probe_inputs import check_inputs
-from krepes.evaluation.probe_result import ProbeResult, scores
+from krepes.evaluation.probe_result import ProbeResult, probe_scores
 from krepes.evaluation.splits import draw_stratified, validation_splits
 from krepes.evaluation.squared_hinge import svm_path
 
@@ -130,7 +130,7 @@ def linear_probe(
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
     predicted = classes[fitted.codes(data.Z_test)]
     return LinearProbeResult(
-        **scores(predicted, data.test, data.classes),
+        **probe_scores(predicted, data.test, data.classes),
         validation_accuracy=validation_accuracy,
         classes=data.classes,
         classifier=fitted,

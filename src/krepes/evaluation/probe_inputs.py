@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.validation import as_array
+from krepes.base.validation import as_array, check_finite
 from krepes.preprocessing.labels import MISSING, encode_labels
 
 
@@ -51,7 +51,7 @@ def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeI
 
 
 def check_matrix(Z: Any, name: str = "Z") -> np.ndarray:
-    """A representation as a 2-D array of finite numbers."""
+    """A representation as a 2-D array of finite numbers, in the dtype that it has: pixels may stay bytes."""
     Z = as_array(Z, name)
     if Z.ndim != 2 or Z.dtype.kind not in "biuf":
         raise ValueError(
@@ -59,8 +59,7 @@ def check_matrix(Z: Any, name: str = "Z") -> np.ndarray:
         )
     if 0 in Z.shape:
         raise ValueError(f"{name} is empty: its shape is {Z.shape}.")
-    if not np.isfinite(Z.sum(dtype=np.float64)) and not np.isfinite(Z).all():
-        raise ValueError(f"{name} has NaN or infinite values: check the model that made it.")
+    check_finite(Z, name)
     return Z
 
 

@@ -48,10 +48,10 @@ class ProbeResult:
         )
 
 
-def scores(predicted: np.ndarray, truth: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+def probe_scores(predicted: np.ndarray, truth: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     """Accuracy, balanced accuracy and recalls of predicted codes.
 
-    >>> scores(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array(["a", "b"]))["recall"]
+    >>> probe_scores(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array(["a", "b"]))["recall"]
     {'a': 0.6666666666666666}
     """
     right = predicted == truth

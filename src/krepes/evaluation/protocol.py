@@ -22,7 +22,7 @@ from krepes.base.validation import generator_of
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
-from krepes.evaluation.probe_result import ProbeResult, scores
+from krepes.evaluation.probe_result import ProbeResult, probe_scores
 from krepes.evaluation.splits import draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
@@ -131,7 +131,7 @@ class Protocol:
             truth = self.labels.codes[test]
             results.append(
                 ProbeResult(
-                    **scores(np.full(len(test), counts.argmax()), truth, self.labels.classes),
+                    **probe_scores(np.full(len(test), counts.argmax()), truth, self.labels.classes),
                     validation_accuracy=float("nan"),
                     classes=self.labels.classes,
                     classifier=None,

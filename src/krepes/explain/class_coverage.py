@@ -19,7 +19,7 @@ from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.probe_result import Label
 from krepes.explain.influence import landmark_norms
-from krepes.explain.ranking import landmark_rows
+from krepes.explain.top_landmarks import landmark_rows
 from krepes.preprocessing.labels import missing_values
 
 N_ORDERS = 1000

@@ -22,7 +22,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.explain.attribution import contributions
 from krepes.explain.concept import Concept
 from krepes.explain.influence import influences
-from krepes.explain.ranking import TopLandmarks, n_landmarks, top_landmarks_with
+from krepes.explain.top_landmarks import TopLandmarks, n_landmarks, top_landmarks_with
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept
-from krepes.explain.ranking import checked
+from krepes.explain.top_landmarks import checked
 
 
 def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tensor:

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import (
+from krepes.explain.top_landmarks import (
     TopLandmarks,
     Values,
     all_values,
     by_landmark,
-    coefficients,
+    coefficient_tensor,
     in_range,
     n_landmarks,
     row_norms,
@@ -69,20 +69,20 @@ def top_leave_out(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmark
 
 def landmark_norms(model: KernelEmbedding) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
-    norms = row_norms(coefficients(model, torch.float64))
+    norms = row_norms(coefficient_tensor(model, torch.float64))
     largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
     return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
 
 
 def influences(model: KernelEmbedding) -> Values:
     """k_x -> iota."""
-    norms = in_range(row_norms(coefficients(model, torch.float64)), model, "Coefficients")
+    norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
 def _changes(model: KernelEmbedding) -> Values:
     """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
-    A = coefficients(model, torch.float64)
+    A = coefficient_tensor(model, torch.float64)
     p, m = model.views_per_landmark_, n_landmarks(model)
     B = _inverse(model)
     views = torch.arange(p * m, device=B.device).reshape(p, m).mT  # (m, p): the centres of every landmark

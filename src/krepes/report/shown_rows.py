@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from krepes.base.rows import dense
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import landmark_rows
+from krepes.explain.top_landmarks import landmark_rows
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.row_subset import subset

@@ -13,7 +13,7 @@ import scipy.sparse
 import torch
 from torch import nn
 
-from krepes.alignment.layers.recording import as_tensor, check_outputs, layer_names, recorded_layers
+from krepes.alignment.layers.recording import as_tensor, check_layer_outputs, layer_names, recorded_layers
 from krepes.base.linalg import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
@@ -166,7 +166,7 @@ class LayerOutputs:
             size = block.stop - block.start
             for _, outputs in recorded_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
                 for name, Z in outputs.items():
-                    check_outputs(Z, name, rows[block])
+                    check_layer_outputs(Z, name, rows[block])
                 yield block, outputs
 
 

@@ -68,7 +68,7 @@ def choose_layers(
     return [LayerScore(*score) for score in scores], float(alignment)
 
 
-def listed(scores: list[LayerScore]) -> str:
+def layer_lines(scores: list[LayerScore]) -> str:
     """The layers that are used, the largest share first, as lines of text."""
     used = sorted((score for score in scores if score.weight > 0), key=lambda score: -score.share)
     width = max(5, *(len(score.layer) for score in used))

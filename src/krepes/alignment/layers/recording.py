@@ -53,7 +53,7 @@ def iter_layers(
     """
     for start, outputs in recorded_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
         for name, Z in outputs.items():
-            check_outputs(Z, name, range(start, start + len(Z)))
+            check_layer_outputs(Z, name, range(start, start + len(Z)))
         yield start, outputs
 
 
@@ -89,7 +89,7 @@ def recorded_layers(
         yield block.start, {name: _rows(outputs[name], size, name, pool) for name in names}
 
 
-def check_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
+def check_layer_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
     """Refuse outputs (b, d) that are not finite, and name the first of the rows."""
     bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
     if len(bad):

@@ -35,7 +35,7 @@ from torch import nn
 from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
 from krepes.alignment.layers.layer_ridge import candidate_kernels, kernel_ridge
-from krepes.alignment.layers.layer_weights import choose_layers, listed
+from krepes.alignment.layers.layer_weights import choose_layers, layer_lines
 from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.base.components import Component, NamedParts
 from krepes.base.validation import as_array, estimator_rows
@@ -250,7 +250,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
             f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; "
             f"{_described(self.kernel_)}\n"
             f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
-            f"{listed(self.alignments_)}"
+            f"{layer_lines(self.alignments_)}"
         )
 
     def __str__(self) -> str:

@@ -100,7 +100,7 @@ def _plain(P: np.ndarray) -> np.ndarray:
     return found
 
 
-def check_outputs(
+def check_member_outputs(
     outputs: np.ndarray,  # (n, p, c)
     target: np.ndarray,  # (n, c)
     usable: np.ndarray | None,  # (n, p), True where a member's prediction may be used

@@ -27,7 +27,7 @@ from krepes.alignment.pruning.prediction_matrices import (
     TASKS,
     Classes,
     as_predictions,
-    check_outputs,
+    check_member_outputs,
     column_names,
     columns_of,
 )
@@ -122,7 +122,7 @@ def prune_ensemble(
             _warn_if_trained_on(outputs, target, parts)
         whole = np.asarray(ensemble.predict(given)) if usable is None else None
     names = [member.name for member in parts.members]
-    check_outputs(outputs, target, usable, names)
+    check_member_outputs(outputs, target, usable, names)
     selection = select_members(outputs, target, usable, method, names)
     kept = selection.weights > 0
     pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)

@@ -19,7 +19,7 @@ from krepes.alignment.pruning.prediction_matrices import (
     Classes,
     ColumnMember,
     as_predictions,
-    check_outputs,
+    check_member_outputs,
     column_names,
 )
 from krepes.alignment.pruning.target_columns import (
@@ -103,7 +103,7 @@ class PrunedEnsemble(BaseEstimator):
         y = target_numbers(y) if classes is None else labels_or_numbers(y)
         check_targets(len(y), len(outputs), "X")
         target = target_columns(y, classes)
-        check_outputs(outputs, target, None, [member.name for member in self.members])
+        check_member_outputs(outputs, target, None, [member.name for member in self.members])
         found = select_members(outputs, target, method="stacking")
         return self.with_weights(found.weights, found.intercept)
 

@@ -135,7 +135,7 @@ def _kernels(X: Any, Y: Any, kernel: KernelChoices, estimator: str) -> tuple[Cen
         raise ValueError(f"kernel={kernel!r}: expected one kernel, or one for X and one for Y.")
     first, second = centred(X, pair[0], "X"), centred(Y, pair[1], "Y")
     check_same_rows(second.n, first.n, "Y")
-    check_rows(first.n)
+    check_enough_rows(first.n)
     return first, second
 
 
@@ -174,7 +174,7 @@ def check_estimator(estimator: str) -> None:
         raise ValueError(f"estimator={estimator!r}: expected {' or '.join(map(repr, ESTIMATORS))}.")
 
 
-def check_rows(n: int) -> None:
+def check_enough_rows(n: int) -> None:
     if n < 4:
         raise ValueError(f"Alignment needs at least 4 rows; got {n}.")
 

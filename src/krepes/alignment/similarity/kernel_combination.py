@@ -28,7 +28,13 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from krepes.alignment.inputs import KernelChoice, Numbers, target_matrix
 from krepes.alignment.similarity.augmented_rows import origin_of
-from krepes.alignment.similarity.cka import centred, check_estimator, check_rows, kernel_matrix, self_hsic
+from krepes.alignment.similarity.cka import (
+    centred,
+    check_enough_rows,
+    check_estimator,
+    kernel_matrix,
+    self_hsic,
+)
 from krepes.alignment.similarity.column_groups import ColumnGroups, column_groups
 from krepes.alignment.similarity.hsic import hsic
 from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
@@ -148,7 +154,7 @@ def combine_kernels(
     target = target_matrix(y)
     for name, Z in matrices.items():
         check_same_rows(len(Z), len(target), repr(name), "y")
-    check_rows(len(target))
+    check_enough_rows(len(target))
     problem = _problem(matrices, target, kernel, estimator)
     generator = np.random.default_rng(random_state)
     half, counts = len(target) // 2, np.zeros(len(given))

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse
 
 from krepes.alignment.inputs import row_indices
-from krepes.alignment.similarity.cka import check_rows
+from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
@@ -279,7 +279,7 @@ class SketchedCKA(SumOfValues[Sketches]):
                     f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
                     f"{self.n_rows[name]:,}): give both the same global row indices."
                 )
-        check_rows(self.n_rows[first])
+        check_enough_rows(self.n_rows[first])
 
 
 def _add(

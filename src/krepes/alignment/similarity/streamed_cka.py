@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from krepes.alignment.similarity.augmented_rows import augmented, origin_move, origin_of, unit_of, varies
-from krepes.alignment.similarity.cka import check_estimator, check_rows, check_self
+from krepes.alignment.similarity.cka import check_enough_rows, check_estimator, check_self
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
@@ -166,7 +166,7 @@ class StreamedCKA(SumOfValues[PairedGrams]):
 
     def score(self) -> float:
         """CKA of the rows seen so far."""
-        check_rows(self.n_rows)
+        check_enough_rows(self.n_rows)
         if self.sums is None:
             raise ValueError("No rows were given: call update(X, Y) first.")
         mean = self.sums.mean

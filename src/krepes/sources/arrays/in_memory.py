@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor, take_rows
+from krepes.base.validation import REMEDIES
 from krepes.sources.identity_of_files import files_identity
 from krepes.sources.source import Source
 
@@ -27,6 +28,13 @@ RESHAPE = (
     "array.reshape(1, -1) if it contains a single sample."
 )
 _CHANNELS = (1, 3, 4)
+_TEXT = "Turn text into numbers, or use a DataFrame, whose text columns become categories."
+_REMEDIES = REMEDIES | {
+    "U": _TEXT,
+    "S": _TEXT,
+    "O": "Python objects would need unpickling, which krepes never does; save an array of numbers.",
+    "V": "Structured arrays are not supported: use a DataFrame or a pyarrow table.",
+}
 
 
 class ArraySource(Source):
@@ -43,12 +51,12 @@ class ArraySource(Source):
 
     def __init__(self, X: Any, description: str | None = None, paths: Sequence[Path] = ()):
         shape = tuple(X.shape)
-        check_rows(shape, X.dtype)
+        check_array(shape, X.dtype)
         if is_tensor(X):
             check_tensor(X)
             X = X.detach()
         self.X = channels_last(X)
-        self.kind = kind_of(shape)
+        self.kind = array_kind(shape)
         self.n_rows = shape[0]
         self._paths = list(paths)
         self._description = description or ("torch tensor" if is_tensor(X) else "numpy array")
@@ -73,7 +81,7 @@ class ArraySource(Source):
         return f"{self._description}, {' × '.join(f'{s:,}' for s in self.X.shape)}, {self.X.dtype}"
 
 
-def kind_of(shape: tuple[int, ...]) -> str:
+def array_kind(shape: tuple[int, ...]) -> str:
     return "vectors" if len(shape) == 2 else "images"
 
 
@@ -95,7 +103,7 @@ def channels_last(X: Any) -> Any:
     return X
 
 
-def check_rows(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
+def check_array(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
     """Raise unless shape and dtype are those of vectors or images. `where` begins the message."""
     if not is_torch_dtype(dtype):
         check_dtype(np.dtype(dtype), where)
@@ -121,23 +129,9 @@ def check_rows(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
 
 def check_dtype(dtype: np.dtype, where: str = "") -> None:
     """Raise unless the dtype is one of real numbers."""
-    if dtype.kind in "biuf":
-        return
-    if dtype.kind == "c":
-        raise ValueError(f"{where}Complex data not supported; got dtype {dtype}. Give real numbers.")
-    if dtype.names is not None:
-        raise ValueError(
-            f"{where}Structured arrays are not supported; got fields {', '.join(dtype.names)}. "
-            "Use a DataFrame or a pyarrow table."
-        )
-    remedy = {
-        "U": "Convert text to numbers, or use a DataFrame, whose text columns become categories.",
-        "S": "Convert text to numbers, or use a DataFrame, whose text columns become categories.",
-        "O": "Python objects would need unpickling, which krepes never does; save an array of numbers.",
-        "M": "Turn dates into numbers first.",
-        "m": "Turn durations into numbers first.",
-    }.get(dtype.kind, "Convert it to numbers first.")
-    raise ValueError(f"{where}Expected an array of numbers; got dtype {dtype}. {remedy}")
+    if dtype.kind not in "biuf":
+        remedy = _REMEDIES.get(dtype.kind, "Turn it into numbers first.")
+        raise ValueError(f"{where}Expected an array of numbers; got dtype {dtype}. {remedy}")
 
 
 def check_tensor(X: Any) -> None:

@@ -26,10 +26,10 @@ import numpy as np
 from krepes.base.rows import Rows
 from krepes.sources.arrays.in_memory import (
     ArraySource,
+    array_kind,
     channels_last,
+    check_array,
     check_dtype,
-    check_rows,
-    kind_of,
     ready,
 )
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile, whole_array
@@ -45,9 +45,9 @@ class StoredArraySource(Source):
     """Rows of an array in a file, known by its header."""
 
     def __init__(self, header: ArrayHeader):
-        check_rows(header.shape, header.dtype, f"{header.where}: ")
+        check_array(header.shape, header.dtype, f"{header.where}: ")
         self.header = header
-        self.kind = kind_of(header.shape)
+        self.kind = array_kind(header.shape)
         self.n_rows = header.shape[0]
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -139,7 +139,7 @@ def open_npz(path: Path, array: str) -> Source:
     header, compressed = npz_header(path, array)
     if not compressed:
         return FileArraySource(header)
-    check_rows(header.shape, header.dtype, f"{header.where}: ")
+    check_array(header.shape, header.dtype, f"{header.where}: ")
     if header.nbytes <= available_memory() // 2:
         return ArraySource(_load(header), f"npz, array {array!r}", [path])
     if header.fortran:

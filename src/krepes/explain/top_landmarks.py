@@ -130,6 +130,6 @@ def in_range(factors: Tensor, model: KernelEmbedding, what: str) -> Tensor:
     return kept
 
 
-def coefficients(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
+def coefficient_tensor(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
     return torch.from_numpy(np.ascontiguousarray(checked(model).coefficients_)).to(model.space_.device, dtype)
