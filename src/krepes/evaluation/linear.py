@@ -142,7 +142,7 @@ def linear_probe(
 
 
 def _few_threads(X: np.ndarray) -> threadpool_limits | nullcontext[None]:
-    """One BLAS thread for small problems, where waiting for one another costs threads more than they gain."""
+    """Use one BLAS thread for small problems, where threads lose more by waiting for one another than they gain."""
     return threadpool_limits(1) if X.size < _SMALL_CELLS else nullcontext()
 
 

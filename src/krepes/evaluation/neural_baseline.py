@@ -53,7 +53,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     n_components : int, default=64
         h: outputs of a linear layer on the network's features.
     network : str, Network or torch.nn.Module, default="resmlp"
-        A module is copied. The weights it brings are where training starts.
+        A module is copied; training starts from its weights.
     loss : str or Loss, default="barlow_twins"
         Any loss of views; those that are defined by the feature space of a kernel are refused.
     views : str or Views, default="auto"
@@ -62,7 +62,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         0 leaves the network as it is: with `output="features"` a baseline without training.
     batch_size : int, default=256
     learning_rate : float, default=1e-3
-        Of Adam at its height: one epoch of warm-up, then a cosine.
+        The highest learning rate of Adam: it rises for one epoch, then falls like a cosine.
     weight_decay : float, default=1e-6
     output : "embedding" or "features", default="embedding"
         What `transform` returns: z, or the network's features below the last linear layer.

@@ -31,7 +31,7 @@ PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "knn": 
 
 @dataclass(frozen=True)
 class ProtocolResult:
-    """Results of all repeats; `str()` of it is one line."""
+    """The results of all repeats. `str(result)` is one line."""
 
     results: list[ProbeResult]
     probe: str
@@ -101,7 +101,7 @@ class Protocol:
 
     @property
     def rows(self) -> np.ndarray:
-        """All rows that any repeat needs, sorted: no other has to be transformed."""
+        """All rows that some repeat needs, sorted. The others need not be transformed."""
         return np.unique(np.concatenate([part for draw in self.draws for part in draw]))
 
     def run(
@@ -196,10 +196,10 @@ def probe_protocol(
     ----------
     Z, y : representation and labels of n rows. Rows whose label is None or NaN are left out.
     train, test : row indices or masks; without them `test_fraction` of the labelled rows are drawn for testing,
-        anew in every repeat.
+        different ones in every repeat.
     label_fraction : share of the training labels that a probe may see; None for all.
-    n_repeats : draws to take mean and deviation over.
-    probe : "linear" or "knn"; `options` go to it.
+    n_repeats : how many draws mean and deviation are taken over.
+    probe : "linear" or "knn"; `options` are passed on to it.
     random_state : seed of all draws.
 
     Examples

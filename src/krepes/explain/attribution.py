@@ -63,7 +63,9 @@ def contrast(model: KernelEmbedding, X: Any, Y: Any, direction: ArrayLike | Conc
     """
     parts, others = attribution(model, X, direction), attribution(model, Y, direction)
     if len(others) not in (1, len(parts)):
-        raise ValueError(f"X has {len(parts)} rows and Y {len(others)}; expected as many, or one row of Y.")
+        raise ValueError(
+            f"X has {len(parts)} rows and Y {len(others)}; expected equally many rows, or one row of Y."
+        )
     return parts - others
 
 

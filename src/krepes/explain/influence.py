@@ -8,7 +8,7 @@ that both matter. f_-l is the model without landmark l, that is the nearest func
 that the other landmarks can express: a duplicate takes over, and delta is small. Use iota to ask which examples a
 representation is made of, delta to ask which it cannot do without. delta costs O(m^3) once and O(n m^2).
 
-Of a landmark with p views all terms are added: iota sums over its views, delta leaves all of them out.
+If a landmark has p views, iota is the sum over its views, and delta leaves all of them out.
 Differs from [krepes]: rows of A, not columns; x_l, not c_j; |iota| ranks, because k may be negative.
 """
 

@@ -21,7 +21,7 @@ Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the l
 
 @dataclass(frozen=True)
 class TopLandmarks:
-    """Of every row the k landmarks with the largest absolute values, largest first.
+    """For every row, the k landmarks with the largest absolute values, largest first.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def checked(model: KernelEmbedding) -> KernelEmbedding:
 
 
 def n_landmarks(model: KernelEmbedding) -> int:
-    """m: a landmark of which the model has p views counts once."""
+    """The number m of landmarks. A landmark with p views counts once."""
     return len(checked(model).landmarks_) // model.views_per_landmark_
 
 
@@ -93,7 +93,7 @@ def landmark_rows(model: KernelEmbedding) -> np.ndarray | None:
 
 
 def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
-    """Whether X is the data whose rows the landmarks are: then its labels are theirs."""
+    """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
     rows = landmark_rows(model)
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")

@@ -1,4 +1,4 @@
-"""What tells files from other files, without reading all of them.
+"""How a checkpoint knows whether a file changed, without reading all of it.
 
     path, size, modification time in ns, and a hash of evenly spaced chunks, the first and the last among them
 

@@ -1,4 +1,4 @@
-"""A hash of rows in memory, by which a checkpoint knows its data.
+"""A hash of rows in memory, by which a checkpoint knows whether its data changed.
 
 Every number counts. Bytes are taken in pieces of 8 KB, x_0 ... x_1023 of 64 bits, and each piece is folded to
 
@@ -57,7 +57,7 @@ def batch_rows(row: Rows) -> int:
 
 
 def _weights() -> np.ndarray:
-    """Odd numbers without a pattern (SplitMix64), the same for ever."""
+    """Odd numbers without a pattern (SplitMix64); they must never change."""
     w = np.arange(1, _WORDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     w = (w ^ (w >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     return (w ^ (w >> np.uint64(27))) | np.uint64(1)
@@ -126,10 +126,10 @@ def _text_parts(edges: np.ndarray, data: pa.Buffer | None) -> Iterator[np.ndarra
 
 
 def _text(value: Any) -> str:
-    """An object as JSON; what is not JSON by its type alone."""
+    """An object as JSON text. What JSON cannot hold counts by its type alone."""
     try:
         return json.dumps(value, default=_plain)
-    except (TypeError, ValueError, RecursionError):  # keys that are no strings, circles, very deep nesting
+    except (TypeError, ValueError, RecursionError):  # keys that are not strings, circles, deep nesting
         return _type_name(value)
 
 

@@ -22,7 +22,7 @@ IDENTITY_ITEMS = 256  # of a dataset, by which a checkpoint knows it: each may b
 
 
 class ObjectSource(Source):
-    """A list of objects: strings, graphs, whatever a kernel of one's own understands.
+    """A list of objects: strings, graphs, whatever the user's kernel understands.
 
     >>> source = ObjectSource(["ab", "c", "def"])
     >>> source.describe(), list(source.batches(2))

@@ -82,7 +82,7 @@ class Reservoir:
         return take_rows(self._parts[0], keep), self._indices[keep]
 
     def _shrink(self) -> None:
-        """Keep the rows with the smallest priorities, part by part, so that they are never there twice."""
+        """Keep the rows with the smallest priorities, part by part, so that they are never copied all at once."""
         if len(self._indices) > self.size:
             keep = np.sort(_smallest(self._priorities, self._indices, self.size))
             first, kept = 0, 0

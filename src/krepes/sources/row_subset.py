@@ -1,7 +1,7 @@
 """Some rows of a source as a source: the training part of a table that does not fit into memory.
 
-Rows keep their order and are numbered anew, 0 to the number of rows kept. Sources with random access read only the
-rows kept; the others are scanned as a whole, and what is not wanted is dropped. Memory is one batch.
+Rows keep their order and are numbered from 0. Sources with random access read only the rows kept; the others are
+scanned as a whole, and what is not wanted is dropped. Memory is one batch.
 """
 
 from __future__ import annotations

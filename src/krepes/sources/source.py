@@ -76,7 +76,7 @@ class Source(ABC):
         return []
 
     def identity(self) -> dict[str, object]:
-        """What tells these data from others, as JSON values: by it a checkpoint knows its data.
+        """What tells these data from others, as JSON values: how a checkpoint knows whether data changed.
 
         Data in memory (arrays, tensors, frames, tables) are known by a hash of every value, so that one changed value
         changes it (`identity_of_rows`). Arrays are hashed at the speed of memory, tables in one scan. Objects in a
@@ -163,7 +163,7 @@ class TableSource(Source):
 
 
 def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
-    """Raise an error that names the columns that are not there, and the nearest that are."""
+    """Raise an error if columns are missing; it names them and the most similar columns that exist."""
     there = set(present)
     missing = [name for name in wanted if name not in there]
     if not missing:
@@ -177,7 +177,7 @@ def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> 
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
-    """Raise an error that names the columns that are there more than once."""
+    """Raise an error if a column name occurs more than once."""
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Where the layers of rows come from: a torch network, matrices that are given, or one matrix.
+"""The outputs of layers for some rows, whether a torch network computes them or they are given as matrices.
 
-Layers are asked for by blocks of rows, so that outputs of a network are never all there at once.
+They are read block by block, so that the outputs of a network for all rows are never in memory together.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class LayerOutputs:
     Parameters
     ----------
     X : array or tensor of shape (n, ...), or {layer: array of shape (n, d)}
-        Matrices are given if there is no module.
+        Without a module, X holds the layers themselves.
     module : torch.nn.Module or None, default=None
     batch_rows, pool : see `iter_layers`
     divisor : float, default=1
-        Of integers, before they go into the module.
+        Integers in X are divided by it before they go into the module.
 
     Attributes
     ----------
     names : list of str
-        Of the layers that are given; none of a module.
+        Names of the given layers; empty if a module computes them.
     columns : {layer: names of its columns}
-        Of layers that are frames.
+        Known for layers that are given as frames.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LayerOutputs:
         if module is not None:
             if are_layers(X):
                 raise TypeError(
-                    "X is {layer: features}, and there is a network, which takes rows: give network=None."
+                    "X is {layer: features}, but the network takes rows. Give network=None to use layers that are computed already."
                 )
             self.X = as_tensor(X)
             if self.X.ndim < 2:
@@ -134,7 +134,7 @@ class LayerOutputs:
             return {}
 
     def require(self, known: list[str], needed: list[str], columns: dict[str, list[str]]) -> None:
-        """Refuse layers that are not known, the lack of those that are needed, and other columns than there were."""
+        """Raise an error if a layer is unknown or missing, or if its columns are not those of `fit`."""
         unknown = [name for name in self.names if name not in known]
         missing = [name for name in needed if name not in self.names]
         if unknown or missing:
@@ -185,7 +185,7 @@ def recorded(pools: list[Pool], names: list[str]) -> dict[str, np.ndarray]:
             for name, Z in layers.items():
                 if parts[name] and parts[name][0].shape[1] != Z.shape[1]:
                     raise ValueError(
-                        f"Layer {name!r} has {Z.shape[1]} features, and {parts[name][0].shape[1]} in other rows."
+                        f"Layer {name!r} has {Z.shape[1]} features here and {parts[name][0].shape[1]} in other rows."
                     )
                 parts[name].append(Z)
     return {name: np.concatenate(found) for name, found in parts.items()}

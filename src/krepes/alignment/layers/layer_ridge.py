@@ -48,7 +48,10 @@ def kernel_ridge(
     betas: Sequence[float] | np.ndarray,
     generator: torch.Generator,
 ) -> tuple[NystromMap, LeaveOneOutRidge | TransductiveRidge]:
-    """The features and the machine with the smallest leave-one-out error; unlabelled rows come in afterwards."""
+    """Try every kernel and keep the features and the ridge regression with the smallest leave-one-out error.
+
+    Unlabelled rows are used only after that choice.
+    """
     everything = torch.as_tensor(np.concatenate([Z, free]))
     best = np.inf
     for kernel in kernels:

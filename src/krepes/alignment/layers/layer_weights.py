@@ -1,4 +1,4 @@
-"""Which layers of a network, and with which weights: those whose kernels together align best with the classes."""
+"""Choose layers of a network and weigh them, so that their kernels together align best with the classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEWEST_ROWS = 4  # of the unbiased alignment
 
 
 class LayerScore(NamedTuple):
-    """A layer, its alignment alone with the classes, its weight, and its share of the weighted features' variance."""
+    """One layer: its alignment with the classes, its weight, and its share of the features' variance."""
 
     layer: str
     alignment: float

@@ -56,7 +56,10 @@ def low_rank_map(
 
 
 def signed_sums(Z: np.ndarray, n_buckets: int, seed: int) -> np.ndarray:  # (M, d)
-    """S Z of stacked CountSketch, M the largest power of two up to `n_buckets`; empty buckets are left out."""
+    """Sums of rows with random signs: S Z for a stacked CountSketch S.
+
+    It has M buckets, the largest power of two up to `n_buckets`. Empty buckets are left out.
+    """
     M = 1 << (int(n_buckets).bit_length() - 1)
     sketch = SketchedCKA(max(M, 2), min(N_TABLES, max(M, 2) // 2), seed=seed % 2**31)
     table = sketch.update({"layer": Z}).sketch("layer").table

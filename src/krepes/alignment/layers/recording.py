@@ -22,7 +22,7 @@ from krepes.base.validation import as_array, as_numbers, check_dense, check_same
 
 
 def layer_names(module: nn.Module) -> list[str]:
-    """The modules without parts of their own, in order of definition: what is recorded by default.
+    """The names of a network's innermost modules, in the order of definition. These are recorded by default.
 
     >>> layer_names(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())))
     ['0', '1.0']
@@ -45,7 +45,7 @@ def iter_layers(
     ----------
     module : torch.nn.Module
     X : tensor or array of shape (n, ...), as the module takes it
-    layers : names as in `module.named_modules()`, default all parts that have no parts
+    layers : names as in `module.named_modules()`; by default all innermost modules
         A layer that is called several times in a pass gives its last output.
     batch_rows : int, default=256
     pool : bool, default=True
@@ -67,7 +67,7 @@ def recorded_layers(
     unknown = [name for name in names if name not in parts]
     if unknown or not names:
         raise ValueError(
-            f"layers: {', '.join(map(repr, unknown)) or 'none'} is no part of the module. There are "
+            f"layers: {', '.join(map(repr, unknown)) or 'none'} is not a part of the module. Its parts are "
             f"{', '.join(layer_names(module)[:30])}."
         )
     X = as_tensor(X)
@@ -111,7 +111,7 @@ def sketch_layers(
     prefix: str = "",
     first_row: int = 0,
 ) -> SketchedCKA:
-    """Sketch every layer of a network in one pass: `table()` is then layer by layer, with the target if y is given.
+    """Sketch every layer of a network in one pass. `table()` of the result compares all layers, and the target.
 
     Parameters are those of `iter_layers`; y, the labels, is the representation "target". Give the sketch of one
     network as `sketch` for the next, with a `prefix` for its layers, to compare networks.
@@ -129,7 +129,7 @@ def sketch_layers(
         check_same_rows(len(target), len(X), "y")
     for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
         sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
-    # The next network sees the same rows, whose target is there already.
+    # If another network was sketched on the same rows, their target is in the sketch already.
     if target is not None and sketch.next_row.get("target", 0) <= first_row:
         sketch.update({"target": target}, first_row=first_row)
     return sketch
@@ -186,7 +186,7 @@ def _recorded(parts: dict[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and afterwards for every part the mode that it had."""
+    """Switch to evaluation mode, and restore the mode of every part afterwards."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -1,4 +1,4 @@
-"""A classifier from all layers of a network that somebody else has trained: three closed forms, no backpropagation.
+"""A classifier built on the layers of a pretrained network: three closed-form steps, without backpropagation.
 
     1. every layer l:  X_l -> Phi_l, low-rank features from landmarks                             [tang, Sec. 3.3.1]
     2. mu = argmax over mu >= 0 of CKA(sum_l mu_l Phi_l Phi_l^T, Y Y^T), usually few layers         [tang, Eq. 3.3]
@@ -61,16 +61,17 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
     layers : list of str or None, default=None
         As in `module.named_modules()`; None takes residual blocks, and layers outside of them.
     n_landmarks : int, default=1000
-        Of the kernel in step 3.
+        Landmarks of the kernel in step 3.
     n_features_per_layer : int, default=256
-        Landmarks, hence at most that many features, of every layer.
+        Landmarks of every layer, and so at most that many features.
     kernel : Kernel or name, default="gaussian"
     landmarks : LandmarkSelector, name, or "countsketch", default="pivoted_cholesky"
         "countsketch" makes signed sums of rows the landmarks of layers, as published.
     weighting : "alignment" or "uniform", default="alignment"
         "uniform" takes all layers, each with the same variance.
     lengthscale_factors : sequence of float, default=(0.5, 1, 2)
-        Of the median rule, tried by leave-one-out; for kernels whose lengthscale is "median".
+        Multiples of the median lengthscale to choose from by leave-one-out, for kernels whose lengthscale is
+        "median".
     alphas : sequence of float
         Ridge penalties, tried by leave-one-out.
     betas : sequence of float
@@ -94,7 +95,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         Every layer: its alignment alone with the labels, its weight, and its share of the features' variance, which
         does not depend on the layer's scale.
     alignment_ : float
-        Of the combination with the labels; NaN with fewer than 4 labelled rows.
+        Alignment of the weighted layers together with the labels; NaN with fewer than 4 labelled rows.
     alpha_, beta_, temperature_ : float
         beta_ is 0 without unlabelled rows.
     kernel_ : Kernel
@@ -270,7 +271,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
             for name, Z in layers.items():
                 width = self._maps[name].landmarks.shape[1]
                 if Z.shape[1] != width:
-                    raise ValueError(f"Layer {name!r} has {Z.shape[1]} features, and {width} in fit.")
+                    raise ValueError(f"Layer {name!r} has {Z.shape[1]} features; it had {width} in fit.")
             yield (
                 block,
                 np.hstack(
@@ -279,7 +280,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
             )
 
     def _open(self, X: Any, reset: bool, needed: list[str] | None = None) -> LayerOutputs:
-        """The layers of rows; of fit (`reset`), or those of other rows, which must have been in fit."""
+        """Open the layers of X. In `fit` (`reset`) they are remembered; later X must have the same layers."""
         if self.network_ is not None:
             given = isinstance(self.network, nn.Module)
             return LayerOutputs(X, self.network_, self.batch_rows, self.pool, 1.0 if given else 255.0)

@@ -106,7 +106,7 @@ class StageMember:
 
     def outputs(self, X: Any) -> np.ndarray:
         """What the stage adds: to the number (n, 1), or to the logits of the classes, centred (n, n_classes)."""
-        # The tree itself, because an estimator checks X anew, which takes longer than a small tree.
+        # The tree itself, because an estimator checks X again, which takes longer than a small tree.
         raw = self.learning_rate * np.hstack([tree.tree_.predict(X) for tree in self.trees])
         if self.n_classes == 2:
             return np.column_stack([-raw, raw]) / 2
@@ -167,7 +167,7 @@ def _check_kind(ensemble: BaseEstimator) -> None:
     name = type(ensemble).__name__
     if isinstance(ensemble, _HISTOGRAM):
         raise TypeError(
-            f"{name} does not give its trees one by one, so that dropped ones could not be left uncalled. Use "
+            f"{name} does not give its trees one by one, so dropped ones would still be called. Use "
             "GradientBoosting, or fewer iterations (max_iter, early_stopping)."
         )
     if not isinstance(ensemble, (*_BAGGING, *_FORESTS, *_GRADIENT, *_ADABOOST, *_NAMED)):

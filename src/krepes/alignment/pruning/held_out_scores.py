@@ -1,4 +1,4 @@
-"""What pruning costs: scores of the kept members and of all on the rows of the choice, and signs that these mislead.
+"""What pruning costs: scores of the kept members and of all members on held-out rows, and signs that they mislead.
 
     score     of predictions for each fifth of the rows by members chosen and weighed on the other four
     R^2       1 - E / V,   V = mean |y_i - mean|^2,   E = sum_kl mean_i <e_ik, e_il>
@@ -104,7 +104,7 @@ def _means_and_sizes(outputs: np.ndarray, usable: np.ndarray | None) -> tuple[np
 def sums_of_kept(
     outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, method: str
 ) -> Sums | None:
-    """Every row by members chosen and weighed without it and a fifth of the others; None if rows are too few."""
+    """Predict each fifth of the rows by members chosen and weighed on the other rows; None if rows are too few."""
     n = len(target)
     found = Sums(outputs, target, usable)
     fold = np.random.default_rng(0).permutation(n) % min(FOLDS, n)
@@ -129,7 +129,7 @@ def sums_of_kept(
 
 
 def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-    """Of the pruned ensemble that would keep one member alone, in the rows that this member may be judged by."""
+    """For each member, the accuracy of an ensemble that keeps it alone, on the rows that it may be judged by."""
     found = np.full(outputs.shape[1], np.nan)
     for k in range(len(found)):
         rows = slice(None) if usable is None else usable[:, k]

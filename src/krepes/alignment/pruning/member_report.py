@@ -1,4 +1,4 @@
-"""What pruning tells: a row per member, the memory that is saved, and warnings where a choice is not to be trusted."""
+"""What pruning reports: a row per member, the memory that is saved, and warnings if the choice cannot be trusted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Savings:
 
 @dataclass(frozen=True)
 class Scores:
-    """R^2 or accuracy of kept and of all members, and what is to be warned of."""
+    """R^2 or accuracy of the kept members and of all members, and the warnings to give."""
 
     kept: float
     of_all: float

@@ -196,7 +196,7 @@ def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> t
 
 
 def _of_scores(n_classes: int, classes: np.ndarray, given: bool) -> np.ndarray:
-    """The classes that the last axis is of."""
+    """The classes that belong to the last axis."""
     if len(classes) == n_classes:
         return classes
     if not given and classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < n_classes:

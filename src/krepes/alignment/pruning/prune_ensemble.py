@@ -54,7 +54,7 @@ def prune_ensemble(
     classes: Classes | None = None,
     names: Sequence[str] | None = None,
 ) -> PrunedEnsemble:
-    """Keep the members of an ensemble that predict the target together, and weigh them anew.
+    """Keep the members of an ensemble that together predict the target, and give them new weights.
 
     Parameters
     ----------
@@ -79,15 +79,15 @@ def prune_ensemble(
         labels of y, and for probabilities if y has two classes and all are between 0 and 1; otherwise numeric y is
         regression, also 0 and 1 with scores beyond them. Not for an ensemble, which says what it is.
     classes : sequence, optional
-        Of an array (n, members, classes), in the order of its columns; the sorted labels of y by default.
+        The classes of an array (n, members, classes), in the order of its last axis; by default sorted.
     names : sequence of str, optional
-        Of the columns of an array; those of a frame are known.
+        Names of the members, for an array; a frame has its own.
 
     Returns
     -------
     PrunedEnsemble
-        Predicts without the dropped members, tells about all of them in `table_`, and what dropping them costs in
-        `score_` and `score_of_all_`. Warns if that is much, if no member is better than noise, and if the members
+        Predicts without the dropped members. `table_` says what became of every member, `score_` and `score_of_all_`
+        what dropping some of them costs. Warns if that is much, if no member is better than noise, and if the members
         seem to have been trained on the rows.
 
     Examples
@@ -153,9 +153,9 @@ def _check_not_given(**options: Any) -> None:
 def _columns(
     P: Numbers, X: Any, y: Any, task: str, classes: Classes | None, names: Sequence[str] | None
 ) -> tuple[Ensemble, np.ndarray, np.ndarray]:
-    """Members that are columns of predictions, these, and the targets."""
+    """For an array of predictions: its columns as members, the predictions, and the targets."""
     if X is not None:
-        raise ValueError("With an array of predictions X has no part: prune_ensemble(predictions, y=y).")
+        raise ValueError("An array of predictions needs no X: prune_ensemble(predictions, y=y).")
     columns = column_names(P)
     P, y = as_predictions(P), labels_or_numbers(y)
     check_targets(len(y), len(P), "the predictions")
@@ -164,7 +164,7 @@ def _columns(
 
 
 def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
-    """Members of a fitted ensemble, the rows that they take, and the targets."""
+    """For a fitted ensemble: its members, the rows that they take, and the targets."""
     parts = members_of(ensemble)
     if X is None:
         raise ValueError("X is missing: the members predict its rows.")
@@ -177,7 +177,7 @@ def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np
 
 
 def predictor_of(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
-    """Some of the members, that take what the ensemble took."""
+    """A predictor of some of the members, which takes the same X as the ensemble."""
     found = PrunedEnsemble([m for m, keep in zip(parts.members, kept) if keep], parts.classes, parts.whole)
     if parts.n_features is not None:
         found.n_features_in_ = parts.n_features

@@ -46,7 +46,7 @@ class PrunedEnsemble(BaseEstimator):
     Parameters
     ----------
     members : list
-        What is kept of the ensemble, each with `outputs(X)`.
+        The kept members, each with a method `outputs(X)`.
     classes : array, optional
         Of a classifier, None for regression.
     whole : bool, default=False
@@ -62,16 +62,17 @@ class PrunedEnsemble(BaseEstimator):
     n_members_ : int
         Members of the ensemble.
     table_ : list of MemberRow
-        Of all members: index, name, kept, weight, score and alignment alone, and the reason.
+        For every member: index, name, whether it was kept, weight, score and alignment alone, and the reason.
     method_, predictions_ : str
         How members were chosen, and from which predictions ("out_of_bag" or "given").
     optimality_ : float
         Largest violation of the optimality conditions.
     score_, score_of_all_ : float
-        R^2 or accuracy on the rows of the choice: of each fifth of them by members chosen and weighed on the others,
-        and of all members: the ensemble itself, or their mean (vote) out of bag and of arrays. Out of bag R^2 is
-        estimated for the whole sums; accuracy is of the members that have not seen a row, and too low if few are kept.
-        NaN if rows are too few to leave some out; of fewer than a few hundred it is rough.
+        R^2 or accuracy of the pruned ensemble and of all members. `score_` is found by cross-validation: each fifth
+        of the rows is predicted by members chosen and weighed on the others. `score_of_all_` is that of the ensemble
+        itself; out of bag and for arrays, that of the members' mean or vote. Out of bag, R^2 is estimated for the
+        whole sums, and accuracy counts only members that have not seen a row, which is too low if few are kept. NaN
+        if rows are too few to leave some out; with fewer than a few hundred rows it is rough.
     savings_ : Savings or None
         Memory, before and after; None for arrays of predictions.
     classes_ : array

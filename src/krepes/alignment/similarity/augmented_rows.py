@@ -2,9 +2,9 @@
 
     T (x, |x|^2, 1) = (f x - step, |f x - step|^2, 1)
 
-Moving the origin is linear, so that sums which began at different origins can be added. So is a change of unit: sums
-are kept in units of 2^(64 k) near the largest number, because fourth powers of 1e100 overflow and those of 1e-100
-vanish. Powers of two do not round, and the unit of numbers between 2e-10 and 4e9 is 1.
+Moving the origin is linear, so that sums which began at different origins can be added. A change of unit is linear
+too: sums are kept in units of 2^(64 k) near the largest number, because fourth powers of 1e100 overflow and those of
+1e-100 vanish. Powers of two do not round, and the unit of numbers between 2e-10 and 4e9 is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def augmented(X: np.ndarray, origin: np.ndarray, unit: float) -> np.ndarray:
 
 
 def origin_move(step: np.ndarray, factor: float = 1.0) -> np.ndarray:
-    """T: first the unit changes by a factor f, then the origin by a step, in the new unit."""
+    """The matrix T: change the unit by a factor f, then move the origin by a step in the new unit."""
     d = len(step)
     T = np.diag(np.append(np.full(d, factor), [factor**2, 1.0]))
     T[:d, -1], T[d, :d], T[d, -1] = -step, -2 * factor * step, step @ step
@@ -32,7 +32,7 @@ def origin_move(step: np.ndarray, factor: float = 1.0) -> np.ndarray:
 
 
 def origin_of(X: np.ndarray) -> np.ndarray:  # (b, d) -> (d,)
-    """The mean of rows, against cancellation; the value itself of columns that are constant."""
+    """The mean of the rows, which avoids cancellation; in constant columns the value itself."""
     return np.where((X[0] == X).all(axis=0), X[0], X.mean(axis=0, dtype=np.float64)).astype(np.float64)
 
 

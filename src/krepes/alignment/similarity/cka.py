@@ -100,8 +100,8 @@ def cka_test(
 ) -> AlignmentTest:
     """CKA with a jackknife interval and a permutation p-value of "X and Y are unrelated".
 
-    Parameters are those of `cka`; both statements take the rows to be independent of one another. The interval costs
-    as much as the value, every permutation a part of it.
+    The other parameters are those of `cka`. Interval and p-value hold for rows that are independent of one another.
+    The interval costs as much as the value, and every permutation costs a part of it.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
         scale = np.abs(X).max()
         if X.shape[0] != X.shape[1] or np.abs(X - X.T).max() > 1e-6 * scale:
             raise ValueError(
-                f"{name} is to be a kernel matrix, symmetric and n x n; got a matrix of shape {X.shape}"
+                f"{name} must be a kernel matrix, symmetric and n x n; got a matrix of shape {X.shape}"
                 f"{'' if X.shape[0] != X.shape[1] else ' that is not symmetric'}."
             )
         return CentredKernel.of_matrix((X + X.T) / 2)
@@ -191,7 +191,7 @@ def self_hsic(K: CentredKernel, estimator: str, name: str) -> float:
 
 
 def check_self(value: float, scale: float, name: str) -> None:
-    """Refuse a representation that says nothing of which rows are alike: its alignment is 0 / 0."""
+    """Raise an error for a constant representation: it does not tell rows apart, and its alignment would be 0 / 0."""
     if not value > SMALLEST * scale:
         raise ValueError(
             f"All rows of {name} are {'the same' if not scale > 0 else 'equally far from one another'}: "

@@ -53,5 +53,5 @@ def _column(column: int | str, n_columns: int, names: list[str]) -> int:
             f"groups: there is no column {column!r}" + (". X has no names." if not names else ".")
         )
     if not isinstance(column, int | np.integer) or isinstance(column, bool) or not 0 <= column < n_columns:
-        raise ValueError(f"groups: {column!r} is no column; expected numbers from 0 to {n_columns - 1}.")
+        raise ValueError(f"groups: {column!r} is not a column; expected numbers from 0 to {n_columns - 1}.")
     return int(column)

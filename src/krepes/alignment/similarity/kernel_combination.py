@@ -256,7 +256,7 @@ def _weights(names: list[str], scaled: np.ndarray, logs: np.ndarray) -> np.ndarr
 
 
 class AlignmentSelector(TransformerMixin, BaseEstimator):
-    """Groups of columns weighted by how well their linear kernels align with y together; others are dropped.
+    """Weigh groups of columns so that their linear kernels together align best with y, and drop the other groups.
 
         X -> [mu_1^(1/2) X_1, mu_2^(1/2) X_2, ...] over the groups with mu_k > 0             [tang, Eq. 3.4]
 

@@ -1,10 +1,10 @@
-"""Non-negative quadratic minimisation that bears dependent columns.
+"""Minimise a quadratic function over non-negative variables, also where columns depend on one another.
 
     min over v >= 0 of v^T M v - 2 v^T a                                                  [lawson, Ch. 23]
 
 Variables enter one by one, the steepest first, and leave when they would become negative. Every subproblem is solved
-anew, by a pseudo-inverse: an implementation that updates a factorisation loses its way where members are equal (scipy
-1.17's `nnls` ends 1 % away from the optimum of votes of 50 decision stumps, 13 of them repeated).
+from scratch, by a pseudo-inverse. An implementation that updates a factorisation goes wrong if columns are equal
+(scipy 1.17's `nnls` ends 1 % away from the optimum of votes of 50 decision stumps, 13 of them repeated).
 
 Cost O(k^3) per step for k positive variables.
 """

@@ -3,8 +3,8 @@
     a_b = sum_i s_b(i) (x_i - mean),   b = 1 .. M                                      [charikar; tang, Alg. 1]
 
 What is stored are plain sums of the rows, with sign + and with sign -, so that parts add up. Products of products of
-them, fourth powers of the data, would overflow at 1e77 and vanish at 1e-81: they are formed of sums over a power of
-two, which does not round.
+them, fourth powers of the data, would overflow at 1e77 and vanish at 1e-81: so the sums are first divided by a power
+of two, which does not round.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SignedSums:
     count : ndarray of shape (2 M,)
         The same sums of ones.
     next_row : int
-        The global index after the last that it has seen.
+        The global index that follows the last row seen.
     """
 
     table: np.ndarray
@@ -81,7 +81,7 @@ class SignedSums:
 
 
 class Sketches(Mapping[str, SignedSums]):
-    """Sketches by the name of the representation; what only one of two has is kept when they are added."""
+    """Sketches by the name of the representation. When two are added, a name that only one of them has is kept."""
 
     def __init__(self, sketches: Mapping[str, SignedSums], n_hashes: int = 1):
         self._sketches, self.n_hashes = dict(sketches), n_hashes

@@ -15,9 +15,9 @@ Differs from [tang, Alg. 1]: one hash for all representations, keyed by the glob
 layers, models and workers agree (another hash for Y gives noise); exact centring through S H X = S X - (S 1) mean^T;
 and the correction. The bound of [tang, Lemma 1] is not relative: only an additive error eps |X| |Y| holds.
 
-Rows with sign + and - are summed apart, which gives the column sums for nothing. Scores do not depend on the scale of
-the rows, as far as float64 holds their sums. Cost O(n d n_hashes), memory 16 M d bytes per representation, whatever n
-is. Approximates the biased CKA: use it for n far above the width.
+Rows with sign + and - are summed separately, so that the column sums come at no cost. Scores do not depend on the
+scale of the rows, as far as float64 holds their sums. Cost O(n d n_hashes), memory 16 M d bytes per representation,
+whatever n is. Approximates the biased CKA: use it for n far above the width.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SketchedCKA(SumOfValues[Sketches]):
     names : list of str
         Representations seen.
     next_row : dict of int
-        For each, the global index after the last that it has seen.
+        For each, the global index that follows the last row seen.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class SketchedCKA(SumOfValues[Sketches]):
             check_same_rows(len(X), n, repr(name), "the first representation")
             if name in self.sketches and self.sketches[name].table.shape[1] != X.shape[1]:
                 before = self.sketches[name].table.shape[1]
-                raise ValueError(f"{name!r} has {X.shape[1]} features, and {before} before.")
+                raise ValueError(f"{name!r} has {X.shape[1]} features, but had {before} before.")
         check_same_rows(len(indices), n, "rows", "the representations")
         sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
         count = np.zeros(2 * self.n_buckets)
@@ -209,7 +209,7 @@ class SketchedCKA(SumOfValues[Sketches]):
         """The sums of a representation."""
         if name not in self.sketches:
             raise ValueError(
-                f"{name!r} was not seen; there are {', '.join(map(repr, self.names)) or 'none'}."
+                f"{name!r} was not seen yet; seen so far: {', '.join(map(repr, self.names)) or 'none'}."
             )
         return self.sketches[name]
 
@@ -240,7 +240,7 @@ class SketchedCKA(SumOfValues[Sketches]):
         return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
 
     def score(self, first: str, second: str) -> float:
-        """CKA of two representations, whatever their scales; refused where all rows of one are the same."""
+        """CKA of two representations, which may have any scale. An error if all rows of one of them are the same."""
         value = self.table([first], [second])[1][0, 0]
         if np.isnan(value):
             own = dict(zip((first, second), (self.table([name])[1][0, 0] for name in (first, second))))

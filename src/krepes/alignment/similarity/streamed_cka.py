@@ -88,7 +88,7 @@ class PairedGrams:
 
     def _combined(self, other: PairedGrams, sign: float) -> PairedGrams:
         if self.widths != other.widths:
-            raise ValueError(f"Got {other.widths} features for X and Y, and {self.widths} before.")
+            raise ValueError(f"Got {other.widths} features for X and Y; before there were {self.widths}.")
         far = [unit_of(new[None], old) for new, old in zip(other.origin, self.origin)]
         x, y = (max(found) for found in zip(self.units, other.units, far))
         units = (x, y)
@@ -154,7 +154,7 @@ class StreamedCKA(SumOfValues[PairedGrams]):
             return PairedGrams.of(X, Y, (origin_of(X), origin_of(Y)))
         if before.widths != (X.shape[1], Y.shape[1]):
             raise ValueError(
-                f"Got {(X.shape[1], Y.shape[1])} features for X and Y, and {before.widths} before."
+                f"Got {(X.shape[1], Y.shape[1])} features for X and Y; before there were {before.widths}."
             )
         return PairedGrams.of(X, Y, before.origin)
 

@@ -3,8 +3,8 @@
     P(y, z) = 1/n sum over rows of label y of theta(x_i)_z,   LEEP = 1/n sum_i log sum_z P(y_i | z) theta(x_i)_z  [leep]
 
 theta are the source classifier's probabilities. Zero is perfect, and -H(y), the entropy of the labels, is what a model
-that sees nothing has. The logarithm of a sum over z makes it a second look at the probabilities, after P(y | z) is
-known: it does not follow from sums over one pass. Cost O(n z).
+that sees nothing has. Because of the logarithm of a sum over z, the probabilities are needed a second time once P(y |
+z) is known: sums over one pass are not enough. Cost O(n z).
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""What one pass over a model's features leaves for all transferability scores.
+"""Statistics from one pass over a model's features, from which all transferability scores are computed.
 
 - Up to `max_width` features: second moments and sums by class (O(d^2) memory). CKA is exact and unbiased, LogME and
   H-score come from the same numbers, and the null distribution is known without permutations.
-- Wider features, and all with `method="sketch"`: a sketch of M signed sums (O(M d) memory), which gives CKA only, with
-  permuted labels beside it.
+- Wider features, and all with `method="sketch"`: a sketch of M signed sums (O(M d) memory), which gives only CKA,
+  and its value for permuted labels.
 
 A sketch estimates |X^T Y|_F^2, whose average over permutations is tr K tr L / (n - 1), not zero; this is subtracted
 from all three products, so that narrow and wide models, exact and sketched, are on one scale:
 
     CKA ~ (P_xy - t_x t_y / (n - 1)) / sqrt((P_xx - t_x^2 / (n - 1)) (P_yy - t_y^2 / (n - 1))),    t = trace.
 
-Differs from [tang, Alg. 1], which sketches without correction. The ratio itself is biased by O(1 / M); beside its
-deviation, also about 1 / M for unrelated features and more for related ones, this does not change a ranking.
+Differs from [tang, Alg. 1], which sketches without correction. The ratio itself is biased by O(1 / M); compared with
+its deviation, which is also about 1 / M for unrelated features and more for related ones, this does not change a
+ranking.
 """
 
 from __future__ import annotations
@@ -91,14 +92,14 @@ class TransferSums:
     width : int
         Features of a row.
     moments : ClassMoments or None
-        Where CKA is exact, or other scores are asked for.
+        Kept if CKA is exact, or if other scores are asked for.
     sketches : Sketches or None
-        Of the one representation "x", where CKA is sketched.
+        The sketch of the one representation "x", if CKA is sketched.
     squares : float
-        sum |x|^2, beside a sketch, of x over `unit`.
+        sum |x|^2 with x divided by `unit`; kept together with a sketch.
     row_sums : pair of int, or None
-        Of the indices of the rows and of their squares, modulo 2^64: tell which rows were seen. None where rows count
-        other than once.
+        Sums of the row indices and of their squares, modulo 2^64, which tell which rows were seen. None if some rows
+        do not count exactly once.
     unit : float
         A power of two near the largest number, because squares of 1e200 overflow.
     """
@@ -119,7 +120,7 @@ class TransferSums:
 
     def _combined(self, other: TransferSums, sign: int) -> TransferSums:
         if self.width != other.width:
-            raise ValueError(f"The batch has {other.width:,} features, and {self.width:,} before.")
+            raise ValueError(f"The batch has {other.width:,} features; earlier ones had {self.width:,}.")
         rows = None
         if self.row_sums is not None and other.row_sums is not None:
             first, second = ((a + sign * b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
@@ -263,7 +264,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         width = X.shape[1]
         if before is not None and before.width != width:
-            raise ValueError(f"The batch has {width:,} features, and {before.width:,} before.")
+            raise ValueError(f"The batch has {width:,} features; earlier ones had {before.width:,}.")
         if self._exactly(width):
             origin = None if before is None or before.moments is None else before.moments.origin
             moments = ClassMoments.of(X, self.target.codes[indices], len(self.target.classes), origin)
@@ -377,7 +378,7 @@ def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
         raise ValueError(f"scores={names!r}: expected some of {', '.join(map(repr, SCORES))}.")
     if method == "sketch" and names != ("log_cka",):
         raise ValueError(
-            f"scores={names!r}: a sketch gives 'log_cka' only. Leave method='sketch' out, or scores."
+            f"scores={names!r}: a sketch gives only 'log_cka'. Leave out either method='sketch' or scores."
         )
     return names
 

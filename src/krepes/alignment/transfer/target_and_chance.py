@@ -1,4 +1,4 @@
-"""Labels as the target of alignment, with what chance would give.
+"""The labels that features are compared with, and the CKA that unrelated features would have by chance.
 
 The unbiased CKA of two representations whose rows are matched at random has mean 0 and variance 2 / (n (n - 3)),
 exactly and whatever they are [szekely]: U-centred matrices have rows that sum to zero, so that the average over all
@@ -7,7 +7,7 @@ the weights lambda_i mu_j, the products of eigenvalues; a gamma distribution wit
 
     skewness = sqrt(8) (sum lambda^3 / (sum lambda^2)^1.5) (sum mu^3 / (sum mu^2)^1.5).
 
-A sketch has its own noise besides. There, permuted labels are sketched with the same hash: features are sketched once,
+A sketch adds noise of its own. Permuted labels are therefore sketched with the same hash: features are sketched once,
 the targets once for all models, and each permutation costs O(M^2) per model. Under the null hypothesis the labels and
 their permutations are exchangeable, so that the share of permutations that reach the score is an exact p-value.
 """
@@ -33,7 +33,7 @@ class TransferTarget:
     y : labels of shape (n,)
     n_buckets, seed : as in `SketchedCKA`
     n_permutations : int, default=99
-        Of the labels, for sketches.
+        How many permutations of the labels are sketched.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ class Transferability:
         return "\n".join([*(line.rstrip() for line in lines), *notes])
 
     def cells(self) -> tuple[list[list[str]], list[str]]:
-        """The table for people, the headings first, and what is to be said below it."""
+        """The table as text, the headings first, and the remarks below it."""
         mixed = len(set(self.methods)) > 1
         table = [["model", "features", *(HEADINGS[name] for name in self.scores), "z", "p"]]
         for row in self.rows():
@@ -205,7 +205,7 @@ def transferability(
     scores, method, n_buckets, n_permutations, max_width, seed : see `TransferStatistics`
     rank_by : str, default="log_cka"
     batch_rows : int, optional
-        Rows of arrays that are read at a time (8192), and images through a module (256).
+        Rows that are read at a time; by default 8192 of an array, and 256 that go through a module.
 
     Examples
     --------
@@ -221,7 +221,9 @@ def transferability(
     probabilities = {} if probabilities is None else dict(probabilities)
     unknown = [name for name in probabilities if name not in models]
     if unknown:
-        raise ValueError(f"probabilities are given for {', '.join(map(repr, unknown))}, which is no model.")
+        raise ValueError(
+            f"probabilities= names {', '.join(map(repr, unknown))}, which is not among the models."
+        )
     wanted = chosen_scores(scores, method)
     known = (*wanted, "leep") if probabilities else wanted
     if rank_by not in known:

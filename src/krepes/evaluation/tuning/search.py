@@ -5,7 +5,7 @@
 A loss of moments is fitted from one pass over the data: every trial after it is `refit`, which costs O(r^3) or
 O(r^2 h) per step whatever n is. A loss of samples trains in every trial.
 
-Choosing by labels is no longer unsupervised, as [krepes, B.3] says itself; report it beside the numbers.
+A choice by labels is no longer unsupervised, as [krepes, B.3] says too. Mention it wherever the numbers are reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Callback = Callable[[SearchResult], None]  # called after every trial, with all 
 # Parameters that `refit` may change; "loss" and "solver" by their parameters only, because another loss may need
 # other views or samples.
 _OF_MOMENTS = ("n_components", "regularization", "feature_noise", "loss__", "solver__")
-# What a trial may fail of and the search goes on: a value that cannot be, training that diverges, a singular matrix.
+# A trial may fail with these, and the search goes on: an impossible value, training that diverges, a singular matrix.
 _FAILURES = (ValueError, ArithmeticError, RuntimeError)
 _HASHED_ROWS = 256
 _NOT_OF_THE_MODEL = ("verbose", "device", "engine")  # these may differ between runs of one study
@@ -48,7 +48,7 @@ PROBE_C_GRID = C_GRID[::2]  # decades: the probe takes most of a trial's time wh
 
 
 class Search:
-    """A search that is set up: rows are divided, names checked, the study is open.
+    """A search that is ready to run: rows are split, names are checked, the study is open.
 
     `search` does all of it in one call and has the parameters' description; this class lets a caller say what is going
     to happen before it does.
@@ -221,7 +221,7 @@ def search(
     label_fraction : share of these that the probe learns from; the others score it.
     metric : "accuracy", "balanced_accuracy", or "auto": balanced where one class is more than twice as large as
         another.
-    study : a file to keep the trials in. If it exists the search goes on from it, and `overwrite` starts anew.
+    study : a file to keep the trials in. If it exists the search continues from it; `overwrite` starts over.
     rows : indices or a mask of the rows to use: leave test rows out.
     random_state : seed of the split and of all draws, and of the model where it has no seed.
     callback : called with the SearchResult so far after every trial.

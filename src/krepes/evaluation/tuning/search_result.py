@@ -21,7 +21,7 @@ class SearchResult:
     ----------
     trials : list of Trial, in the order in which they were made.
     metric : "accuracy" or "balanced_accuracy", on the rows held out from the probe.
-    fixed : parameters that all trials had besides those that were varied.
+    fixed : the other parameters, which were the same in all trials.
     """
 
     trials: list[Trial]

@@ -139,7 +139,7 @@ def chosen_solver(model: KernelEmbedding) -> Solver:
 
 
 def solver_settings(model: KernelEmbedding, named: bool = False) -> dict[str, Any]:
-    """What a search gives to a solver that is not an object with settings of its own: SGD's epochs and patience.
+    """The epochs and the patience that a search sets for SGD, unless the solver is an object with its own settings.
 
     With `named`, also the name of the solver that "auto" stands for, so that its parameters can be set.
     """
@@ -153,7 +153,7 @@ def solver_settings(model: KernelEmbedding, named: bool = False) -> dict[str, An
 
 @dataclass(frozen=True)
 class SettledSpace:
-    """What is varied, and the parameters that every trial has besides.
+    """What is varied, and the other parameters that every trial has.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ enough to tell. A cell is refused
 - if the whole lines in it, two or more without the blank ones, all have exactly as many delimiters as a row, and at
   least 20 of them together: 20 lines of a table with two columns, 4 with six columns, 2 with eleven or more.
 
-Text is seldom so regular, and swallowed rows always are. Fewer lines pass, and in a table with one column, where
+Text is rarely that regular, and swallowed rows always are. Fewer lines pass, and in a table with one column, where
 every line looks like a row, only the end of the file counts (and the limit of 1 MB for any row). Only cells with line
 breaks are looked at, so the check costs next to nothing; the line is found by a scan of its own, once there is
 something to report.

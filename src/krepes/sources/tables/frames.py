@@ -1,7 +1,7 @@
 """Tables in memory as sources: pandas, polars and pyarrow.
 
-A frame is turned into pyarrow one batch at a time, so that it is never there twice. pandas and polars are not
-imported here: whoever gives a frame has imported its library.
+A frame is turned into pyarrow one batch at a time, so that there is never a second copy of it. pandas and polars are
+not imported here: whoever gives a frame has imported its library.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _common_schema(files: Sequence[ParquetFile]) -> pa.Schema:
         here = [*file.schema.names, *file.partition]
         if set(here) != set(names):
             raise ValueError(
-                f"{file.path} has other columns than {first.path}: "
+                f"{file.path} has different columns from {first.path}: "
                 f"{', '.join(map(repr, sorted(set(here) ^ set(names))))} only in one of them. "
                 "All files of a folder must have the same columns."
             )
