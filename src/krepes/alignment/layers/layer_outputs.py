@@ -82,7 +82,8 @@ class LayerOutputs:
         if module is not None:
             if are_layers(X):
                 raise TypeError(
-                    "X is {layer: features}, but the network takes rows. Give network=None to use layers that are computed already."
+                    "X is {layer: features}, but the network takes rows. Give network=None to use layers that are "
+                    "computed already."
                 )
             self.X = as_tensor(X)
             if self.X.ndim < 2:

@@ -50,8 +50,8 @@ PROBE_C_GRID = C_GRID[::2]  # decades: the probe takes most of a trial's time wh
 class Search:
     """A search that is ready to run: rows are split, names are checked, the study is open.
 
-    `search` does all of it in one call and has the parameters' description; this class lets a caller say what is going
-    to happen before it does.
+    `search` does everything in one call, and describes the parameters. With this class a caller can first look at what
+    is going to happen.
 
     Attributes
     ----------
@@ -209,28 +209,29 @@ def search(
 
     Parameters
     ----------
-    model : KernelEmbedding, not changed. What is not varied is as in it; SGD that is not given as an object has 60
-        epochs and a patience of 10.
-    X, y : rows as for `fit`, and one label each (None or NaN where it is not known).
-    n_trials : how many trials the study is to have, those of earlier runs included.
-    sampler : "random", or "tpe", which draws near what did well before.
-    space : in addition to, and in place of, the default ranges: {"loss__temperature": (0.05, 5)}, a list of values to
-        choose from, or None for a parameter to be left alone.
-    validation_fraction : share of the rows to keep from the model and use the labels of. By default 2 % of images and
-        10 % of other rows, at least 20 rows per class and at most half; where fewer labels are known, all of them.
-    label_fraction : share of these that the probe learns from; the others score it.
-    metric : "accuracy", "balanced_accuracy", or "auto": balanced where one class is more than twice as large as
+    model : KernelEmbedding. It gives all parameters that are not varied, and is not changed itself. SGD runs for 60
+        epochs with a patience of 10, unless the solver is an object with its own settings.
+    X, y : rows as for `fit`, and one label for each row (None or NaN if it is not known).
+    n_trials : how many trials the study has at the end; trials of earlier runs count.
+    sampler : "random", or "tpe", which draws near the parameters that did well before.
+    space : your own ranges, which replace or extend the default ones. A pair is a range, as in
+        {"loss__temperature": (0.05, 5)}, a list holds values to choose from, and None leaves a parameter alone.
+    validation_fraction : share of the rows that the model does not see and whose labels are used. By default it is 2 %
+        for images and 10 % for other rows, at least 20 rows per class and at most half of all rows. If fewer labels
+        are known, all of them are used.
+    label_fraction : share of these rows that the probe learns from. The others score it.
+    metric : "accuracy", "balanced_accuracy", or "auto", which is balanced if one class is more than twice as large as
         another.
     study : a file to keep the trials in. If it exists the search continues from it; `overwrite` starts over.
-    rows : indices or a mask of the rows to use: leave test rows out.
-    random_state : seed of the split and of all draws, and of the model where it has no seed.
+    rows : indices or a mask of the rows to use. Leave out the rows that you want to test on.
+    random_state : seed of the split and of all draws, and of the model if it has no seed.
     callback : called with the SearchResult so far after every trial.
 
     Notes
     -----
-    A trial that fails is recorded with its message, and the search goes on; if all do, that is an error. Where a loss
-    is solved from moments the data are read once, for all trials, unless the kernel, the landmarks or the views are
-    varied.
+    A trial that fails is recorded with its message, and the search goes on; it is an error if all trials fail. If the
+    loss is solved from moments, the data are read once for all trials, unless the kernel, the landmarks or the views
+    are varied.
 
     Examples
     --------

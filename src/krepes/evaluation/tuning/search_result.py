@@ -49,7 +49,7 @@ class SearchResult:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """For `model.set_params(**best_params)`."""
+        """The parameters of the best trial, for `model.set_params(**best_params)`."""
         return {**self.fixed, **self.best_trial.params}
 
     def table(self) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ Value = bool | int | float | str | None  # that a parameter may be tried with
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from low to high; whole ones if both ends are whole and the parameter is.
+    """Numbers from low to high: whole numbers if both ends are whole and the parameter takes whole numbers.
 
     >>> Range(0.01, 1).is_log, Range(0, 1).is_log
     (True, False)
@@ -166,7 +166,7 @@ class SettledSpace:
 
 
 def settle(model: KernelEmbedding, space: Mapping[str, Any] | None) -> SettledSpace:
-    """The defaults for a model with the user's ranges in place of them, every name and range checked.
+    """The space to search: default ranges, replaced or extended by the user's, with every name and range checked.
 
     >>> from krepes import KernelEmbedding
     >>> own = {"loss__temperature": (0.05, 5.0), "solver__weight_decay": None}

@@ -1,4 +1,4 @@
-"""`numpy.memmap` objects as the part of the file that they show, so that it is read and not kept in memory.
+"""Read a `numpy.memmap` from the file behind it, in parts, so that it does not fill the memory.
 
 The pages of a map that were read stay resident as long as the map is there, so memory would grow with the file; and a
 mapped file that is cut short ends the process. Maps that are contiguous are therefore read like `.npy` files, also

@@ -1,4 +1,4 @@
-"""Rows of an array that lies uncompressed in a file, read by their place.
+"""Read rows of an array from the place in a file where they lie uncompressed.
 
     cell i of lane k begins at byte   offset + (k n + i) c
 
