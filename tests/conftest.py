@@ -41,4 +41,4 @@ def generator() -> torch.Generator:
 def one_probe_strength(monkeypatch):
     """In a search, a probe without a choice of its own takes a tenth of the time."""
     # By its full name, because the package's attribute `search` is the function.
-    monkeypatch.setattr(importlib.import_module("krepes.evaluation.search"), "PROBE_C_GRID", (1.0,))
+    monkeypatch.setattr(importlib.import_module("krepes.evaluation.tuning.search"), "PROBE_C_GRID", (1.0,))

@@ -22,7 +22,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from krepes.base.rows import concat_rows, count_rows
 from krepes.sources import open_source, read_array, reservoir
-from krepes.sources.numpy_files import CompressedArraySource, npz_header
+from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
 
 N = 23
 X = np.arange(N * 3, dtype=np.float32).reshape(N, 3) / 7
@@ -315,7 +315,7 @@ def csv_of(folder: Path, text: str, name: str = "t.csv"):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("krepes.sources.csv_files._BLOCK_BYTES", 64)
+    monkeypatch.setattr("krepes.sources.tables.csv_files._BLOCK_BYTES", 64)
 
 
 @pytest.mark.parametrize(

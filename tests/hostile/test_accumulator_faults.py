@@ -21,8 +21,8 @@ from torch.overrides import TorchFunctionMode
 import krepes
 import krepes.alignment
 from krepes.alignment import SketchedCKA
-from krepes.alignment.streamed import StreamedCKA
-from krepes.alignment.transfer_statistics import TransferStatistics
+from krepes.alignment.similarity.streamed_cka import StreamedCKA
+from krepes.alignment.transfer.one_pass_statistics import TransferStatistics
 from krepes.base.accumulator import Accumulator, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.components import subclasses

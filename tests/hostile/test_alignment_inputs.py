@@ -44,14 +44,14 @@ X = np.random.default_rng(0).normal(size=(12, 3))
         (lambda: SketchedCKA(4, 4), "at least 2"),
         (lambda: SketchedCKA(8).update({"a": X, "b": np.where(X > 1, np.inf, X)}), "'b' has NaN or infinite"),
         (lambda: SketchedCKA(8).update({"a": X, "b": X[:3]}), "'b' has 3 rows"),
-        (lambda: SketchedCKA(8).update({"a": X}).update({"a": X[:, :2]}, 12), "2 features, and 3 before"),
+        (lambda: SketchedCKA(8).update({"a": X}).update({"a": X[:, :2]}, 12), "2 features, but had 3 before"),
         (lambda: SketchedCKA(8).update({"a": X}).merge(SketchedCKA(8, seed=1)), "seed=0 and seed=1"),
-        (lambda: SketchedCKA(8).update({"a": X}).score("a", "b"), "'b' was not seen; there are 'a'"),
+        (lambda: SketchedCKA(8).update({"a": X}).score("a", "b"), "'b' was not seen yet; seen so far: 'a'"),
         (
             lambda: SketchedCKA(8).update({"a": X}).update({"b": X}, 12).score("a", "b"),
             "not seen the same rows",
         ),
-        (lambda: next(iter_layers(nn.Linear(3, 2), torch.ones(2, 3), ["1"])), "'1' is no part"),
+        (lambda: next(iter_layers(nn.Linear(3, 2), torch.ones(2, 3), ["1"])), "'1' is not a part"),
     ],
 )
 def test_what_is_wrong_is_said(call, message):

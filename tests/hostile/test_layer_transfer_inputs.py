@@ -75,7 +75,7 @@ def test_nan_from_a_network_is_named():
 
 
 def test_an_unknown_layer_is_named():
-    with pytest.raises(ValueError, match=r"'top' is no part of the module"):
+    with pytest.raises(ValueError, match=r"'top' is not a part of the module"):
         fitted(torch.zeros(8, 3), np.arange(8) % 2, network=nn.Sequential(nn.Linear(3, 2)), layers=["top"])
     with pytest.raises(ValueError, match="lacks the layers c"):
         fitted({"a": np.eye(8)}, np.arange(8) % 2, layers=["c"])
@@ -104,7 +104,7 @@ def test_rows_of_other_layers_or_widths_are_refused(rows):
     for other, message in (
         ({**X, "c": X["a"]}, "new layers, c"),
         ({"a": X["a"]}, "lacks the layers b"),
-        ({"a": X["a"], "b": X["a"]}, "'b' has 3 features, and 2 in fit"),
+        ({"a": X["a"], "b": X["a"]}, "'b' has 3 features; it had 2 in fit"),
         ({"a": X["a"], "b": X["b"][:5]}, "5 rows"),
         ({}, "no layers"),
     ):
@@ -177,7 +177,7 @@ def test_parts_that_give_no_rows_are_left_out_where_others_do():
 
 
 def test_unlabelled_rows_of_another_width_are_refused(rows):
-    with pytest.raises(ValueError, match="'b' has 3 features, and 2 in other rows"):
+    with pytest.raises(ValueError, match="'b' has 3 features here and 2 in other rows"):
         LayerTransferClassifier().fit(*rows, {"a": rows[0]["a"], "b": rows[0]["a"]})
 
 

@@ -67,7 +67,7 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
             lambda: prune_ensemble(RandomForestClassifier(2).fit(X, np.ones(80)), X, np.ones(80)),
             "one class only",
         ),
-        (lambda: prune_ensemble(P, X, Y), "X has no part"),
+        (lambda: prune_ensemble(P, X, Y), "needs no X"),
         (lambda: prune_ensemble(P[:, 0], y=Y), r"shape \(80,\)"),
         (lambda: prune_ensemble(P[:, :0], y=Y), r"shape \(80, 0\)"),
         (lambda: prune_ensemble(P, y=Y[:7]), "y has 7 targets and the predictions 80 rows"),

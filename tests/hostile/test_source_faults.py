@@ -27,9 +27,9 @@ from torch.utils.data import Dataset
 
 from krepes.base.rows import concat_rows
 from krepes.sources import open_source, read_array
-from krepes.sources.numpy_files import CompressedArraySource, FileArraySource, npz_header
-from krepes.sources.subset import subset
-from krepes.sources.vectors_table import VectorsTable
+from krepes.sources.arrays.numpy_files import CompressedArraySource, FileArraySource, npz_header
+from krepes.sources.row_subset import subset
+from krepes.sources.tables.vectors_as_table import VectorsTable
 
 N = 3000
 X = np.random.default_rng(0).normal(size=(N, 8))
@@ -154,7 +154,7 @@ def test_a_compressed_file_that_changes_or_goes(tmp_path):
 FIT = """
 import os, sys
 import krepes
-from krepes.sources.numpy_files import FileArraySource
+from krepes.sources.arrays.numpy_files import FileArraySource
 
 read = FileArraySource._read
 def cut_after_one_batch(self, batch_rows, start):
@@ -189,8 +189,12 @@ def test_take_reads_any_rows_in_any_order(tmp_path_factory, data):
     source = open_source(saved(tmp_path_factory.mktemp("take"), array))
     indices = np.array(data.draw(st.lists(st.integers(0, shape[0] - 1), max_size=60)), dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("krepes.sources.file_rows.WINDOW_BYTES", data.draw(st.sampled_from([1, 100, 1 << 20])))
-        patch.setattr("krepes.sources.file_rows.GAP_BYTES", data.draw(st.sampled_from([0, 40, 1 << 20])))
+        patch.setattr(
+            "krepes.sources.arrays.rows_in_file.WINDOW_BYTES", data.draw(st.sampled_from([1, 100, 1 << 20]))
+        )
+        patch.setattr(
+            "krepes.sources.arrays.rows_in_file.GAP_BYTES", data.draw(st.sampled_from([0, 40, 1 << 20]))
+        )
         found = source.take(indices)
     assert np.array_equal(found, array[indices])
     assert found.flags.c_contiguous
@@ -390,7 +394,7 @@ def test_other_files_that_are_gone_or_changed(tmp_path):
 
 def test_a_table_cut_short_while_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "krepes.sources.csv_files._BLOCK_BYTES", 4096
+        "krepes.sources.tables.csv_files._BLOCK_BYTES", 4096
     )  # because Arrow reads some blocks ahead
     long = pa.table({"a": np.random.default_rng(0).normal(size=300_000)})
     pq.write_table(long, tmp_path / "t.parquet", row_group_size=1000, compression="none")

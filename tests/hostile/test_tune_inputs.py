@@ -28,7 +28,7 @@ FEW = {"regularization": (1e-4, 1e-2)}
 
 @pytest.fixture(autouse=True)
 def _one_C(monkeypatch):
-    monkeypatch.setattr(sys.modules["krepes.evaluation.search"], "PROBE_C_GRID", (1.0,))
+    monkeypatch.setattr(sys.modules["krepes.evaluation.tuning.search"], "PROBE_C_GRID", (1.0,))
 
 
 def small(loss="kernel_pca", **params) -> KernelEmbedding:

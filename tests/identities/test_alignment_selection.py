@@ -16,7 +16,7 @@ from krepes.alignment import (
     combine_sketches,
     one_hot,
 )
-from krepes.alignment.combination import nonnegative_minimum
+from krepes.alignment.similarity.kernel_combination import nonnegative_minimum
 from krepes.kernels import Gaussian
 
 
@@ -179,8 +179,8 @@ def test_groups_may_be_lists_labels_or_names_and_the_kept_columns_have_names():
         ([0, 1, 1], "3 labels for 2 columns"),
         ([[0], 1], "expected a list of column lists"),
         ([[0], []], "group '1' has no columns"),
-        ([[0.5]], "0.5 is no column"),
-        ([[-1]], "-1 is no column; expected numbers from 0 to 1"),
+        ([[0.5]], "0.5 is not a column"),
+        ([[-1]], "-1 is not a column; expected numbers from 0 to 1"),
         ({"a": 0}, "lists of columns"),
         ({"a": ["x"]}, "no column 'x'. X has no names"),
     ],

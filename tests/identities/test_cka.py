@@ -8,7 +8,7 @@ import torch
 
 from alignment_oracles import biased_hsic, naive_cka, unbiased_hsic
 from krepes.alignment import StreamedCKA, cka, cka_test, one_hot, stable_rank
-from krepes.alignment.hsic import CentredKernel, hsic, hsic_without_each
+from krepes.alignment.similarity.hsic import CentredKernel, hsic, hsic_without_each
 from krepes.kernels import Gaussian
 
 every_estimator = pytest.mark.parametrize("estimator", ["unbiased", "biased"])

@@ -30,11 +30,11 @@ from krepes.base.model_file import digest
 from krepes.base.placement import Placement
 from krepes.features.readers import FitData
 from krepes.preprocessing import InputSpace
-from krepes.sources import open_source, stamps
-from krepes.sources.content import content_hash
-from krepes.sources.reading import RawReader
-from krepes.sources.subset import subset
-from krepes.sources.vectors_table import VectorsTable
+from krepes.sources import identity_of_files, open_source
+from krepes.sources.identity_of_rows import content_hash
+from krepes.sources.raw_blocks import RawReader
+from krepes.sources.row_subset import subset
+from krepes.sources.tables.vectors_as_table import VectorsTable
 
 X = np.random.default_rng(0).normal(size=(4000, 6))
 TABLE = pa.table(
@@ -293,13 +293,13 @@ def test_a_change_of_bytes_is_seen_where_size_and_time_are_equal(tmp_path):
     np.save(long, np.zeros((100_000, 4)))
     middle = round((long.stat().st_size - 4096) * 31 / 63) + 100
     for file, places in ((path, (200, 1111, 3327)), (long, (10, middle, long.stat().st_size - 1))):
-        before, moment = stamps.files_identity([file]), file.stat().st_mtime_ns
+        before, moment = identity_of_files.files_identity([file]), file.stat().st_mtime_ns
         for place in places:
             content = bytearray(file.read_bytes())
             content[place] ^= 1
             file.write_bytes(content)
             os.utime(file, ns=(moment, moment))
-            after = stamps.files_identity([file])
+            after = identity_of_files.files_identity([file])
             assert after != before
             before = after
 
@@ -321,17 +321,17 @@ def test_what_is_read_of_many_files_is_bounded(tmp_path, monkeypatch):
     paths = [tmp_path / f"{i:04}" for i in range(600)]
     for path in paths:
         path.write_bytes(bytes(9000))
-    found = stamps.files_identity(paths)
-    assert found == stamps.files_identity(paths)
+    found = identity_of_files.files_identity(paths)
+    assert found == identity_of_files.files_identity(paths)
     assert len(json.dumps(found)) < 200
     os.utime(paths[307], ns=(0, 5))
-    touched = stamps.files_identity(paths)
+    touched = identity_of_files.files_identity(paths)
     assert touched != found
     read = []
-    hashed = stamps._chunks_hash
-    monkeypatch.setattr(stamps, "_chunks_hash", lambda *of: read.append(of[1:]) or hashed(*of))
-    monkeypatch.setattr(stamps, "CHUNKS", 50)
-    assert stamps.files_identity(paths) != found
+    hashed = identity_of_files._chunks_hash
+    monkeypatch.setattr(identity_of_files, "_chunks_hash", lambda *of: read.append(of[1:]) or hashed(*of))
+    monkeypatch.setattr(identity_of_files, "CHUNKS", 50)
+    assert identity_of_files.files_identity(paths) != found
     assert read == [(9000, 1)] * 50
 
 

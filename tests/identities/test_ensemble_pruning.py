@@ -30,10 +30,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from alignment_oracles import naive_cka, pairwise_products
 from krepes.alignment import prune_ensemble
-from krepes.alignment.active_set import active_set_minimum
-from krepes.alignment.ensemble_members import members_of
-from krepes.alignment.member_selection import METHODS, products, select_members
-from krepes.alignment.pruning_scores import sums_of_all, sums_of_kept
+from krepes.alignment.pruning.ensemble_members import members_of
+from krepes.alignment.pruning.held_out_scores import sums_of_all, sums_of_kept
+from krepes.alignment.pruning.member_selection import METHODS, products, select_members
+from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
 
 X, y = make_friedman1(160, noise=1.0, random_state=0)
 FLOWERS, codes = load_iris(return_X_y=True)

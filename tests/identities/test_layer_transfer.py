@@ -12,7 +12,7 @@ from sklearn.base import clone
 from torch import nn
 
 from krepes.alignment import LayerTransferClassifier, combine_kernels, iter_layers, one_hot
-from krepes.alignment.layer_features import as_landmark_rule, low_rank_map
+from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.kernels import Gaussian
 from krepes.machines import LeaveOneOutRidge, TransductiveRidge
 from krepes.networks import ConvNet

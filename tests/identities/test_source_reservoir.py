@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krepes.sources import Reservoir, open_source, reservoir
-from krepes.sources.sampling import priorities
+from krepes.sources.row_sampling import priorities
 
 
 def naive_sample(n: int, size: int, seed: int) -> list[int]:

@@ -49,6 +49,22 @@ def test_contributing_quotes_the_source():
         assert code in (ROOT / path).read_text(), f"CONTRIBUTING.md quotes {path}, which has changed"
 
 
+def test_the_map_of_the_house_shows_what_is_there():
+    """Every room, every file that the map names, and the first name that an answer gives in its file."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    src = ROOT / "src" / "krepes"
+    rooms = {path.name for path in src.iterdir() if (path / "__init__.py").exists()}
+    assert rooms <= set(re.findall(r"[├└]── (\w+)/", text))
+    named = {path for path in re.findall(r"[\w/]+\.(?:py|js)\b", text) if "/" in path}
+    lost = [path for path in named if not (src / path).exists() and not (ROOT / path).exists()]
+    assert not lost, f"CONTRIBUTING.md names {sorted(lost)}"
+    answers = re.findall(r"^\| [^|]+\? \| `([\w/.]+\.py)` \| `([\w.]+)`", text, re.MULTILINE)
+    assert len(answers) > 10
+    for path, name in answers:
+        defined = rf"(def|class) {name.split('.')[-1]}\b"
+        assert re.search(defined, (src / path).read_text()), f"CONTRIBUTING.md: {name} is not in {path}"
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for file, heading in LINK.findall(_prose(page)):

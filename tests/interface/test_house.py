@@ -39,6 +39,27 @@ def test_no_class_name_has_two_meanings(modules):
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+# Functions whose name says the same in every module; a name that is not here may be defined once.
+SHARED = {
+    "run": "every experiment of `reproduction` has one",
+    "draw": "draws; a figure or rows",
+    "directions": "of a kernel's series, of losses",
+    "normal": "normal draws, of streams and of weights",
+    "available_memory": "the command line asks the one of sources",
+    "input_words": "for a terminal and for a report",
+}
+
+
+def test_no_public_function_name_has_two_meanings(modules):
+    places = defaultdict(set)
+    for module, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                places[node.name].add(module)
+    twice = {name: found for name, found in places.items() if len(found) > 1 and name not in SHARED}
+    assert twice == {}
+
+
 def test_the_counting_counts():
     """Each measure sees what it is there for."""
     typed = ast.parse("from typing import Any\nRows = Any\ndef f(model: Any, X: Any, way: Rows) -> Any: ...")

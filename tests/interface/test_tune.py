@@ -14,12 +14,12 @@ from sklearn.datasets import load_iris
 from krepes import KernelEmbedding
 from krepes.base.components import named
 from krepes.evaluation import Range, Search, linear_probe, search
-from krepes.evaluation.search_space import SPACES, loss_space, settle
-from krepes.evaluation.search_split import split_rows
+from krepes.evaluation.tuning.search_space import SPACES, loss_space, settle
+from krepes.evaluation.tuning.search_split import split_rows
 from krepes.losses import Loss
 from krepes.solvers import SGD
 from krepes.sources import open_source
-from krepes.sources.subset import subset
+from krepes.sources.row_subset import subset
 
 optuna = pytest.importorskip("optuna")
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from krepes.networks import EfficientNetLite0, MobileNetV2, Network, file_digest
-from krepes.sources.numpy_files import read_array
+from krepes.sources.arrays.numpy_files import read_array
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FILES = {

@@ -1,24 +1,30 @@
 """Alignment: compare representations, choose models and layers, prune ensembles."""
 
-from krepes.alignment.cka import AlignmentTest, cka, cka_test
-from krepes.alignment.combination import AlignmentSelector, Combination, combine_kernels, combine_sketches
 from krepes.alignment.figures import plot_alignment, plot_transferability
-from krepes.alignment.h_score import h_score
 from krepes.alignment.inputs import one_hot
-from krepes.alignment.layer_choice import LayerScore
-from krepes.alignment.layer_transfer import LayerTransferClassifier
-from krepes.alignment.layers import iter_layers, layer_names, sketch_layers
-from krepes.alignment.leep import leep
-from krepes.alignment.logme import logme
-from krepes.alignment.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning import prune_ensemble
-from krepes.alignment.pruning_report import MemberRow, Savings
-from krepes.alignment.sketch import SketchedCKA
-from krepes.alignment.stable_rank import stable_rank
-from krepes.alignment.streamed import StreamedCKA
-from krepes.alignment.transfer_statistics import TransferScores, TransferStatistics
-from krepes.alignment.transfer_target import TransferTarget
-from krepes.alignment.transferability import Transferability, transferability
+from krepes.alignment.layers.layer_weights import LayerScore
+from krepes.alignment.layers.recording import iter_layers, layer_names, sketch_layers
+from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
+from krepes.alignment.pruning.member_report import MemberRow, Savings
+from krepes.alignment.pruning.prune_ensemble import prune_ensemble
+from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
+from krepes.alignment.similarity.cka import AlignmentTest, cka, cka_test
+from krepes.alignment.similarity.kernel_combination import (
+    AlignmentSelector,
+    Combination,
+    combine_kernels,
+    combine_sketches,
+)
+from krepes.alignment.similarity.sketched_cka import SketchedCKA
+from krepes.alignment.similarity.stable_rank import stable_rank
+from krepes.alignment.similarity.streamed_cka import StreamedCKA
+from krepes.alignment.transfer.h_score import h_score
+from krepes.alignment.transfer.leep import leep
+from krepes.alignment.transfer.logme import logme
+from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics
+from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.alignment.transfer.transferability import Transferability, transferability
+from krepes.base.earlier_paths import keep_paths
 
 __all__ = [
     "AlignmentSelector",
@@ -52,3 +58,38 @@ __all__ = [
     "stable_rank",
     "transferability",
 ]
+
+keep_paths(
+    __name__,
+    {
+        "active_set": "similarity.nonnegative_minimum",
+        "augmented_rows": "similarity.augmented_rows",
+        "cka": "similarity.cka",
+        "class_moments": "transfer.class_moments",
+        "column_groups": "similarity.column_groups",
+        "combination": "similarity.kernel_combination",
+        "ensemble_members": "pruning.ensemble_members",
+        "h_score": "transfer.h_score",
+        "hsic": "similarity.hsic",
+        "layer_choice": "layers.layer_weights",
+        "layer_features": "layers.low_rank_features",
+        "layer_machine": "layers.layer_ridge",
+        "layer_outputs": "layers.layer_outputs",
+        "layer_transfer": "layers.transfer_classifier",
+        "leep": "transfer.leep",
+        "logme": "transfer.logme",
+        "member_selection": "pruning.member_selection",
+        "prediction_matrices": "pruning.prediction_matrices",
+        "pruned_ensemble": "pruning.pruned_ensemble",
+        "pruning_report": "pruning.member_report",
+        "pruning_scores": "pruning.held_out_scores",
+        "pruning_targets": "pruning.target_columns",
+        "signed_sums": "similarity.signed_sums",
+        "sketch": "similarity.sketched_cka",
+        "stable_rank": "similarity.stable_rank",
+        "streamed": "similarity.streamed_cka",
+        "transfer_statistics": "transfer.one_pass_statistics",
+        "transfer_target": "transfer.target_and_chance",
+        "transferability": "transfer.transferability",
+    },
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from krepes.alignment.transferability import HEADINGS, Transferability
+from krepes.alignment.transfer.transferability import HEADINGS, Transferability
 from krepes.base.validation import as_numbers
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None
     ----------
     values : array of shape (a, b)
         Undefined alignments are NaN and stay white.
-    rows, columns : lists of a and b names; columns as rows if not given.
+    rows, columns : lists of a and b names; columns are named like the rows if not given.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What alignment takes besides rows of numbers: kernels, and targets as columns of numbers."""
+"""The other arguments of alignment: kernels, labels and targets as columns of numbers, and row indices."""
 
 from __future__ import annotations
 

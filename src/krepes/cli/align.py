@@ -144,7 +144,7 @@ def _sketched(opened: list[FeatureFile], n_buckets: int, seed: int) -> list[list
 def _table(names: list[str], values: list[list[float]], heading: str) -> Table:
     from rich.text import Text
 
-    from krepes.alignment.transferability import number_text
+    from krepes.alignment.transfer.transferability import number_text
     from krepes.cli.describe import simple_table
 
     numbers = [str(i + 1) for i in range(len(names))]

@@ -179,7 +179,7 @@ def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed
 
     from krepes.cli.data import open_for
     from krepes.explain import Concept
-    from krepes.sources.subset import subset
+    from krepes.sources.row_subset import subset
 
     name, equals, files = text.partition("=")
     if not equals or not name or not files:

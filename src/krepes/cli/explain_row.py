@@ -53,7 +53,7 @@ def explain_row(
 def _row(source: Source, row: int) -> Source:
     import numpy as np
 
-    from krepes.sources.subset import subset
+    from krepes.sources.row_subset import subset
 
     if row >= source.n_rows:
         raise ValueError(f"There is no row {row:,}: {source.describe()} has rows 0 to {source.n_rows - 1:,}.")
@@ -63,7 +63,7 @@ def _row(source: Source, row: int) -> Source:
 def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | None) -> np.ndarray | None:
     """Labels of the landmarks, where these are rows of DATA."""
     from krepes.explain import landmarks_are_rows_of
-    from krepes.explain.ranking import landmark_rows
+    from krepes.explain.top_landmarks import landmark_rows
 
     if y is None or not landmarks_are_rows_of(model, source):
         return None
@@ -71,7 +71,7 @@ def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | Non
 
 
 def _names(model: KernelEmbedding, landmarks: np.ndarray, labels: np.ndarray | None) -> list[str]:
-    from krepes.explain.ranking import landmark_rows
+    from krepes.explain.top_landmarks import landmark_rows
 
     rows = landmark_rows(model)
     names = [f"landmark {index}" if rows is None else f"row {rows[index]:,}" for index in landmarks]
@@ -116,7 +116,7 @@ def _direction(
 
     from krepes.evaluation import linear_probe
     from krepes.explain import class_direction
-    from krepes.sources.subset import subset
+    from krepes.sources.row_subset import subset
 
     if component is not None:
         return component, f"component {component}"

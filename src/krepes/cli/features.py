@@ -71,7 +71,7 @@ def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
     from krepes.cli.data import is_npz, npz_names, split_array
     from krepes.sources import open_source, read_array
-    from krepes.sources.numpy_files import npy_header, npz_header
+    from krepes.sources.arrays.numpy_files import npy_header, npz_header
 
     path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
     if not path.is_file() or path.suffix.lower() not in (".npy", ".npz"):

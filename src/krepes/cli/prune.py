@@ -103,8 +103,8 @@ def prune(
     Give predictions for rows that the members were not trained on. Models are never read, only what they predict; in
     Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
-    from krepes.alignment.member_selection import METHODS
-    from krepes.alignment.prediction_matrices import TASKS
+    from krepes.alignment.pruning.member_selection import METHODS
+    from krepes.alignment.pruning.prediction_matrices import TASKS
     from krepes.cli.describe import console
     from krepes.cli.outputs import check_outputs, write_csv
 

@@ -92,8 +92,8 @@ of images a table also has the column [bold]file[/].
 def _kept_columns(source: Source, keep: list[str], suffix: str) -> TableSource | None:
     """A table source of the columns to carry over; the file names for a folder of images."""
     from krepes.sources import TableSource
-    from krepes.sources.frames import mapping_source
-    from krepes.sources.images import ImageFolderSource
+    from krepes.sources.image_folders import ImageFolderSource
+    from krepes.sources.tables.frames import mapping_source
 
     if isinstance(source, TableSource):
         return source.select(keep) if keep else None

@@ -173,7 +173,7 @@ beside the numbers.
             raise typer.BadParameter(f"{name} is both set and searched: leave one of them out.")
     check_exists(data)
     pixels = parse_size(size)
-    from krepes.evaluation.search_study import import_optuna
+    from krepes.evaluation.tuning.study import import_optuna
 
     import_optuna()
     source = open_data(data, array, pixels)

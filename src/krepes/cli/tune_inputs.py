@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from krepes.embedding import KernelEmbedding
     from krepes.evaluation import Choice, Range
-    from krepes.evaluation.search_space import Space
+    from krepes.evaluation.tuning.search_space import Space
     from krepes.sources import Source
 
 
@@ -24,7 +24,7 @@ def explored(ranges: list[str], choices: list[str]) -> Space:
     >>> explored(["loss__temperature=0.05:5"], ["solver__batch_size=128,256"])
     {'loss__temperature': Range(low=0.05, high=5, log=None), 'solver__batch_size': Choice(values=(128, 256))}
     """
-    from krepes.evaluation.search_space import Choice, Range
+    from krepes.evaluation.tuning.search_space import Choice, Range
 
     space: Space = {}
     for text in ranges:
@@ -111,7 +111,7 @@ def model_from(
 ) -> tuple[KernelEmbedding, dict[str, Any]]:
     """The model to search from, and the parameters that differ from what its options say."""
     from krepes import KernelEmbedding
-    from krepes.evaluation.search_space import solver_settings
+    from krepes.evaluation.tuning.search_space import solver_settings
 
     labels = [label] if label is not None else []
     encoder = preprocessing(settings["preprocess"], source, path, labels, excluded)

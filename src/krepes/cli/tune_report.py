@@ -134,7 +134,7 @@ def show_result(result: SearchResult, command: Command, out: Console) -> None:
     """The best trials, those that failed, and what to do next."""
     from krepes.cli.describe import simple_table
     from krepes.cli.session import say
-    from krepes.evaluation.search import failures
+    from krepes.evaluation.tuning.search import failures
 
     metric = result.metric.replace("_", " ")
     names = list(result.best_trial.params)

@@ -1,4 +1,4 @@
-"""Clusters on subspaces and manifolds: rows that express one another, in a metric learned for it."""
+"""Clusters on subspaces and manifolds: rows that can be expressed by one another, in a metric learned for this."""
 
 from krepes.clustering.codings import Coding, ElasticNet, LeastSquares, MatchingPursuit, Ridge
 from krepes.clustering.estimator import SubspaceClustering

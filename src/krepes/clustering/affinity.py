@@ -62,7 +62,7 @@ def components(W: Affinity) -> tuple[int, np.ndarray]:
 
 
 def linked(W: Affinity, rows: CoefficientRows, n_clusters: int) -> Affinity:
-    """W with its smallest components joined to others, until there are no more than clusters.
+    """W with its smallest components joined to others, until there are at most as many components as clusters.
 
     Components that no coefficient leaves stay as they are.
     """

@@ -32,10 +32,11 @@ BLOCK_BYTES = 128 * 2**20
 
 
 class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
-    """Clusters of rows that express one another, in a metric that makes them do so.
+    """Find clusters of rows that can be expressed by one another, in a metric that is learned for this.
 
-    Every row is a kernel ridge regression on the others; the mean local covariance of these regressions gives a
-    projection of the data; and again. The coefficients are an affinity, which is cut by spectral clustering.
+    Every row is predicted from the others by kernel ridge regression. The mean local covariance of these regressions
+    gives a projection of the data, and both steps are repeated. The coefficients make an affinity matrix, which
+    spectral clustering cuts into clusters.
 
         c_i = argmin |phi(x_i) - phi(X_-i) c|^2 + lam |c|^2,    W = |C| + |C|^T                     [zou, Alg. 1]
 
@@ -44,10 +45,10 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     n_clusters : int or None, default=None
         None estimates it from the eigengap of the affinity (at most 50).
     kernel : "auto", Kernel, name or callable, default="auto"
-        "auto" is a Gaussian kernel whose lengthscale is 1.5 median distances, found anew after every projection. With
-        a projection the kernel must be a function of |x - y| or of x.y.
+        "auto" is a Gaussian kernel whose lengthscale is 1.5 median distances, computed again after every projection.
+        With a projection the kernel must be a function of |x - y| or of x.y.
     n_iterations : int, default=8
-        Projections at most. 0, or `projection=None`, is KTRR [zhen].
+        The largest number of projections. 0, or `projection=None`, is KTRR [zhen].
     regularization : float, default=1.0
         The ridge lam, relative to the mean of k(x, x).
     projection : "precision", "covariance", "inverse", Projection, function or None, default="precision"
@@ -151,7 +152,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         return self
 
     def _search(self, rows: Tensor, settings: Settings, seed: int) -> tuple[Iterate, list[dict[str, Any]]]:
-        """The iterate to use, and what was seen of each; found on a part of the rows where these are very many."""
+        """The iterate to use, and the history of all; found on a part of the rows if there are very many."""
         if len(rows) > LARGEST_DUAL:
             some = np.random.default_rng(seed).choice(len(rows), LARGEST_DUAL, replace=False)
             found, history = self._search(rows[torch.from_numpy(np.sort(some))], settings, seed)
@@ -206,7 +207,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
 
     def _warn_of_arbitrary(self, kept: Iterate) -> None:
-        """Say where labels mean little."""
+        """Warn if the labels mean little."""
         problem = None
         if self.n_clusters is None and kept.n_clusters == 1:
             problem = "The affinity's eigenvalues show one cluster only; name a number with n_clusters."
@@ -216,7 +217,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
             warn(problem)
 
     def _add_dark(self, lit: np.ndarray) -> None:
-        """Rows of zeros enter the labels, by c(0), and the affinity, without any."""
+        """Give rows of zeros a label, that of c(0), and empty rows in the affinity."""
         labels = np.empty(len(lit), dtype=self.labels_.dtype)
         labels[lit], labels[~lit] = (
             self.labels_,

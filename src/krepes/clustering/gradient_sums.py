@@ -11,7 +11,7 @@ so that for one matrix Q and for one vector w_i per sample, Q of shape (m, m) an
     sum_i G_i^T Q G_i = P^T (Q o R R^T) P - P^T E X - X^T E^T P + X^T diag(1^T E) X,      E = R o (Q R)
     G_i^T w_i         = row i of (R o W)^T P - diag(1^T (R o W)) X
 
-where the terms with X are there for radial kernels only. Differs from [zou, Eq. 6] in the sign: for the quadratic
+where the terms with X occur for radial kernels only. Differs from [zou, Eq. 6] in the sign: for the quadratic
 kernel the slope is 2 p_j.y, not the root of its square. Cost O(m^2 n + m n d + n d^2), without a loop over samples.
 """
 

@@ -1,9 +1,9 @@
 """The loop of Algorithm 1: express, project, normalise, and keep the iteration whose affinity has the largest gap.
 
 Each iterate is a view of the same rows: x -> normalised(x M), M the product of the projections so far. It has a kernel
-(data-dependent parameters are found anew in the projected data), the leave-one-out regressions, their affinity and its
-leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one with the largest
-relative eigengap, which needs no labels.
+(its data-dependent parameters are computed again from the projected data), the leave-one-out regressions, their
+affinity and its leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one
+with the largest relative eigengap, which needs no labels.
 
 For more than a few thousand rows the regressions are in Nyström features, the metric is learned on a random subset of
 the rows, and all of them are expressed once, in the metric found.

@@ -1,4 +1,4 @@
-"""What an estimator's parameters come to for given data, checked once."""
+"""The settings of a clustering for given data: parameters are checked, and "auto" becomes a number."""
 
 from __future__ import annotations
 

@@ -15,12 +15,7 @@ import torch
 
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block, Reader
-from krepes.base.linalg import rows_within
 from krepes.base.progress import Progress, Silent
-
-MEMORY_BUDGET = 512 * 2**20  # bytes that one block may take
-SMALLEST_BLOCK, LARGEST_BLOCK = 16, 2048
-BLOCKS_PER_BATCH = 4
 
 
 class Engine(ABC):
@@ -60,17 +55,6 @@ class Engine(ABC):
         self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
     ) -> Iterator[Block]:
         """All blocks in the order of the rows, read ahead: for what has to see them one after the other."""
-
-
-def block_rows(bytes_per_row: int, budget: int | None = None) -> int:
-    """Rows per block within a memory budget: a power of two, up to where matrix products have their full rate.
-
-    >>> block_rows(30_000), block_rows(1_000_000), block_rows(10**9)
-    (2048, 512, 16)
-    """
-    allowed = MEMORY_BUDGET if budget is None else budget
-    rows = rows_within(allowed, bytes_per_row, SMALLEST_BLOCK, LARGEST_BLOCK)
-    return 2 ** (rows.bit_length() - 1)
 
 
 def shown(progress: Progress | None) -> Progress:

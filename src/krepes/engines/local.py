@@ -21,7 +21,8 @@ from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
-from krepes.engines.base import BLOCKS_PER_BATCH, SMALLEST_BLOCK, Engine, block_rows, shown
+from krepes.engines.base import Engine, shown
+from krepes.engines.block_size import BLOCKS_PER_BATCH, SMALLEST_BLOCK, block_rows
 
 logger = logging.getLogger("krepes")
 

@@ -1,14 +1,15 @@
 """How good a representation is: linear and nearest-neighbour probes, the protocol of the paper, and a search by it."""
 
-from .linear import LinearProbeResult, linear_probe
-from .neighbours import NeighbourProbeResult, knn_probe
-from .neural import NeuralEmbedding
-from .protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
-from .result import ProbeResult
-from .search import Search, search
-from .search_result import SearchResult
-from .search_space import Choice, Range
-from .search_study import Trial
+from krepes.base.earlier_paths import keep_paths
+from krepes.evaluation.linear import LinearProbeResult, linear_probe
+from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
+from krepes.evaluation.neural_baseline import NeuralEmbedding
+from krepes.evaluation.probe_result import ProbeResult
+from krepes.evaluation.protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
+from krepes.evaluation.tuning.search import Search, search
+from krepes.evaluation.tuning.search_result import SearchResult
+from krepes.evaluation.tuning.search_space import Choice, Range
+from krepes.evaluation.tuning.study import Trial
 
 __all__ = [
     "Choice",
@@ -28,3 +29,17 @@ __all__ = [
     "probe_protocol",
     "search",
 ]
+
+keep_paths(
+    __name__,
+    {
+        "inputs": "probe_inputs",
+        "neural": "neural_baseline",
+        "result": "probe_result",
+        "search": "tuning.search",
+        "search_result": "tuning.search_result",
+        "search_space": "tuning.search_space",
+        "search_split": "tuning.search_split",
+        "search_study": "tuning.study",
+    },
+)

@@ -24,12 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from krepes.base.limits import check_share
 from krepes.base.validation import as_array, generator_of
-
-from .inputs import check_inputs
-from .logistic import logistic_path
-from .result import ProbeResult, scores
-from .splits import draw_stratified, validation_splits
-from .squared_hinge import svm_path
+from krepes.evaluation.logistic import logistic_path
+from krepes.evaluation.probe_inputs import check_inputs
+from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.splits import draw_stratified, validation_splits
+from krepes.evaluation.squared_hinge import svm_path
 
 Weights = tuple[np.ndarray, np.ndarray]  # (K, d), and intercepts (K,)
 Path = Iterator[Weights]  # for one C after the other
@@ -132,7 +131,7 @@ def linear_probe(
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
     predicted = classes[fitted.codes(data.Z_test)]
     return LinearProbeResult(
-        **scores(predicted, data.test, data.classes),
+        **probe_scores(predicted, data.test, data.classes),
         validation_accuracy=validation_accuracy,
         classes=data.classes,
         classifier=fitted,
@@ -144,7 +143,7 @@ def linear_probe(
 
 
 def _few_threads(X: np.ndarray) -> threadpool_limits | nullcontext[None]:
-    """One BLAS thread for small problems, where waiting for one another costs threads more than they gain."""
+    """Use one BLAS thread for small problems, where threads lose more by waiting for one another than they gain."""
     return threadpool_limits(1) if X.size < _SMALL_CELLS else nullcontext()
 
 

@@ -16,11 +16,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from krepes.base.limits import check_share, is_number
 from krepes.base.validation import as_array, generator_of
-
-from .inputs import ProbeInputs, check_inputs
-from .linear import centre_and_scale
-from .result import ProbeResult, scores
-from .splits import validation_splits
+from krepes.evaluation.linear import centre_and_scale
+from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
+from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.splits import validation_splits
 
 K_GRID = (1, 5, 10, 20)
 
@@ -106,7 +105,7 @@ def knn_probe(
     classifier = NeighbourClassifier(data.Z_train, data.train, data.classes, metric, k)
     predicted = vote(classifier.neighbours(data.Z_test, k), k, len(data.classes))
     return NeighbourProbeResult(
-        **scores(predicted, data.test, data.classes),
+        **probe_scores(predicted, data.test, data.classes),
         validation_accuracy=validation_accuracy,
         classes=data.classes,
         classifier=classifier,

@@ -20,20 +20,19 @@ from numpy.typing import ArrayLike
 
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.validation import generator_of
+from krepes.evaluation.linear import linear_probe
+from krepes.evaluation.neighbours import knn_probe
+from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
+from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.splits import draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
-
-from .inputs import check_classes, check_matrix
-from .linear import linear_probe
-from .neighbours import knn_probe
-from .result import ProbeResult, scores
-from .splits import draw_stratified, validation_split
 
 PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "knn": knn_probe}
 
 
 @dataclass(frozen=True)
 class ProtocolResult:
-    """Results of all repeats; `str()` of it is one line."""
+    """The results of all repeats. `str(result)` is one line."""
 
     results: list[ProbeResult]
     probe: str
@@ -103,7 +102,7 @@ class Protocol:
 
     @property
     def rows(self) -> np.ndarray:
-        """All rows that any repeat needs, sorted: no other has to be transformed."""
+        """All rows that some repeat needs, sorted. The others need not be transformed."""
         return np.unique(np.concatenate([part for draw in self.draws for part in draw]))
 
     def run(
@@ -133,7 +132,7 @@ class Protocol:
             truth = self.labels.codes[test]
             results.append(
                 ProbeResult(
-                    **scores(np.full(len(test), counts.argmax()), truth, self.labels.classes),
+                    **probe_scores(np.full(len(test), counts.argmax()), truth, self.labels.classes),
                     validation_accuracy=float("nan"),
                     classes=self.labels.classes,
                     classifier=None,
@@ -197,10 +196,10 @@ def probe_protocol(
     ----------
     Z, y : representation and labels of n rows. Rows whose label is None or NaN are left out.
     train, test : row indices or masks; without them `test_fraction` of the labelled rows are drawn for testing,
-        anew in every repeat.
+        different ones in every repeat.
     label_fraction : share of the training labels that a probe may see; None for all.
-    n_repeats : draws to take mean and deviation over.
-    probe : "linear" or "knn"; `options` go to it.
+    n_repeats : how many draws mean and deviation are taken over.
+    probe : "linear" or "knn"; `options` are passed on to it.
     random_state : seed of all draws.
 
     Examples
@@ -228,27 +227,12 @@ def probe_protocol(
 def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """The given training and test rows that have a label."""
     n_rows = len(labels.codes)
-    fitted, held = _row_indices(train, n_rows, "train"), _row_indices(test, n_rows, "test")
+    fitted, held = chosen_rows(train, n_rows, "train"), chosen_rows(test, n_rows, "test")
     fitted, held = _labelled(fitted, labels, "train"), _labelled(held, labels, "test")
     if np.isin(held, fitted).any():
         raise ValueError(f"{np.isin(held, fitted).sum():,} rows are in both train= and test=.")
     check_classes(labels.codes[fitted], labels.classes, "The training rows' labels")
     return fitted, held
-
-
-def _row_indices(rows: Any, n_rows: int, name: str) -> np.ndarray:
-    rows = np.asarray(rows)
-    if rows.dtype == bool:
-        if rows.shape != (n_rows,):
-            raise ValueError(f"{name}= is a mask of shape {rows.shape}; expected ({n_rows},).")
-        return np.flatnonzero(rows)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise ValueError(f"{name}= must be row indices or a mask; got shape {rows.shape}, {rows.dtype}.")
-    if len(rows) and not (rows.min() >= 0 and rows.max() < n_rows):
-        raise ValueError(
-            f"{name}= has rows from {rows.min()} to {rows.max()}; there are rows 0 to {n_rows - 1}."
-        )
-    return np.unique(rows)
 
 
 def _labelled(rows: np.ndarray, labels: Labels, name: str) -> np.ndarray:

@@ -45,7 +45,7 @@ def validation_splits(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Several validation splits where labels are few, because a choice made on 30 rows is mostly chance.
 
-    As many, up to five, as give 5,000 rows to choose on; none if every class has a single row.
+    Up to five, and no more than are needed for 5,000 rows to choose on. None if every class has a single row.
     """
     first = validation_split(codes, fraction, generator)
     if len(first[1]) == 0:

@@ -1,13 +1,14 @@
 """Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
 
-from .attribution import attribution, contrast, top_attribution
-from .class_coverage import ClassCoverage, class_coverage
-from .concept import Concept
-from .concept_profile import ConceptProfile, concept_profile
-from .directions import as_direction, class_direction
-from .influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
-from .ranking import TopLandmarks, landmarks_are_rows_of
-from .spectrum import coefficient_spectrum, effective_rank
+from krepes.base.earlier_paths import keep_paths
+from krepes.explain.attribution import attribution, contrast, top_attribution
+from krepes.explain.class_coverage import ClassCoverage, class_coverage
+from krepes.explain.concept import Concept
+from krepes.explain.concept_profile import ConceptProfile, concept_profile
+from krepes.explain.directions import as_direction, class_direction
+from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
+from krepes.explain.spectrum import coefficient_spectrum, effective_rank
+from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 
 __all__ = [
     "ClassCoverage",
@@ -30,3 +31,5 @@ __all__ = [
     "top_influence",
     "top_leave_out",
 ]
+
+keep_paths(__name__, {"ranking": "top_landmarks"})

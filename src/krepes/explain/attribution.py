@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
-from krepes.explain.ranking import (
+from krepes.explain.top_landmarks import (
     TopLandmarks,
     Values,
     all_values,
     by_landmark,
-    coefficients,
+    coefficient_tensor,
     in_range,
     top_landmarks,
 )
@@ -63,13 +63,15 @@ def contrast(model: KernelEmbedding, X: Any, Y: Any, direction: ArrayLike | Conc
     """
     parts, others = attribution(model, X, direction), attribution(model, Y, direction)
     if len(others) not in (1, len(parts)):
-        raise ValueError(f"X has {len(parts)} rows and Y {len(others)}; expected as many, or one row of Y.")
+        raise ValueError(
+            f"X has {len(parts)} rows and Y {len(others)}; expected equally many rows, or one row of Y."
+        )
     return parts - others
 
 
 def contributions(model: KernelEmbedding, direction: ArrayLike | Concept) -> Values:
     """k_x -> the contributions of the landmarks."""
-    A = coefficients(model, torch.float64)
+    A = coefficient_tensor(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)
     kept = in_range(along, model, "Coefficients along the direction")
     return lambda K: by_landmark(model, K * kept.to(K))

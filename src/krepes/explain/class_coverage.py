@@ -4,8 +4,8 @@
 
 Settled here, where the paper is silent: landmarks of equal norm enter together, so kappa does not depend on their
 order; a landmark with p views is one landmark, with the norm of all its rows of A; a class without any landmark leaves
-kappa undefined and is named. kappa of landmarks in random order is given beside it, because a small kappa means little
-where a random order has one as small; and kappa depends on the kernel's scale, so compare models of one kernel.
+kappa undefined and is named. kappa of landmarks in random order is reported too, because a small kappa means little
+if a random order has one as small; and kappa depends on the kernel's scale, so compare models of one kernel.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.evaluation.result import Label
+from krepes.evaluation.probe_result import Label
 from krepes.explain.influence import landmark_norms
-from krepes.explain.ranking import landmark_rows
+from krepes.explain.top_landmarks import landmark_rows
 from krepes.preprocessing.labels import missing_values
 
 N_ORDERS = 1000
@@ -34,13 +34,13 @@ class ClassCoverage:
     kappa : int or None
         None where a class has no landmark.
     ranks : dict
-        Of every class, the place of its first landmark, from 1.
+        For every class, the place of its first landmark, counted from 1.
     missing : list
         Classes without a landmark.
     by_chance : float or None
         The mean of kappa over random orders of the same landmarks.
     p_value : float or None
-        The share of random orders with a kappa that is no larger.
+        The share of random orders whose kappa is at most as large.
     """
 
     kappa: int | None

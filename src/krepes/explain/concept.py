@@ -5,10 +5,11 @@
 as in [krepes, App. E].
 The concept is the positive side, whatever the labels are called. Representations are centred first, because the machine
 penalises its intercept, and classes are weighted alike. `method="mean_difference"` is the line between the two means:
-another object, which needs no fit and keeps the shift, not the discriminant. A direction exists for any two sets of
-rows; whether it is one of the data says the accuracy on rows left out, its p-value under permuted labels, and how
-stable the direction is under resampling. Folds are stratified by the labels, permuted ones too: so the accuracy is one
-function of labels, which makes the p-value exact, and no fold lacks a kind.
+a different direction, which needs no fit: it shows how the means differ, not what tells the two sets apart. A
+direction exists for any two sets of rows. Three numbers say whether it means something: the accuracy on rows left
+out, its p-value under permuted labels, and how stable the direction is under resampling. Folds are stratified by the
+labels, also by permuted ones: the accuracy is then one function of the labels, which makes the p-value exact, and
+every fold has examples of both kinds.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     Score(l -> t, c) = (z_l . v_c) iota_l(t)      Psi_N(t, c) = sum of Score over the N largest iota    [krepes, Eq. 3]
     exact            = k(t, x_l) (a_l . v_c)      sum over all landmarks = (z_t - gamma) . v_c
 
-The published score multiplies two lengths and is no part of z_t: its sign and size need not be those of the concept in
-the sample. The exact contributions add up to it. Both are given.
+The published score multiplies two lengths. Its sum is not a part of z_t, so its sign and size may differ from those
+of the concept in the sample. The exact contributions do add up to that. Both are returned.
 
 z_l . v_c depends on where zero is: here z_l is taken from the mean of the concept's negatives, so that a positive
 alignment is more of the concept than they have. In the paper's Eq. 3, k(x_test, c_j) is k(x_test, x_l).
@@ -22,7 +22,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.explain.attribution import contributions
 from krepes.explain.concept import Concept
 from krepes.explain.influence import influences
-from krepes.explain.ranking import TopLandmarks, n_landmarks, top_landmarks_with
+from krepes.explain.top_landmarks import TopLandmarks, n_landmarks, top_landmarks_with
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ConceptProfile:
 
 
 def concept_profile(model: KernelEmbedding, X: Any, concept: Concept, n_top: int = 5) -> ConceptProfile:
-    """Score and Psi as published, and the exact additive contributions beside them.
+    """Score and Psi as published, together with the exact contributions, which add up.
 
     Parameters
     ----------

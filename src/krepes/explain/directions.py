@@ -11,9 +11,9 @@ from torch import Tensor
 from krepes.base.validation import as_array, as_matrix, as_numbers
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
-from krepes.evaluation.result import Label
+from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept
-from krepes.explain.ranking import checked
+from krepes.explain.top_landmarks import checked
 
 
 def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tensor:

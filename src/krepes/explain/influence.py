@@ -8,7 +8,7 @@ that both matter. f_-l is the model without landmark l, that is the nearest func
 that the other landmarks can express: a duplicate takes over, and delta is small. Use iota to ask which examples a
 representation is made of, delta to ask which it cannot do without. delta costs O(m^3) once and O(n m^2).
 
-Of a landmark with p views all terms are added: iota sums over its views, delta leaves all of them out.
+If a landmark has p views, iota is the sum over its views, and delta leaves all of them out.
 Differs from [krepes]: rows of A, not columns; x_l, not c_j; |iota| ranks, because k may be negative.
 """
 
@@ -22,12 +22,12 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import (
+from krepes.explain.top_landmarks import (
     TopLandmarks,
     Values,
     all_values,
     by_landmark,
-    coefficients,
+    coefficient_tensor,
     in_range,
     n_landmarks,
     row_norms,
@@ -69,20 +69,20 @@ def top_leave_out(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmark
 
 def landmark_norms(model: KernelEmbedding) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
-    norms = row_norms(coefficients(model, torch.float64))
+    norms = row_norms(coefficient_tensor(model, torch.float64))
     largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
     return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
 
 
 def influences(model: KernelEmbedding) -> Values:
     """k_x -> iota."""
-    norms = in_range(row_norms(coefficients(model, torch.float64)), model, "Coefficients")
+    norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
 def _changes(model: KernelEmbedding) -> Values:
     """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
-    A = coefficients(model, torch.float64)
+    A = coefficient_tensor(model, torch.float64)
     p, m = model.views_per_landmark_, n_landmarks(model)
     B = _inverse(model)
     views = torch.arange(p * m, device=B.device).reshape(p, m).mT  # (m, p): the centres of every landmark

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from krepes.base.validation import as_numbers
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import coefficients
+from krepes.explain.top_landmarks import coefficient_tensor
 
 
 def coefficient_spectrum(model: KernelEmbedding) -> np.ndarray:
     """Eigenvalues of A^T A, largest first, (h,)."""
     import torch
 
-    A = coefficients(model, torch.float64).cpu().numpy()
+    A = coefficient_tensor(model, torch.float64).cpu().numpy()
     largest = np.abs(A).max(initial=0.0)
     if not largest > 0:
         return np.zeros(A.shape[1])

@@ -19,7 +19,7 @@ from krepes.base.checkpoint import Checkpoint
 from krepes.base.progress import Progress, Silent
 from krepes.base.rows import Rows
 from krepes.base.streams import stream_key
-from krepes.engines.base import BLOCKS_PER_BATCH, block_rows
+from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
 from krepes.features.nystrom import NystromMap
 from krepes.features.readers import RowReader
 from krepes.features.space import FeatureSpace

@@ -30,7 +30,7 @@ from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, wit
 from krepes.kernels import Kernel
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
-from krepes.sources.subset import subset
+from krepes.sources.row_subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
 

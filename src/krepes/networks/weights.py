@@ -26,7 +26,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from krepes.sources.numpy_files import npz_header
+from krepes.sources.arrays.numpy_files import npz_header
 
 PREFIX = "module."  # what torch.nn.DataParallel puts before every name
 SHOWN = 5  # names in a message

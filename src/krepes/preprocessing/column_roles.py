@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .column_scan import MAX_DISTINCT, ColumnScan
-from .column_values import family, holds_numbers, number_matrix
+from krepes.preprocessing.column_scan import MAX_DISTINCT, ColumnScan
+from krepes.preprocessing.column_values import family, holds_numbers, number_matrix
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
 _ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)

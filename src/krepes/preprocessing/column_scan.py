@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from .column_values import family, number_matrix, text_chunks
+from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 
 MAX_DISTINCT = 100_000
 

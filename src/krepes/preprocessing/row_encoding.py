@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from .column_roles import Column, text_hashes
-from .column_values import number_matrix, text_chunks
+from krepes.preprocessing.column_roles import Column, text_hashes
+from krepes.preprocessing.column_values import number_matrix, text_chunks
 
 
 def encode_rows(

@@ -26,15 +26,22 @@ from krepes.base.progress import Progress
 from krepes.base.rows import rebatch
 from krepes.base.schema import check_entries
 from krepes.engines import Engine, as_engine
+from krepes.preprocessing.column_roles import (
+    ENTRIES,
+    TARGET_NAMES,
+    Column,
+    Role,
+    RoleChoice,
+    output_names,
+    readable_columns,
+)
+from krepes.preprocessing.column_scan import ColumnScan
+from krepes.preprocessing.column_values import example, family, holds_numbers
+from krepes.preprocessing.row_encoding import encode_rows, refuse_infinite
 from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
-from krepes.sources.reading import RawReader
+from krepes.sources.raw_blocks import RawReader
 from krepes.sources.source import check_columns
-from krepes.sources.vectors_table import VectorsTable
-
-from .column_roles import ENTRIES, TARGET_NAMES, Column, Role, RoleChoice, output_names, readable_columns
-from .column_scan import ColumnScan
-from .column_values import example, family, holds_numbers
-from .row_encoding import encode_rows, refuse_infinite
+from krepes.sources.tables.vectors_as_table import VectorsTable
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from

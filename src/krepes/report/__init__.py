@@ -1,5 +1,5 @@
 """A fitted model as one HTML file: a map of the rows, and for each of them the real examples it is made of."""
 
-from .writing import write_report
+from krepes.report.writing import write_report
 
 __all__ = ["write_report"]

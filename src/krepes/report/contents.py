@@ -10,7 +10,7 @@ import numpy as np
 
 from krepes.embedding import KernelEmbedding
 from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
-from krepes.explain.ranking import landmark_rows, n_landmarks
+from krepes.explain.top_landmarks import landmark_rows, n_landmarks
 from krepes.report.explanations import Direction, Tops, choose_directions, maps, top_values
 from krepes.report.model_card import (
     LOW_COVERAGE,

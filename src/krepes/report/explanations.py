@@ -28,7 +28,7 @@ from krepes.explain import Concept, as_direction, class_direction
 from krepes.explain.attribution import contributions
 from krepes.explain.concept_profile import landmark_representation
 from krepes.explain.influence import influences
-from krepes.explain.ranking import n_landmarks
+from krepes.explain.top_landmarks import n_landmarks
 from krepes.sources import Source
 
 N_COMPONENTS = 3  # directions among the components

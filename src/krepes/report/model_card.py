@@ -19,7 +19,7 @@ from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.evaluation.protocol import mean_and_deviation
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
-from krepes.explain.ranking import n_landmarks
+from krepes.explain.top_landmarks import n_landmarks
 from krepes.preprocessing import InputSpace
 from krepes.report.shown_rows import Column, ShownRows
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import n_landmarks
+from krepes.explain.top_landmarks import n_landmarks
 from krepes.preprocessing import InputSpace
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source

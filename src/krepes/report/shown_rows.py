@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from krepes.base.rows import dense
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.explain.ranking import landmark_rows
+from krepes.explain.top_landmarks import landmark_rows
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
-from krepes.sources.subset import subset
+from krepes.sources.row_subset import subset
 
 MAX_LEVELS = 40  # of a column or of labels; the others are shown as one
 FEW_VALUES = 12  # whole numbers with so many different values are levels

@@ -32,11 +32,11 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from krepes.alignment.ensemble_members import Ensemble, members_of
-from krepes.alignment.member_selection import METHODS, select_members
-from krepes.alignment.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning import member_outputs, out_of_bag_rows, predictor_of
-from krepes.alignment.pruning_targets import target_columns
+from krepes.alignment.pruning.ensemble_members import Ensemble, members_of
+from krepes.alignment.pruning.member_selection import METHODS, select_members
+from krepes.alignment.pruning.prune_ensemble import member_outputs, out_of_bag_rows, predictor_of
+from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
+from krepes.alignment.pruning.target_columns import target_columns
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from krepes.alignment import SketchedCKA
-from krepes.alignment.sketch import SignedSums, Sketches
+from krepes.alignment.similarity.sketched_cka import SignedSums, Sketches
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor
-
-from .arrays import channels_last, check_rows, kind_of
-from .content import content_hash
-from .source import Source
+from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array
+from krepes.sources.identity_of_rows import content_hash
+from krepes.sources.source import Source
 
 if TYPE_CHECKING:
     import torch.utils.data
@@ -23,7 +22,7 @@ IDENTITY_ITEMS = 256  # of a dataset, by which a checkpoint knows it: each may b
 
 
 class ObjectSource(Source):
-    """A list of objects: strings, graphs, whatever a kernel of one's own understands.
+    """A list of objects: strings, graphs, whatever the user's kernel understands.
 
     >>> source = ObjectSource(["ab", "c", "def"])
     >>> source.describe(), list(source.batches(2))
@@ -70,8 +69,8 @@ class DatasetSource(Source):
         sample = self._item(0)
         if is_tensor(sample) or isinstance(sample, np.ndarray):
             self._shape: tuple[int, ...] | None = tuple(sample.shape)
-            check_rows((self.n_rows, *self._shape), sample.dtype, "torch dataset: ")
-            self.kind = kind_of((self.n_rows, *self._shape))
+            check_array((self.n_rows, *self._shape), sample.dtype, "torch dataset: ")
+            self.kind = array_kind((self.n_rows, *self._shape))
         else:
             self._shape, self.kind = None, "objects"
 

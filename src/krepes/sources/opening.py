@@ -12,16 +12,22 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import is_tensor
-
-from .arrays import ArraySource, numbers_of_objects
-from .csv_files import open_csv
-from .frames import is_pandas, is_polars, mapping_source, pandas_source, polars_source, table_source
-from .images import SUFFIXES, open_images
-from .memmaps import mapped_file, memmap_header
-from .numpy_files import FileArraySource, open_npy, open_npz
-from .objects import DatasetSource, ObjectSource, numeric_list
-from .parquet import open_parquet
-from .source import Source, TableSource
+from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
+from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
+from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
+from krepes.sources.image_folders import SUFFIXES, open_images
+from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
+from krepes.sources.source import Source, TableSource
+from krepes.sources.tables.csv_files import open_csv
+from krepes.sources.tables.frames import (
+    is_pandas,
+    is_polars,
+    mapping_source,
+    pandas_source,
+    polars_source,
+    table_source,
+)
+from krepes.sources.tables.parquet_files import open_parquet
 
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")

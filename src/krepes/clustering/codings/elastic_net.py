@@ -67,7 +67,7 @@ class ElasticNet(Coding):
         return coefficients
 
     def _one(self, X: np.ndarray, gram: np.ndarray, i: int) -> np.ndarray:
-        """c_i; the sample's own row and column of the Gram matrix are put to zero for the while of one fit."""
+        """c_i; the sample's own row and column of the Gram matrix are set to zero during one fit."""
         Xy, own = gram[:, i].copy(), gram[:, i].copy()
         Xy[i] = 0
         largest = np.abs(Xy).max()

@@ -1,0 +1,206 @@
+"""The layers of a torch network, recorded by hooks while data stream through it.
+
+Nothing of the network is changed: mode, device and gradients are restored, hooks are removed, also after an error.
+Outputs are flattened, or their positions averaged (`pool=True`), and given on batch by batch, so that memory is
+one batch and one sketch per layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from krepes.alignment.inputs import target_matrix
+from krepes.alignment.similarity.sketched_cka import SketchedCKA
+from krepes.base.limits import check_count
+from krepes.base.linalg import row_blocks
+from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows, writable
+
+
+def layer_names(module: nn.Module) -> list[str]:
+    """The names of a network's innermost modules, in the order of definition. These are recorded by default.
+
+    >>> layer_names(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())))
+    ['0', '1.0']
+    """
+    _check_module(module)
+    return [name for name, part in module.named_modules() if name and not any(True for _ in part.children())]
+
+
+def iter_layers(
+    module: nn.Module,
+    X: Any,
+    layers: Iterable[str] | None = None,
+    *,
+    batch_rows: int = 256,
+    pool: bool = True,
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Yield (index of the first row, {layer: outputs (b, d)}) for batch after batch.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    X : tensor or array of shape (n, ...), as the module takes it
+    layers : names as in `module.named_modules()`; by default all innermost modules
+        A layer that is called several times in a pass gives its last output.
+    batch_rows : int, default=256
+    pool : bool, default=True
+        Average outputs (b, c, h, w) over their positions; False keeps all numbers.
+    """
+    for start, outputs in recorded_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+        for name, Z in outputs.items():
+            check_layer_outputs(Z, name, range(start, start + len(Z)))
+        yield start, outputs
+
+
+def recorded_layers(
+    module: nn.Module, X: Any, layers: Iterable[str] | None, *, batch_rows: int, pool: bool
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """What `iter_layers` yields, before NaN and infinite values are refused."""
+    _check_module(module)
+    check_count("batch_rows", batch_rows)
+    names = layer_names(module) if layers is None else list(layers)
+    parts = dict(module.named_modules())
+    unknown = [name for name in names if name not in parts]
+    if unknown or not names:
+        raise ValueError(
+            f"layers: {', '.join(map(repr, unknown)) or 'none'} is not a part of the module. Its parts are "
+            f"{', '.join(layer_names(module)[:30])}."
+        )
+    X = as_tensor(X)
+    place = next(module.parameters(), torch.empty(0))
+    X = X if X.is_floating_point() else X.to(place.dtype)
+    for block in row_blocks(len(X), batch_rows):
+        with (
+            _recorded({name: parts[name] for name in names}) as outputs,
+            _evaluating(module),
+            torch.no_grad(),
+        ):
+            _pass(module, X[block].to(device=place.device, dtype=place.dtype))
+        missing = [name for name in names if name not in outputs]
+        if missing:
+            raise ValueError(
+                f"The layers {', '.join(missing)} gave no tensor in a pass; leave them out of layers=."
+            )
+        size = block.stop - block.start
+        yield block.start, {name: _rows(outputs[name], size, name, pool) for name in names}
+
+
+def check_layer_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
+    """Refuse outputs (b, d) that are not finite, and name the first of the rows."""
+    bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"Layer {layer!r} has NaN or infinite values, first in row {rows[bad[0]]:,}. Check that row, and that X is "
+            "scaled as the network was trained."
+        )
+
+
+def sketch_layers(
+    module: nn.Module,
+    X: Any,
+    y: Any = None,
+    layers: Iterable[str] | None = None,
+    *,
+    sketch: SketchedCKA | None = None,
+    batch_rows: int = 256,
+    pool: bool = True,
+    prefix: str = "",
+    first_row: int = 0,
+) -> SketchedCKA:
+    """Sketch every layer of a network in one pass. `table()` of the result compares all layers, and the target.
+
+    Parameters are those of `iter_layers`; y, the labels, is the representation "target". Give the sketch of one
+    network as `sketch` for the next, with a `prefix` for its layers, to compare networks.
+
+    Examples
+    --------
+    >>> X = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    >>> found = sketch_layers(nn.Sequential(nn.Linear(3, 8), nn.ReLU()), X, y=(X[:, 0] > 0).long())
+    >>> found.names
+    ['0', '1', 'target']
+    """
+    sketch, X = SketchedCKA() if sketch is None else sketch, as_tensor(X)
+    target = None if y is None else target_matrix(y)
+    if target is not None:
+        check_same_rows(len(target), len(X), "y")
+    for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+        sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
+    # If another network was sketched on the same rows, their target is in the sketch already.
+    if target is not None and sketch.next_row.get("target", 0) <= first_row:
+        sketch.update({"target": target}, first_row=first_row)
+    return sketch
+
+
+def as_tensor(X: Any) -> Tensor:
+    """Rows for a network, (n, ...): a tensor as it is, anything else in the dtype that it has."""
+    if not isinstance(X, Tensor):
+        X = as_array(X)
+        X = X if X.dtype.kind in "iub" else as_numbers(X, finite=False)
+        X = torch.as_tensor(writable(X.astype(X.dtype.newbyteorder("="), copy=False)))
+    check_dense(X)
+    if X.ndim == 0 or 0 in X.shape or X.is_complex():
+        raise ValueError(
+            f"X has shape {tuple(X.shape)} and holds {X.dtype}; expected rows of numbers for the network, (n, ...)."
+        )
+    return X
+
+
+def _check_module(module: nn.Module) -> None:
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module is a {type(module).__name__}; expected a torch.nn.Module.")
+
+
+def _pass(module: nn.Module, X: Tensor) -> None:
+    try:
+        module(X)
+    except (RuntimeError, TypeError, IndexError) as error:
+        raise ValueError(f"The network does not take rows of shape {tuple(X.shape[1:])}: {error}") from error
+
+
+@contextmanager
+def _recorded(parts: dict[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
+    outputs: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
+        def hook(_module: nn.Module, _inputs: tuple[object, ...], output: object) -> None:
+            if isinstance(output, tuple | list) and output:
+                output = output[0]
+            if isinstance(output, Tensor):
+                outputs[name] = output.detach().clone()  # because later layers may work in place
+
+        return hook
+
+    hooks = [part.register_forward_hook(keep(name)) for name, part in parts.items()]
+    try:
+        yield outputs
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch to evaluation mode, and restore the mode of every part afterwards."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _rows(output: Tensor, size: int, name: str, pool: bool) -> np.ndarray:
+    if output.ndim == 0 or len(output) != size:
+        raise ValueError(
+            f"Layer {name!r} gives shape {tuple(output.shape)} for {size} rows; expected one per row. Leave it out."
+        )
+    if pool and output.ndim > 2:
+        output = output.flatten(2).mean(2)
+    return output.reshape(size, -1).float().cpu().numpy()

@@ -1,0 +1,246 @@
+"""The members of a fitted scikit-learn ensemble, each callable alone.
+
+    bagging, forests    f_k(x) = what member k predicts: a number, or the probabilities of all classes
+    gradient boosting   f_k(x) = learning rate x the trees of stage k (for classes: of the logits, centred over classes)
+    AdaBoost            f_k(x) = the number, or the vote of member k as a row of zeros and a one
+    voting, stacking    f_k(x) = as for bagging; votes if the voting is hard
+
+Members are kept with what calling them needs: their columns of X, and the place of their classes among all classes,
+because a member may have been trained on a sample that lacks some. The first prediction of gradient boosting is
+constant by default, and the intercept of a pruned ensemble replaces it; an estimator given as `init` is a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.validation import check_is_fitted
+
+_BAGGING = (BaggingClassifier, BaggingRegressor)
+_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+_GRADIENT = (GradientBoostingClassifier, GradientBoostingRegressor)
+_HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+_ADABOOST = (AdaBoostClassifier, AdaBoostRegressor)
+_NAMED = (VotingClassifier, VotingRegressor, StackingClassifier, StackingRegressor)
+
+
+class Member(Protocol):
+    """A part of an ensemble that predicts alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """What it predicts: (n, 1) numbers or (n, n_classes)."""
+
+
+@dataclass(frozen=True)
+class EstimatorMember:
+    """An estimator of an ensemble.
+
+    Attributes
+    ----------
+    name : of the member.
+    estimator : fitted.
+    n_classes : of the ensemble; 0 for regression.
+    codes : places of the estimator's classes among the ensemble's, None for regression.
+    votes : whether it votes instead of giving probabilities.
+    features : the columns of X that it takes, None for all.
+    """
+
+    name: str
+    estimator: BaseEstimator
+    n_classes: int = 0
+    codes: np.ndarray | None = None
+    votes: bool = False
+    features: np.ndarray | None = None
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """What it predicts: (n, 1) numbers or (n, n_classes)."""
+        X = X if self.features is None else X[:, self.features]
+        if self.codes is None:
+            return np.asarray(self.estimator.predict(X), dtype=np.float64).reshape(-1, 1)
+        if self.votes:
+            own = np.asarray(self.estimator.predict(X))
+            chosen = (own[:, None] == np.asarray(self.estimator.classes_)).astype(np.float64)
+        else:
+            chosen = self.estimator.predict_proba(X)
+        found = np.zeros((len(chosen), self.n_classes))
+        found[:, self.codes] = chosen
+        return found
+
+
+@dataclass(frozen=True)
+class StageMember:
+    """A stage of gradient boosting: one tree, or one per class; X is in single precision, as trees take it."""
+
+    name: str
+    trees: tuple[DecisionTreeRegressor, ...]
+    learning_rate: float
+    n_classes: int = 0
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """What the stage adds: to the number (n, 1), or to the logits of the classes, centred (n, n_classes)."""
+        # The tree itself, because an estimator checks X again, which takes longer than a small tree.
+        raw = self.learning_rate * np.hstack([tree.tree_.predict(X) for tree in self.trees])
+        if self.n_classes == 2:
+            return np.column_stack([-raw, raw]) / 2
+        return raw - raw.mean(axis=1, keepdims=True) if self.n_classes else raw
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Members, and what is known about the data that they were trained on.
+
+    Attributes
+    ----------
+    members : list
+    classes : of a classifier in the order of the columns of outputs, None for regression.
+    samples : rows of the training data that each member saw, None if it is not known.
+    n_rows : of the training data, None if it is not known.
+    n_features, feature_names : of X.
+    whole : whether members take X as it is given (a frame, for instance), not as an array.
+    """
+
+    members: Sequence[Member]
+    classes: np.ndarray | None
+    samples: list[np.ndarray] | None = None
+    n_rows: int | None = None
+    n_features: int | None = None
+    feature_names: np.ndarray | None = None
+    whole: bool = False
+
+
+def members_of(ensemble: BaseEstimator) -> Ensemble:
+    """Take a fitted ensemble apart."""
+    _check_kind(ensemble)
+    check_is_fitted(ensemble)
+    classes = ensemble.classes_ if is_classifier(ensemble) else None
+    if isinstance(classes, list) or getattr(ensemble, "n_outputs_", 1) > 1:
+        raise ValueError(
+            f"{type(ensemble).__name__} predicts several targets: prune one ensemble per target."
+        )
+    if classes is not None and len(classes) < 2:
+        raise ValueError(
+            f"The ensemble knows one class only, {classes.tolist()[0]!r}; at least two are needed."
+        )
+    samples = _samples(ensemble)
+    return Ensemble(
+        _gradient_stages(ensemble, classes)
+        if isinstance(ensemble, _GRADIENT)
+        else _estimators(ensemble, classes),
+        classes,
+        samples,
+        None if samples is None else getattr(ensemble, "_n_samples", 1 + max(rows.max() for rows in samples)),
+        getattr(ensemble, "n_features_in_", None),
+        getattr(ensemble, "feature_names_in_", None),
+        isinstance(ensemble, _NAMED),
+    )
+
+
+def _check_kind(ensemble: BaseEstimator) -> None:
+    name = type(ensemble).__name__
+    if isinstance(ensemble, _HISTOGRAM):
+        raise TypeError(
+            f"{name} does not give its trees one by one, so dropped ones would still be called. Use "
+            "GradientBoosting, or fewer iterations (max_iter, early_stopping)."
+        )
+    if not isinstance(ensemble, (*_BAGGING, *_FORESTS, *_GRADIENT, *_ADABOOST, *_NAMED)):
+        inner = (
+            "; of a search or pipeline give the ensemble inside" if hasattr(ensemble, "get_params") else ""
+        )
+        raise TypeError(
+            f"{name} is not an ensemble that can be pruned: expected fitted scikit-learn Bagging, RandomForest, "
+            f"ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking{inner}; or the members' predictions as an "
+            "array, (n, members) or (n, members, classes)."
+        )
+    if getattr(ensemble, "loss", None) == "quantile":
+        raise ValueError(
+            "A pruned ensemble is fitted by least squares, which predicts means: quantiles cannot be pruned."
+        )
+
+
+def _samples(ensemble: BaseEstimator) -> list[np.ndarray] | None:
+    """The rows that each member was trained on, where members have seen different rows."""
+    if not isinstance(ensemble, (*_BAGGING, *_FORESTS)):
+        return None
+    if isinstance(ensemble, _FORESTS) and not ensemble.bootstrap:
+        return None
+    samples = list(ensemble.estimators_samples_)
+    # With warm_start scikit-learn knows the samples of the last members only.
+    return samples if len(samples) == len(ensemble.estimators_) else None
+
+
+def _estimators(ensemble: BaseEstimator, classes: np.ndarray | None) -> list[EstimatorMember]:
+    estimators = list(ensemble.estimators_)
+    names = [str(k) for k in range(len(estimators))]
+    if isinstance(ensemble, _NAMED):
+        names = [name for name, estimator in ensemble.estimators if not isinstance(estimator, str)]
+    columns = [None] * len(estimators)
+    if isinstance(ensemble, _BAGGING) and not _takes_all(ensemble):
+        columns = list(ensemble.estimators_features_)
+    if classes is None:
+        return [EstimatorMember(n, e, features=f) for n, e, f in zip(names, estimators, columns)]
+    hard = isinstance(ensemble, AdaBoostClassifier) or getattr(ensemble, "voting", "") == "hard"
+    encoded = not isinstance(ensemble, AdaBoostClassifier) and getattr(ensemble, "cv", None) != "prefit"
+    return [
+        EstimatorMember(
+            name,
+            estimator,
+            len(classes),
+            _places(estimator.classes_, classes, encoded),
+            hard or not hasattr(estimator, "predict_proba"),
+            features,
+        )
+        for name, estimator, features in zip(names, estimators, columns)
+    ]
+
+
+def _takes_all(ensemble: BaggingClassifier | BaggingRegressor) -> bool:
+    everything = np.arange(ensemble.n_features_in_)
+    return all(np.array_equal(features, everything) for features in ensemble.estimators_features_)
+
+
+def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
+    """Where a member's classes stand among all: it was trained on their codes, or on the labels themselves."""
+    return np.asarray(own).astype(np.int64) if encoded else np.searchsorted(classes, own)
+
+
+def _gradient_stages(
+    ensemble: GradientBoostingClassifier | GradientBoostingRegressor, classes: np.ndarray | None
+) -> list[Member]:
+    n_classes = 0 if classes is None else len(classes)
+    stages: list[Member] = [
+        StageMember(f"stage {k}", tuple(trees), ensemble.learning_rate, n_classes)
+        for k, trees in enumerate(ensemble.estimators_)
+    ]
+    first = ensemble.init_
+    if isinstance(first, DummyClassifier | DummyRegressor | str):
+        return stages
+    codes = None if classes is None else _places(first.classes_, classes, encoded=True)
+    return [EstimatorMember("init", first, n_classes, codes), *stages]

@@ -1,0 +1,178 @@
+"""What pruning costs: scores of the kept members and of all members on held-out rows, and signs that they mislead.
+
+    score     of predictions for each fifth of the rows by members chosen and weighed on the other four
+    R^2       1 - E / V,   V = mean |y_i - mean|^2,   E = sum_kl mean_i <e_ik, e_il>
+              e_ik = a_k (y_i - centre) - w_k (f_k(x_i) - mean_k),   centre = intercept + sum_k w_k mean_k
+
+with shares a_k that sum to one, so that sum_k e_ik is the residual of the whole sum. Out of bag, each mean over i is
+of the rows that neither k nor l has seen, and E estimates the error of the whole sum: a sum over those of the few kept
+members that have not seen a row is worse than what is kept. Accuracy has no such form: out of bag it is of those few,
+scaled to the weight of all, and too low if few are kept.
+
+Cost: five more choices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import beta, rankdata
+
+from krepes.alignment.pruning.member_selection import TooFewRowsError, select_members
+
+FOLDS = 5
+WORSE = 0.1  # more error than of all members, relative, that is worth a warning
+ROUNDING = 1e-9
+MANY = 30  # rows from which a mean tells something
+
+
+class Sums:
+    """Weighted sums of members, by row: a centre, and what each member adds.
+
+    Attributes
+    ----------
+    centre : (n, c)
+    added : (n, p, c), 0 where a member may not be used.
+    shares : (n, p), how much of the sum is each member's; rows sum to one.
+    target : (n, c)
+    usable : (n, p) or None
+    """
+
+    def __init__(self, outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> None:
+        self.outputs, self.target, self.usable = outputs, target, usable
+        self.centre, self.added = np.zeros(target.shape), np.zeros(outputs.shape)
+        self.shares = np.zeros(outputs.shape[:2])
+
+    def set(
+        self,
+        rows: np.ndarray,
+        weights: np.ndarray,  # (p,)
+        centre: np.ndarray,  # (c,)
+        means: np.ndarray,  # (p, c)
+        shares: np.ndarray,  # (p,)
+    ) -> None:
+        """How these rows are predicted."""
+        self.centre[rows], self.shares[rows] = centre, shares / shares.sum()
+        added = weights[:, None] * (self.outputs[rows] - means)
+        self.added[rows] = (
+            added if self.usable is None else np.where(self.usable[rows][:, :, None], added, 0.0)
+        )
+
+    def explained(self) -> float:
+        """R^2 of the whole sums."""
+        scale = np.abs(self.target).max()  # because squares of large numbers overflow
+        residual = (self.target - self.centre) / scale
+        if self.usable is None:
+            error = np.square(residual - self.added.sum(axis=1) / scale).sum(axis=1).mean()
+        else:
+            seen = self.usable.astype(np.float64)
+            parts = (self.shares * seen)[:, :, None] * residual[:, None] - self.added / scale
+            columns = parts.transpose(0, 2, 1).reshape(-1, parts.shape[1])
+            error = (columns.T @ columns / np.maximum(seen.T @ seen, 1)).sum()
+        variance = np.square((self.target - self.target.mean(axis=0)) / scale).sum(axis=1).mean()
+        return float(1 - error / variance)
+
+    def accuracy(self) -> float:
+        """Of the rows that some member with a share may be judged by."""
+        share = np.ones(len(self.target)) if self.usable is None else (self.shares * self.usable).sum(axis=1)
+        rows = share > 0
+        scaled = self.added.sum(axis=1)[rows] / share[rows, None]
+        predicted = np.argmax(self.centre[rows] + scaled, axis=1)
+        return float((predicted == np.argmax(self.target[rows], axis=1)).mean()) if rows.any() else np.nan
+
+
+def sums_of_all(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> Sums:
+    """The mean of all members: what bagging and forests predict, and the vote if outputs are votes."""
+    found = Sums(outputs, target, usable)
+    known = np.ones(outputs.shape[1])
+    if usable is not None:
+        known[~usable.any(axis=0)] = 0.0
+    centre = target.mean(axis=0)
+    found.set(np.arange(len(target)), known / known.sum(), centre, np.tile(centre, (len(known), 1)), known)
+    return found
+
+
+def _means_and_sizes(outputs: np.ndarray, usable: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(p, c) and (p,), of each member in the rows that it may be judged by."""
+    if usable is None:
+        means = outputs.mean(axis=0)
+        return means, np.abs(outputs - means).mean(axis=(0, 2))
+    counts = np.maximum(usable.sum(axis=0), 1)
+    means = np.where(usable[:, :, None], outputs, 0.0).sum(axis=0) / counts[:, None]
+    return means, np.where(usable[:, :, None], np.abs(outputs - means), 0.0).mean(axis=2).sum(axis=0) / counts
+
+
+def sums_of_kept(
+    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, method: str
+) -> Sums | None:
+    """Predict each fifth of the rows by members chosen and weighed on the other rows; None if rows are too few."""
+    n = len(target)
+    found = Sums(outputs, target, usable)
+    fold = np.random.default_rng(0).permutation(n) % min(FOLDS, n)
+    for part in range(min(FOLDS, n)):
+        rest = np.flatnonzero(fold != part)
+        seen = None if usable is None else usable[rest]
+        means, sizes = _means_and_sizes(outputs[rest], seen)
+        try:
+            choice = select_members(outputs[rest], target[rest], seen, method)
+            weights, shares, centre = (
+                choice.weights,
+                choice.weights * sizes,
+                choice.intercept + choice.weights @ means,
+            )
+        except TooFewRowsError:
+            return None
+        except ValueError:  # no member is worth keeping: the mean is
+            weights, shares = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
+            centre = target[rest].mean(axis=0)
+        found.set(np.flatnonzero(fold == part), weights, centre, means, shares)
+    return found
+
+
+def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+    """For each member, the accuracy of an ensemble that keeps it alone, on the rows that it may be judged by."""
+    found = np.full(outputs.shape[1], np.nan)
+    for k in range(len(found)):
+        rows = slice(None) if usable is None else usable[:, k]
+        F, Y = outputs[rows, k], target[rows]
+        if len(F):
+            centred, mean = F - F.mean(axis=0), Y.mean(axis=0)
+            slope = max(float((centred * (Y - mean)).sum()), 0.0) / max(
+                float(np.square(centred).sum()), 1e-300
+            )
+            found[k] = (np.argmax(mean + slope * centred, axis=1) == np.argmax(Y, axis=1)).mean()
+    return found
+
+
+def is_clearly_worse(score: float, of_all: float, noise: float = 0.0) -> bool:
+    """Whether what is not explained, or the share of errors, grows by more than a tenth, and more than noise."""
+    return of_all - score > max(WORSE * (1 - of_all), 0.005, noise)
+
+
+def repeats_target(outputs: np.ndarray, target: np.ndarray) -> bool:
+    """Whether at least half of the members predict the target itself, as full trees do on their training rows."""
+    apart = np.abs(outputs - target[:, None]).max(axis=(0, 2))
+    return bool((apart <= ROUNDING * np.abs(target).max()).mean() >= 0.5)
+
+
+def is_chance(alone: np.ndarray, n: int) -> bool:
+    """Whether the best of p members explains no more than the best of p columns of noise in 99 of 100 draws."""
+    # The squared correlation of noise with anything is Beta(1/2, (n - 2) / 2); it rises or falls with the target.
+    return n > 2 and float(np.nanmax(alone)) < beta.ppf(0.99 ** (1 / len(alone)), 0.5, (n - 2) / 2)
+
+
+def is_trained_on(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray) -> bool:
+    """Whether members fit the rows of their samples better than the others, as they do if these are their rows.
+
+    Errors are ranked; the mean over rows of (mean rank of members that have not seen it - of those that have) must be
+    two standard errors above zero. Of fewer than 30 rows, or where no error differs, nothing can be said, and they
+    are believed.
+    """
+    errors = np.abs(outputs - target[:, None]).sum(axis=2)
+    errors = rankdata(errors).reshape(errors.shape)  # because one large error would hide the others
+    left, seen = usable.sum(axis=1), (~usable).sum(axis=1)
+    both = (left > 0) & (seen > 0)
+    if both.sum() < MANY:
+        return True
+    unseen = (errors * usable).sum(axis=1)[both] / left[both]
+    gaps = unseen - (errors * ~usable).sum(axis=1)[both] / seen[both]
+    return bool(gaps.mean() >= 2 * gaps.std() / np.sqrt(len(gaps)))

@@ -1,0 +1,243 @@
+"""Ensemble pruning: the few members of a fitted ensemble that predict as well as all, with new weights.
+
+    f(x) = intercept + sum over kept k of w_k f_k(x),   w_k > 0                                  [tang, Ch. 4]
+
+The members are chosen from their predictions for rows that they were not trained on, where such are known: those left
+out of their bootstrap samples. Differs from [tang, Sec. 4.4], which takes predictions for training rows; those of full
+trees or nearest neighbours repeat the target. The formulas are in `member_selection`.
+
+Cost: two predictions of every member for X, then O(n p^2 c^2 + p^3) for p members and c classes, six times: the
+scores are found by leaving rows out of the choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from krepes.alignment.inputs import Numbers
+from krepes.alignment.pruning.ensemble_members import Ensemble, members_of
+from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on
+from krepes.alignment.pruning.member_report import judge, member_rows, savings_of
+from krepes.alignment.pruning.member_selection import METHODS, select_members
+from krepes.alignment.pruning.prediction_matrices import (
+    TASKS,
+    Classes,
+    as_predictions,
+    check_member_outputs,
+    column_names,
+    columns_of,
+)
+from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
+from krepes.alignment.pruning.target_columns import (
+    check_targets,
+    labels_or_numbers,
+    target_columns,
+    target_numbers,
+)
+from krepes.base.caller_warning import warn
+
+PREDICTIONS = ("auto", "out_of_bag", "given")
+
+
+def prune_ensemble(
+    ensemble: BaseEstimator | Numbers,
+    X: Any = None,
+    y: Any = None,
+    *,
+    method: str = "alignment",
+    predictions: str = "auto",
+    task: str = "auto",
+    classes: Classes | None = None,
+    names: Sequence[str] | None = None,
+) -> PrunedEnsemble:
+    """Keep the members of an ensemble that together predict the target, and give them new weights.
+
+    Parameters
+    ----------
+    ensemble : fitted scikit-learn ensemble, or array
+        Bagging, RandomForest, ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking, for regression or classes;
+        it is not changed. Or predictions: (n, members) numbers, labels, or probabilities of the second of two
+        classes; (n, members, classes) probabilities or scores. X is None then.
+    X, y : rows and targets
+        The training data of bagging and forests, in the order of `fit`, whose out-of-bag predictions are used. For
+        other ensembles rows that they were not trained on: stages of boosting fit their training rows ever better, and
+        none would be dropped.
+    method : "alignment", "stacking" or "r2", default="alignment"
+        "alignment" chooses members by kernel alignment and weighs them by non-negative least squares, "stacking" does
+        the second step with all members, "r2" keeps the one member that explains most.
+    predictions : "auto", "out_of_bag" or "given", default="auto"
+        "auto" is out of bag if members know their samples, X has as many rows as the training data, and members fit the
+        rows of their samples better than others; as many rows that are not fitted so are taken for held-out rows,
+        with a warning, because they could be the training rows in another order. Of an array "out_of_bag" says that
+        missing values (NaN, None) are rows on which a member was trained.
+    task : "auto", "regression" or "classification", default="auto"
+        What an array of predictions is, if its numbers leave it open. "auto" takes numbers for labels if all are
+        labels of y, and for probabilities if y has two classes and all are between 0 and 1; otherwise numeric y is
+        regression, also 0 and 1 with scores beyond them. Not for an ensemble, which says what it is.
+    classes : sequence, optional
+        The classes of an array (n, members, classes), in the order of its last axis; by default sorted.
+    names : sequence of str, optional
+        Names of the members, for an array; a frame has its own.
+
+    Returns
+    -------
+    PrunedEnsemble
+        Predicts without the dropped members. `table_` says what became of every member, `score_` and `score_of_all_`
+        what dropping some of them costs. Warns if that is much, if no member is better than noise, and if the members
+        seem to have been trained on the rows.
+
+    Examples
+    --------
+    Of three members one repeats another and one is noise:
+
+    >>> y = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> noise = np.array([1.0, -1.0, -1.0, 1.0])
+    >>> pruned = prune_ensemble(np.column_stack([noise, y / 2, y / 4]), y=y)
+    >>> pruned.size_, pruned.predict([[7.0, 1.0, 0.5]]).round(12).tolist()
+    (1, [2.0])
+    """
+    options = ((method, "method", METHODS), (predictions, "predictions", PREDICTIONS), (task, "task", TASKS))
+    for value, name, known in options:
+        if value not in known:
+            raise ValueError(f"{name}={value!r}: expected {', '.join(map(repr, known))}.")
+    if y is None:
+        raise ValueError("y is missing: members are chosen by how well they predict it.")
+    if not _is_estimator(ensemble):
+        parts, X, y = _columns(ensemble, X, y, task, classes, names)
+        outputs, whole = member_outputs(parts, X), None
+        usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
+        target = target_columns(y, parts.classes)
+    else:
+        _check_not_given(task=None if task == "auto" else task, classes=classes, names=names)
+        given = X
+        parts, X, y = _members(ensemble, X, y)
+        usable = out_of_bag_rows(parts, len(y), predictions)
+        outputs, target = member_outputs(parts, X), target_columns(y, parts.classes)
+        usable = _confirmed(outputs, target, usable, predictions)
+        if predictions == "given" and parts.samples is not None and len(y) == parts.n_rows and len(y) >= MANY:
+            _warn_if_trained_on(outputs, target, parts)
+        whole = np.asarray(ensemble.predict(given)) if usable is None else None
+    names = [member.name for member in parts.members]
+    check_member_outputs(outputs, target, usable, names)
+    selection = select_members(outputs, target, usable, method, names)
+    kept = selection.weights > 0
+    pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
+    alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
+    pruned.table_ = member_rows(parts, selection, alone)
+    pruned.n_members_, pruned.method_, pruned.optimality_ = len(kept), method, selection.optimality
+    pruned.predictions_ = "given" if usable is None else "out_of_bag"
+    pruned.savings_ = savings_of(parts, kept) if _is_estimator(ensemble) else None
+    scores = judge(outputs, target, usable, parts, selection, method, whole, y)
+    pruned.score_, pruned.score_of_all_ = scores.kept, scores.of_all
+    for text in scores.warnings:
+        warn(text)
+    return pruned
+
+
+def _is_estimator(ensemble: BaseEstimator | Numbers) -> TypeGuard[BaseEstimator]:
+    return hasattr(ensemble, "predict") or hasattr(ensemble, "fit")
+
+
+def _check_not_given(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name}={value!r} is for an array of predictions; the ensemble has its own. Leave it out."
+            )
+
+
+def _columns(
+    P: Numbers, X: Any, y: Any, task: str, classes: Classes | None, names: Sequence[str] | None
+) -> tuple[Ensemble, np.ndarray, np.ndarray]:
+    """For an array of predictions: its columns as members, the predictions, and the targets."""
+    if X is not None:
+        raise ValueError("An array of predictions needs no X: prune_ensemble(predictions, y=y).")
+    columns = column_names(P)
+    P, y = as_predictions(P), labels_or_numbers(y)
+    check_targets(len(y), len(P), "the predictions")
+    parts = columns_of(P, y, task, classes, columns if names is None else names, columns)
+    return parts, P, y if parts.classes is not None else target_numbers(y)
+
+
+def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
+    """For a fitted ensemble: its members, the rows that they take, and the targets."""
+    parts = members_of(ensemble)
+    if X is None:
+        raise ValueError("X is missing: the members predict its rows.")
+    X = predictor_of(parts, np.ones(len(parts.members), dtype=bool)).checked(
+        X, reset=parts.n_features is None
+    )
+    y = labels_or_numbers(y) if parts.classes is not None else target_numbers(y)
+    check_targets(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "X")
+    return parts, X, y
+
+
+def predictor_of(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
+    """A predictor of some of the members, which takes the same X as the ensemble."""
+    found = PrunedEnsemble([m for m, keep in zip(parts.members, kept) if keep], parts.classes, parts.whole)
+    if parts.n_features is not None:
+        found.n_features_in_ = parts.n_features
+    if parts.feature_names is not None:
+        found.feature_names_in_ = parts.feature_names
+    return found
+
+
+def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
+    """(n, p), True where a member was not trained on a row; None where given predictions are to be used."""
+    same = parts.samples is not None and n == parts.n_rows
+    if predictions == "given" or (predictions == "auto" and not same):
+        return None
+    if parts.samples is None:
+        raise ValueError(
+            "The ensemble does not know which rows each member was trained on: give rows that none has seen, with "
+            'predictions="given".'
+        )
+    if not same:
+        raise ValueError(
+            f"X has {n:,} rows and the ensemble was trained on {parts.n_rows:,}: out-of-bag predictions are of the "
+            'training rows, in their order. For other rows use predictions="given".'
+        )
+    usable = np.ones((n, len(parts.samples)), dtype=bool)
+    for k, rows in enumerate(parts.samples):
+        usable[rows, k] = False
+    if predictions == "auto" and not usable.any():
+        return None
+    return usable
+
+
+def _confirmed(
+    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, predictions: str
+) -> np.ndarray | None:
+    """The rows that members have not seen, if the rows are those of training."""
+    if usable is None or is_trained_on(outputs, target, usable):
+        return usable
+    found = "X has as many rows as the training data, but members fit those of their samples no better than others"
+    if predictions == "out_of_bag":
+        warn(f"{found}: is X the training data, in the order of fit?")
+        return usable
+    warn(
+        f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them in '
+        'the order of fit, with predictions="out_of_bag".',
+    )
+    return None
+
+
+def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble) -> None:
+    left = out_of_bag_rows(parts, len(target), "out_of_bag")
+    if left is not None and left.any() and is_trained_on(outputs, target, left):
+        warn(
+            "Members fit the rows of their samples better than others: X seems to be their training data. "
+            'predictions="out_of_bag" judges each by the rows that it has not seen.',
+        )
+
+
+def member_outputs(parts: Ensemble, X: Any) -> np.ndarray:
+    """(n, p, c) predictions of all members."""
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # trees take float32: scikit-learn refuses what overflows
+        return np.stack([member.outputs(X) for member in parts.members], axis=1)

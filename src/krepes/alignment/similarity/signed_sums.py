@@ -1,0 +1,156 @@
+"""Sums of rows with random signs, of one representation and of several: what a sketch keeps.
+
+    a_b = sum_i s_b(i) (x_i - mean),   b = 1 .. M                                      [charikar; tang, Alg. 1]
+
+What is stored are plain sums of the rows, with sign + and with sign -, so that parts add up. Products of products of
+them, fourth powers of the data, would overflow at 1e77 and vanish at 1e-81: so the sums are first divided by a power
+of two, which does not round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from krepes.base.model_file import State
+
+CONSTANT = 1e-12  # of the sums of a column: what rounding leaves of it once the mean is subtracted
+
+
+@dataclass(frozen=True, eq=False)
+class SignedSums:
+    """The signed sums of one representation.
+
+    Attributes
+    ----------
+    table : ndarray of shape (2 M, d)
+        Sums of rows with sign +, then with sign -.
+    count : ndarray of shape (2 M,)
+        The same sums of ones.
+    next_row : int
+        The global index that follows the last row seen.
+    """
+
+    table: np.ndarray
+    count: np.ndarray
+    next_row: int
+
+    def scaled(self, n_hashes: int) -> tuple[np.ndarray, int]:
+        """The sums a_b over 2^e, (M, d), centred exactly, and e: the largest is near 1, so that products are in range.
+
+        Columns that are constant are zero: only rounding of their mean is left.
+        """
+        M = len(self.count) // 2
+        largest = np.abs(self.table).max()
+        if not np.isfinite(largest):
+            raise ValueError(
+                "The sums of rows overflow float64: divide all rows by one number, such as 1e100."
+            )
+        first = math.frexp(largest)[1]
+        table = np.ldexp(self.table, -first)
+        mean = table.sum(axis=0) / self.count.sum()
+        A = table[:M] - table[M:] - np.outer(self.count[:M] - self.count[M:], mean)
+        A[:, np.abs(A).max(axis=0) <= CONSTANT * np.abs(table).max(axis=0)] = 0.0
+        size = M // n_hashes
+        H = scipy.linalg.hadamard(size)
+        A = np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
+        second = math.frexp(np.abs(A).max())[1]
+        return np.ldexp(A, -second), first + second
+
+    def centred(self, n_hashes: int) -> np.ndarray:
+        """The sums a_b, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
+        A, exponent = self.scaled(n_hashes)
+        return np.ldexp(A, exponent)
+
+    def unit_gram(self, n_hashes: int, debias: bool) -> tuple[np.ndarray, int]:
+        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased, over 2^e; and e."""
+        A, exponent = self.scaled(n_hashes)
+        G, M = A @ A.T, len(A)
+        if not debias:
+            return G / M, 2 * exponent
+        np.fill_diagonal(G, 0.0)
+        return G / np.sqrt(M * (M - 1)), 2 * exponent
+
+    def gram(self, n_hashes: int, debias: bool) -> np.ndarray:
+        """The same in the units of the rows."""
+        return in_units(*self.unit_gram(n_hashes, debias))
+
+
+class Sketches(Mapping[str, SignedSums]):
+    """Sketches by the name of the representation. When two are added, a name that only one of them has is kept."""
+
+    def __init__(self, sketches: Mapping[str, SignedSums], n_hashes: int = 1):
+        self._sketches, self.n_hashes = dict(sketches), n_hashes
+
+    def __getitem__(self, name: str) -> SignedSums:
+        return self._sketches[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sketches)
+
+    def __len__(self) -> int:
+        return len(self._sketches)
+
+    def rows_of(self, name: str) -> float:
+        """Rows seen of a representation."""
+        return self[name].count.sum() / self.n_hashes
+
+    @property
+    def n(self) -> float:
+        """Rows seen of the representation that has seen most."""
+        return max((self.rows_of(name) for name in self), default=0.0)
+
+    def __add__(self, other: Sketches) -> Sketches:
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: Sketches) -> Sketches:
+        unknown = [name for name in other if name not in self]
+        if unknown:
+            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: there are none.")
+        return self._combined(other, -1.0)
+
+    def __mul__(self, factor: float) -> Sketches:
+        scaled = {
+            name: SignedSums(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()
+        }
+        return Sketches(scaled, self.n_hashes)
+
+    def _combined(self, other: Sketches, sign: float) -> Sketches:
+        found = {**self._sketches, **other._sketches}
+        for name in set(self) & set(other):
+            mine, theirs = self[name], other[name]
+            if mine.table.shape != theirs.table.shape:
+                raise ValueError(f"{name!r} has {mine.table.shape[1]} and {theirs.table.shape[1]} features.")
+            found[name] = SignedSums(
+                mine.table + sign * theirs.table,
+                mine.count + sign * theirs.count,
+                max(mine.next_row, theirs.next_row),
+            )
+        return Sketches(found, self.n_hashes)
+
+    def state(self) -> State:
+        each = [[name, s.table, s.count, s.next_row] for name, s in self.items()]
+        return {"n_hashes": self.n_hashes, "sketches": each}
+
+    @classmethod
+    def from_state(cls, state: State) -> Sketches:
+        each = {
+            name: SignedSums(table, count, next_row) for name, table, count, next_row in state["sketches"]
+        }
+        return cls(each, state["n_hashes"])
+
+
+def in_units(values: np.ndarray, exponents: int | np.ndarray) -> np.ndarray:
+    """Values times 2^e, refused where they overflow."""
+    with np.errstate(over="ignore"):
+        found = np.ldexp(values, exponents)
+    if not np.isfinite(found).all():
+        raise ValueError(
+            "Products of rows this large overflow float64. Divide the rows by one number, or ask for `score` and "
+            "`table`, which do not depend on the scale."
+        )
+    return found

@@ -1,0 +1,294 @@
+"""CKA from sketches: a fixed number of signed sums of rows stands for all of them.
+
+    a_b = sum_i s_b(i) (x_i - mean),   b = 1 .. M,   signs s_b(i) = +-1 that belong to row i   [charikar; tang, Alg. 1]
+
+CountSketch adds every row, with a random sign, to one of M buckets, at the cost of one addition per number; the
+stacked form (sparse Johnson-Lindenstrauss) does so in `n_hashes` tables of M / n_hashes buckets. The Hadamard
+transform of a table gives the sums a_b above, whose signs are pairwise independent. Hence for b != c the products
+(a_b.a_c)(a'_b.a'_c) of two representations have mean |X^T Y|_F^2 exactly, and only b = c adds the inflation
+(|X|^2 |Y|^2 + |X^T Y|^2 - 2 sum |x_i|^2 |y_i|^2) / M of the published score: leaving the diagonal of the M x M Gram
+matrix out is the whole correction, needs no further statistics, and keeps the score in [-1, 1],
+
+    HSIC ~ <offdiag(A A^T), offdiag(A' A'^T)> / (M (M - 1)),     CKA ~ its cosine.
+
+Differs from [tang, Alg. 1]: one hash for all representations, keyed by the global index of the row, so that batches,
+layers, models and workers agree (another hash for Y gives noise); exact centring through S H X = S X - (S 1) mean^T;
+and the correction. The bound of [tang, Lemma 1] is not relative: only an additive error eps |X| |Y| holds.
+
+Rows with sign + and - are summed separately, so that the column sums come at no cost. Scores do not depend on the
+scale of the rows, as far as float64 holds their sums. Cost O(n d n_hashes), memory 16 M d bytes per representation,
+whatever n is. Approximates the biased CKA: use it for n far above the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from krepes.alignment.inputs import row_indices
+from krepes.alignment.similarity.cka import check_enough_rows
+from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State, digest
+from krepes.base.streams import uniform
+from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
+
+BLOCK_ROWS = 16_384
+
+
+class SketchedCKA(SumOfValues[Sketches]):
+    """Alignment of any number of representations that arrive in batches, together or one after the other.
+
+    Parameters
+    ----------
+    n_buckets : int, default=256
+        M, a power of two. The score's error falls as 1 / sqrt(M).
+    n_hashes : int, default=1
+        Tables that share the buckets, a power of two: 1 is CountSketch, 4 the thesis's stack.
+    debias : bool, default=True
+        False gives the published score, which is too large by about |X|^2 |Y|^2 / M.
+    seed : int, default=0
+        Sketches with the same seed, buckets and hashes can be compared and merged.
+    inputs : sequence of str, default=()
+        Names of the inputs of blocks, where an engine feeds the sketch; by default "0", "1", ...
+
+    Attributes
+    ----------
+    names : list of str
+        Representations seen.
+    next_row : dict of int
+        For each, the global index that follows the last row seen.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> sketch = SketchedCKA()
+    >>> for first in range(0, 1000, 250):
+    ...     rows = X[first : first + 250]
+    ...     sketch = sketch.update({"a": rows, "b": 3 * rows + 1, "c": rows[:, :2]})
+    >>> round(sketch.score("a", "b"), 9), 0.6 < sketch.score("a", "c") < 0.8       # exactly about sqrt(1/2)
+    (1.0, True)
+    """
+
+    def __init__(
+        self,
+        n_buckets: int = 256,
+        n_hashes: int = 1,
+        *,
+        debias: bool = True,
+        seed: int = 0,
+        inputs: Sequence[str] = (),
+    ):
+        for name, value in (("n_buckets", n_buckets), ("n_hashes", n_hashes)):
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise ValueError(f"{name}={value!r}: expected a power of two, such as 256.")
+        if n_buckets // n_hashes < 2:
+            raise ValueError(
+                f"n_buckets={n_buckets}: expected at least 2 for each of n_hashes={n_hashes} tables."
+            )
+        self.n_buckets, self.n_hashes, self.debias, self.seed = n_buckets, n_hashes, debias, seed
+        self.inputs = tuple(inputs)
+        super().__init__()
+
+    @property
+    def sketches(self) -> Sketches:
+        """All that was seen."""
+        return Sketches({}, self.n_hashes) if self.sums is None else self.sums
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.sketches)
+
+    @property
+    def next_row(self) -> dict[str, int]:
+        return {name: sketch.next_row for name, sketch in self.sketches.items()}
+
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """Rows seen of each representation."""
+        return {name: round(self.sketches.rows_of(name)) for name in self.names}
+
+    def update(
+        self, features: Mapping[str, Any], first_row: int | None = None, rows: Any = None
+    ) -> SketchedCKA:
+        """Add a batch of one or several representations.
+
+        Parameters
+        ----------
+        features : {name: (b, ...)}
+            Of the same b samples.
+        first_row : int, default=None
+            The global index of the first sample; by default each representation goes on where it ended. Give it
+            where several workers see different parts.
+        rows : integers of shape (b,), optional
+            The global indices of the samples, where they are not consecutive.
+        """
+        if not isinstance(features, Mapping):
+            raise TypeError(f"features is a {type(features).__name__}; expected {{name: features (b, d)}}.")
+        matrices = {name: as_flat_matrix(X, repr(name), finite=False) for name, X in features.items()}
+        if not matrices:
+            return self
+        n = len(next(iter(matrices.values())))
+        if rows is None and first_row is None:
+            starts = {name: self.next_row.get(name, 0) for name in matrices}
+        else:
+            starts = dict.fromkeys(matrices, first_row or 0)
+        found = Sketches({}, self.n_hashes)
+        for start in sorted(set(starts.values())):
+            indices = np.arange(start, start + n) if rows is None else row_indices(rows)
+            some = {name: X for name, X in matrices.items() if starts[name] == start}
+            found = found + self._sketched(some, indices, n)
+        self.sums = found if self.sums is None else self.sums + found
+        return self
+
+    def of(self, block: Block, before: Sketches | None) -> Sketches:
+        """The inputs of a block are representations, named by `inputs`."""
+        names = self.inputs or tuple(map(str, range(len(block.inputs))))
+        matrices = {
+            name: as_flat_matrix(X, repr(name), finite=False)
+            for name, X in zip(names, block.inputs, strict=True)
+        }
+        return self._sketched(matrices, block.rows.numpy(), len(block))
+
+    def value_from(self, state: State) -> Sketches:
+        return Sketches.from_state(state)
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"sketch": digest([self.n_buckets, self.n_hashes, self.seed])}
+
+    def _sketched(self, matrices: Mapping[str, np.ndarray], indices: np.ndarray, n: int) -> Sketches:
+        """Sketches of n rows with these global indices."""
+        for name, X in matrices.items():
+            check_same_rows(len(X), n, repr(name), "the first representation")
+            if name in self.sketches and self.sketches[name].table.shape[1] != X.shape[1]:
+                before = self.sketches[name].table.shape[1]
+                raise ValueError(f"{name!r} has {X.shape[1]} features, but had {before} before.")
+        check_same_rows(len(indices), n, "rows", "the representations")
+        sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
+        count = np.zeros(2 * self.n_buckets)
+        for start in range(0, n, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, n))
+            for cells in self.cells(indices[block]):
+                count += np.bincount(cells, minlength=len(count))
+                _add(matrices, block, cells, sums)
+        for name, X in matrices.items():
+            if not np.isfinite(sums[name]).all():  # a check of every number would cost as much as the sketch
+                check_finite(X, repr(name))
+            if not np.isfinite(sums[name]).all() and X.dtype == np.float32:  # its sums overflow
+                sums[name] = self._sketched({name: X.astype(np.float64)}, indices, n)[name].table
+            elif (X[-1] == X[0]).all() and (X[0] == X).all():  # whose sums in float32 differ by rounding
+                sums[name] = np.outer(count, X[0].astype(np.float64))
+        end = int(indices.max()) + 1 if len(indices) else 0
+        return Sketches({name: SignedSums(total, count, end) for name, total in sums.items()}, self.n_hashes)
+
+    def cells(self, rows: np.ndarray) -> list[np.ndarray]:
+        """For every table, where each row goes: its bucket, moved by M where its sign is negative."""
+        size = self.n_buckets // self.n_hashes
+        found = []
+        for table in range(self.n_hashes):
+            draws = uniform(rows, 2, self.seed, table).numpy()
+            bucket = (draws[:, 0] * np.float32(size)).astype(np.int64) + table * size
+            found.append(bucket + self.n_buckets * (draws[:, 1] < 0.5))
+        return found
+
+    def merge(self, other: Self) -> Self:
+        """Add what another sketch has seen: other rows of the same representations, or others; returns self."""
+        for name in ("n_buckets", "n_hashes", "seed"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"Sketches with {name}={mine} and {name}={theirs} cannot be merged or compared."
+                )
+        return super().merge(other)
+
+    def sketch(self, name: str) -> SignedSums:
+        """The sums of a representation."""
+        if name not in self.sketches:
+            raise ValueError(
+                f"{name!r} was not seen yet; seen so far: {', '.join(map(repr, self.names)) or 'none'}."
+            )
+        return self.sketches[name]
+
+    def centred(self, name: str) -> np.ndarray:
+        """The sums a_b of a representation, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
+        return self.sketch(name).centred(self.n_hashes)
+
+    def gram(self, name: str) -> np.ndarray:
+        """The M x M Gram matrix of a representation's sums.
+
+        Frobenius products of these matrices are the estimates of |X^T Y|_F^2.
+        """
+        return self.sketch(name).gram(self.n_hashes, self.debias)
+
+    def unit_grams(self, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The M x M Gram matrices of representations over 2^e, one per row, (len(names), M^2), and e of each."""
+        self._check_rows(names)
+        found = [self.sketch(name).unit_gram(self.n_hashes, self.debias) for name in names]
+        return np.stack([G.ravel() for G, _ in found]), np.array([exponent for _, exponent in found])
+
+    def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
+        """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
+        rows = self.names if rows is None else rows
+        columns = rows if columns is None else columns
+        both = list(dict.fromkeys([*rows, *columns]))
+        grams, exponents = self.unit_grams(both)
+        r, c = ([both.index(name) for name in names] for names in (rows, columns))
+        return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
+
+    def score(self, first: str, second: str) -> float:
+        """CKA of two representations, which may have any scale. An error if all rows of one of them are the same."""
+        value = self.table([first], [second])[1][0, 0]
+        if np.isnan(value):
+            own = dict(zip((first, second), (self.table([name])[1][0, 0] for name in (first, second))))
+            constant = next(name for name, known in own.items() if np.isnan(known))
+            raise ValueError(
+                f"All rows of {constant!r} are the same, or fall into one bucket: its alignment with anything is "
+                "undefined."
+            )
+        return float(value)
+
+    def table(
+        self, rows: list[str] | None = None, columns: list[str] | None = None
+    ) -> tuple[list[str], np.ndarray]:
+        """Names and CKA of every row with every column; all with all by default.
+
+        Rows and columns of representations that are constant are NaN.
+        """
+        rows = self.names if rows is None else list(rows)
+        columns = rows if columns is None else list(columns)
+        both = list(dict.fromkeys([*rows, *columns]))
+        grams, _ = self.unit_grams(both)
+        lengths = np.linalg.norm(grams, axis=1, keepdims=True)
+        grams = np.divide(grams, lengths, out=np.full_like(grams, np.nan), where=lengths > 0)
+        R = grams[[both.index(name) for name in rows]]
+        C = R if columns == rows else grams[[both.index(name) for name in columns]]
+        return rows, np.clip(R @ C.T, -1.0, 1.0)
+
+    def _check_rows(self, names: list[str]) -> None:
+        """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""
+        if not names:
+            raise ValueError("No representation was named, or seen: call update({name: features}) first.")
+        first = names[0]
+        for name in names:
+            if not np.array_equal(self.sketch(name).count, self.sketch(first).count):
+                raise ValueError(
+                    f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
+                    f"{self.n_rows[name]:,}): give both the same global row indices."
+                )
+        check_enough_rows(self.n_rows[first])
+
+
+def _add(
+    matrices: Mapping[str, np.ndarray], block: slice, cells: np.ndarray, sums: dict[str, np.ndarray]
+) -> None:
+    """Add every row of a block to its cell."""
+    starts = np.arange(len(cells) + 1)
+    for name, X in matrices.items():
+        # A sparse product is one addition of a row per row, in order: close to the speed of reading.
+        shape = (len(sums[name]), len(cells))
+        S = scipy.sparse.csc_array((np.ones(len(cells), dtype=X.dtype), cells, starts), shape=shape)
+        sums[name] += S @ X[block]

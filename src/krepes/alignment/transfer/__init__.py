@@ -1,0 +1,1 @@
+"""How well a representation will serve a task, before anything is trained on it: LogME, LEEP, H-score, CKA."""

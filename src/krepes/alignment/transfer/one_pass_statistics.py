@@ -1,0 +1,389 @@
+"""Statistics from one pass over a model's features, from which all transferability scores are computed.
+
+- Up to `max_width` features: second moments and sums by class (O(d^2) memory). CKA is exact and unbiased, LogME and
+  H-score come from the same numbers, and the null distribution is known without permutations.
+- Wider features, and all with `method="sketch"`: a sketch of M signed sums (O(M d) memory), which gives only CKA,
+  and its value for permuted labels.
+
+A sketch estimates |X^T Y|_F^2, whose average over permutations is tr K tr L / (n - 1), not zero; this is subtracted
+from all three products, so that narrow and wide models, exact and sketched, are on one scale:
+
+    CKA ~ (P_xy - t_x t_y / (n - 1)) / sqrt((P_xx - t_x^2 / (n - 1)) (P_yy - t_y^2 / (n - 1))),    t = trace.
+
+Differs from [tang, Alg. 1], which sketches without correction. The ratio itself is biased by O(1 / M); compared with
+its deviation, which is also about 1 / M for unrelated features and more for related ones, this does not change a
+ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+
+from krepes.alignment.inputs import row_indices
+from krepes.alignment.similarity.augmented_rows import unit_of, varies
+from krepes.alignment.similarity.hsic import unbiased_value
+from krepes.alignment.similarity.sketched_cka import SignedSums, SketchedCKA, Sketches
+from krepes.alignment.transfer.class_moments import ClassMoments
+from krepes.alignment.transfer.h_score import h_score_of
+from krepes.alignment.transfer.logme import logme_of_moments
+from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State, digest
+from krepes.base.validation import as_flat_matrix, check_same_rows
+
+METHODS = ("auto", "exact", "sketch")
+SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
+DEFAULT_SCORES = SCORES[:3]
+SHRINK: dict[str, bool | str] = {"h_score": True, "h_score_regularized": "total", "h_score_published": False}
+
+
+@dataclass(frozen=True)
+class TransferScores:
+    """How well a model's features suit labels; every score is larger for better features.
+
+    Attributes
+    ----------
+    cka : CKA with the one-hot labels; NaN for features that are constant.
+    null_mean, null_sd : of CKA with permuted labels.
+    p_value : of "features and labels are unrelated".
+    logme, h_score, h_score_regularized, h_score_published : NaN where they were not asked for, or CKA was sketched.
+    method : "exact" or "sketch", how CKA was found.
+    n_rows, width : int
+    """
+
+    cka: float
+    null_mean: float
+    null_sd: float
+    p_value: float
+    logme: float
+    h_score: float
+    h_score_regularized: float
+    h_score_published: float
+    method: str
+    n_rows: int
+    width: int
+
+    @property
+    def log_cka(self) -> float:
+        """log CKA, [tang, Sec. 2.4.3]; -inf where the estimate is not above zero."""
+        if not self.cka > 0:
+            return float("nan") if np.isnan(self.cka) else float("-inf")
+        return float(np.log(self.cka))
+
+    @property
+    def z(self) -> float:
+        """Deviations of CKA above what chance gives."""
+        return (self.cka - self.null_mean) / self.null_sd
+
+
+@dataclass(frozen=True, eq=False)
+class TransferSums:
+    """What is kept of the features of n rows.
+
+    Attributes
+    ----------
+    n : float
+    width : int
+        Features of a row.
+    moments : ClassMoments or None
+        Kept if CKA is exact, or if other scores are asked for.
+    sketches : Sketches or None
+        The sketch of the one representation "x", if CKA is sketched.
+    squares : float
+        sum |x|^2 with x divided by `unit`; kept together with a sketch.
+    row_sums : pair of int, or None
+        Sums of the row indices and of their squares, modulo 2^64, which tell which rows were seen. None if some rows
+        do not count exactly once.
+    unit : float
+        A power of two near the largest number, because squares of 1e200 overflow.
+    """
+
+    n: float
+    width: int
+    moments: ClassMoments | None
+    sketches: Sketches | None
+    squares: float
+    row_sums: tuple[int, int] | None
+    unit: float = 1.0
+
+    def __add__(self, other: TransferSums) -> TransferSums:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: TransferSums) -> TransferSums:
+        return self._combined(other, -1)
+
+    def _combined(self, other: TransferSums, sign: int) -> TransferSums:
+        if self.width != other.width:
+            raise ValueError(f"The batch has {other.width:,} features; earlier ones had {self.width:,}.")
+        rows = None
+        if self.row_sums is not None and other.row_sums is not None:
+            first, second = ((a + sign * b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
+            rows = (first, second)
+        unit = max(self.unit, other.unit)
+        mine, theirs = (part.squares * (part.unit / unit) ** 2 for part in (self, other))
+        return TransferSums(
+            self.n + sign * other.n,
+            self.width,
+            _combined(self.moments, other.moments, sign),
+            _combined(self.sketches, other.sketches, sign),
+            mine + sign * theirs,
+            rows,
+            unit,
+        )
+
+    def __mul__(self, factor: float) -> TransferSums:
+        return TransferSums(
+            self.n * factor,
+            self.width,
+            None if self.moments is None else self.moments * factor,
+            None if self.sketches is None else self.sketches * factor,
+            self.squares * factor,
+            None,
+            self.unit,
+        )
+
+    def state(self) -> State:
+        return {
+            "n": self.n,
+            "width": self.width,
+            "moments": None if self.moments is None else self.moments.state(),
+            "sketches": None if self.sketches is None else self.sketches.state(),
+            "squares": self.squares,
+            "row_sums": None if self.row_sums is None else [str(total) for total in self.row_sums],
+            "unit": self.unit,
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> TransferSums:
+        moments, sketches, rows = state["moments"], state["sketches"], state["row_sums"]
+        return cls(
+            state["n"],
+            state["width"],
+            None if moments is None else ClassMoments.from_state(moments),
+            None if sketches is None else Sketches.from_state(sketches),
+            state["squares"],
+            None if rows is None else (int(rows[0]), int(rows[1])),
+            state.get("unit", 1.0),
+        )
+
+
+V = TypeVar("V", ClassMoments, Sketches)
+
+
+def _combined(mine: V | None, theirs: V | None, sign: int) -> V | None:
+    if mine is None or theirs is None:
+        return None
+    return mine + theirs if sign > 0 else mine - theirs
+
+
+class TransferStatistics(SumOfValues[TransferSums]):
+    """Statistics of one model's features, which arrive in batches, for labels that are known.
+
+    Parameters
+    ----------
+    y : labels of shape (n,), or TransferTarget
+        A target that several models share has its permutations sketched once.
+    scores : names or None, default=None
+        What to prepare for: "log_cka", "logme", "h_score" (shrunk within classes), "h_score_regularized" [ibrahim],
+        "h_score_published" [bao]. None is the first three, or "log_cka" with `method="sketch"`.
+    method : "auto", "exact" or "sketch", default="auto"
+        How CKA is found. auto is exact up to `max_width` features, or up to 2 M if CKA alone is asked for, where it
+        takes no more memory than a sketch. A sketch gives CKA only.
+    n_buckets, n_permutations, seed : as in `TransferTarget`, unless y is one
+    max_width : int, default=2048
+        Features above which no d x d matrix is kept.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(600) % 3
+    >>> X = np.eye(3)[y] + rng.normal(size=(600, 3))
+    >>> first, other = TransferStatistics(y), TransferStatistics(y)
+    >>> first, other = first.update(X[:200]), other.update(X[200:], first_row=200)
+    >>> scores = first.merge(other).score()
+    >>> scores.p_value < 0.001, round(-scores.log_cka)
+    (True, 2)
+    """
+
+    def __init__(
+        self,
+        y: Any,
+        *,
+        scores: tuple[str, ...] | None = None,
+        method: str = "auto",
+        n_buckets: int = 256,
+        n_permutations: int = 99,
+        max_width: int = 2048,
+        seed: int = 0,
+    ):
+        scores = chosen_scores(scores, method)
+        shared = isinstance(y, TransferTarget)
+        self.target = y if shared else TransferTarget(y, n_buckets, n_permutations, seed)
+        self.names, self.method, self.max_width = scores, method, max_width
+        super().__init__()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows seen."""
+        return 0 if self.sums is None else int(self.sums.n)
+
+    @property
+    def width(self) -> int | None:
+        """Features of a row; None before the first."""
+        return None if self.sums is None else self.sums.width
+
+    def update(self, features: Any, first_row: int | None = None, rows: Any = None) -> TransferStatistics:
+        """Add a batch of features (b, ...).
+
+        Parameters
+        ----------
+        first_row : int, optional
+            The index, among the labels, of the first row; batches are consecutive by default.
+        rows : integers of shape (b,), optional
+            The indices, where they are not consecutive.
+        """
+        X = as_flat_matrix(features, "The batch of features")
+        first = self.n_rows if first_row is None else first_row
+        indices = np.arange(first, first + len(X)) if rows is None else row_indices(rows)
+        check_same_rows(len(indices), len(X), "rows", "the batch of features")
+        self.add(Block(torch.from_numpy(indices), (X,)))
+        return self
+
+    def of(self, block: Block, before: TransferSums | None) -> TransferSums:
+        """The input of a block are features; its rows say which labels are theirs."""
+        X, indices = as_flat_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
+        if indices.min() < 0 or indices.max() >= self.target.n_rows:
+            raise ValueError(
+                f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."
+            )
+        width = X.shape[1]
+        if before is not None and before.width != width:
+            raise ValueError(f"The batch has {width:,} features; earlier ones had {before.width:,}.")
+        if self._exactly(width):
+            origin = None if before is None or before.moments is None else before.moments.origin
+            moments = ClassMoments.of(X, self.target.codes[indices], len(self.target.classes), origin)
+            return TransferSums(len(X), width, moments, None, 0.0, _row_sums(indices))
+        sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed).update({"x": X}, rows=indices)
+        unit = unit_of(X, np.zeros(width))
+        scaled = X if unit == 1.0 else X.astype(np.float64) / unit
+        squares = float(np.einsum("ij,ij->i", scaled, scaled).sum(dtype=np.float64))
+        return TransferSums(len(X), width, None, sketch.sketches, squares, _row_sums(indices), unit)
+
+    def _exactly(self, width: int) -> bool:
+        """Whether second moments are kept of features of this width, and not a sketch."""
+        others = any(name != "log_cka" for name in self.names)
+        small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
+        return self.method == "exact" or (small and self.method == "auto")
+
+    def value_from(self, state: State) -> TransferSums:
+        return TransferSums.from_state(state)
+
+    def fingerprint(self) -> dict[str, str]:
+        target = self.target
+        settings = [list(self.names), self.method, self.max_width, target.n_buckets, target.seed]
+        return {"scores": digest(settings), "labels": digest(target.codes)}
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows that another has seen of the same model, for the same labels; returns self."""
+        settings = ("names", "method", "max_width")
+        mine, theirs = self.target, other.target
+        same = all(getattr(self, name) == getattr(other, name) for name in settings)
+        if not same or (mine.n_buckets, mine.seed) != (theirs.n_buckets, theirs.seed):
+            raise ValueError("Statistics with different settings cannot be merged.")
+        if not np.array_equal(mine.codes, theirs.codes):
+            raise ValueError("Statistics for different labels cannot be merged.")
+        return super().merge(other)
+
+    def score(self) -> TransferScores:
+        """All scores, once every row that has a label was seen."""
+        n, seen = self.target.n_rows, self.sums
+        if seen is None or self.n_rows != n:
+            raise ValueError(
+                f"{self.n_rows:,} rows of features were given for {n:,} labels: expected one each."
+            )
+        if seen.row_sums != _row_sums(np.arange(n)):
+            raise ValueError("Some rows were given more than once, and others not at all.")
+        found = dict.fromkeys((name for name in SCORES if name != "log_cka"), float("nan"))
+        cka = (float("nan"),) * 4
+        if seen.moments is not None:
+            mean = seen.moments.mean
+            gram, sums = seen.moments.seen_from(mean)
+            if varies(gram.diagonal()[:-2] / n, seen.moments.unit, mean):
+                spectrum = np.linalg.eigh(gram[:-2, :-2])
+                cka = self._exact(gram, sums, spectrum[0])
+                for name in SHRINK.keys() & set(self.names):
+                    found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
+            if "logme" in self.names:
+                found["logme"] = logme_of_moments(seen.moments)
+        if seen.sketches is not None:
+            cka = self._sketched(seen.sketches["x"], seen)
+        return TransferScores(
+            *cka, **found, method="exact" if seen.sketches is None else "sketch", n_rows=n, width=seen.width
+        )
+
+    def _exact(
+        self, gram: np.ndarray, sums: np.ndarray, spectrum: np.ndarray
+    ) -> tuple[float, float, float, float]:
+        """Unbiased CKA and its null distribution, from sums about the mean."""
+        n, target = self.n_rows, self.target
+        trace = gram[-2, -1]
+        # The columns of X are centred, so that those of Y need not be.
+        cross = unbiased_value(
+            n, np.square(sums[:, :-2]).sum(), sums[:, -2] @ target.diagonal, trace * target.trace
+        )
+        own = unbiased_value(n, np.square(spectrum).sum(), gram[-2, -2], trace**2)
+        if not own > 1e-13 * np.square(spectrum).sum() / n**2 or not target.self_hsic > 0:
+            return (float("nan"),) * 4
+        cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
+        return cka, *target.exact_null(cka, spectrum)
+
+    def _sketched(self, sketch: SignedSums, seen: TransferSums) -> tuple[float, float, float, float]:
+        """CKA from sketches, corrected for chance, and that of permuted labels."""
+        n, M, target = self.n_rows, self.target.n_buckets, self.target
+        mean = (sketch.table / seen.unit).sum(axis=0) / sketch.count.sum()
+        trace = max(seen.squares - n * mean @ mean, 0.0)
+        gram, exponent = sketch.unit_gram(1, debias=True)
+        exponent -= 2 * round(np.log2(seen.unit))  # because the trace is in this unit
+        G = np.ldexp(gram[np.triu_indices(M, 1)], exponent)
+        own = 2 * G @ G - trace**2 / (n - 1)
+        if not trace > 1e-12 * seen.squares or not own > 0:
+            return (float("nan"),) * 4
+        products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
+        selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)
+        with np.errstate(invalid="ignore"):
+            values = products / np.sqrt(own * selves)
+        value, null = min(float(values[0]), 1.0), values[1:]
+        p = (1 + np.sum(null >= values[0])) / (1 + len(null))
+        return value, float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else float("nan"), float(p)
+
+
+def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
+    """The scores that are asked for; refuses names that are not known, and what a sketch does not give.
+
+    >>> chosen_scores(None, "sketch"), chosen_scores(["logme"], "auto")
+    (('log_cka',), ('logme',))
+    """
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: expected {', '.join(map(repr, METHODS))}.")
+    if scores is None:
+        return ("log_cka",) if method == "sketch" else DEFAULT_SCORES
+    names = tuple(scores)
+    if not names or any(name not in SCORES for name in names):
+        raise ValueError(f"scores={names!r}: expected some of {', '.join(map(repr, SCORES))}.")
+    if method == "sketch" and names != ("log_cka",):
+        raise ValueError(
+            f"scores={names!r}: a sketch gives only 'log_cka'. Leave out either method='sketch' or scores."
+        )
+    return names
+
+
+def _row_sums(indices: np.ndarray) -> tuple[int, int]:
+    """Which rows were seen, in two numbers that add up over batches."""
+    i = indices.astype(np.uint64)
+    return int(i.sum()), int((i * i).sum())

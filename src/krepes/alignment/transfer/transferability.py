@@ -1,0 +1,298 @@
+"""Transferability: which pretrained model's features suit a task, without training on it.
+
+Each model's features pass once; what is kept (`TransferStatistics`) gives
+
+    log CKA with the one-hot labels      [tang, Sec. 2.4.3]   invariant to rotation and scale, at most 0
+    LogME                                [logme]              evidence of a Bayesian linear model
+    H-score                              [bao; ibrahim]       spread of class means in units of the covariance
+    LEEP                                 [leep]               if a source classifier's probabilities are given
+
+CKA has a scale and a null distribution, LogME and H-score see correlated features and depend on the number of rows and
+features: they answer different questions, which is why all are shown. Cost per model: one pass, O(n d^2) to O(n d).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from krepes.alignment.inputs import Numbers
+from krepes.alignment.layers.recording import as_tensor, iter_layers
+from krepes.alignment.transfer.leep import leep
+from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
+from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.base.validation import as_array, check_dense, check_same_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BATCH_ROWS = 8192
+HEADINGS = {
+    "log_cka": "log CKA",
+    "logme": "LogME",
+    "h_score": "H-score",
+    "h_score_regularized": "H-score regularised",
+    "h_score_published": "H-score as published",
+    "leep": "LEEP",
+}
+
+
+@dataclass(frozen=True)
+class Transferability:
+    """A table of models and scores, in the order in which the models were given.
+
+    Attributes
+    ----------
+    names : list of str
+    scores : {score: array of shape (models,)}
+        Larger is better for all.
+    cka, null_mean, null_sd, p_values : arrays of shape (models,)
+        CKA, its distribution for labels permuted at random, and the p-value of "unrelated".
+    widths : array of shape (models,)
+        Features.
+    methods : list of str
+        "exact" or "sketch", how CKA was found.
+    rank_by : str
+        The score that orders the models.
+    n_rows, n_classes : int
+    """
+
+    names: list[str]
+    scores: dict[str, np.ndarray]
+    cka: np.ndarray
+    null_mean: np.ndarray
+    null_sd: np.ndarray
+    p_values: np.ndarray
+    widths: np.ndarray
+    methods: list[str]
+    rank_by: str
+    n_rows: int
+    n_classes: int
+
+    @property
+    def z(self) -> np.ndarray:
+        """CKA in deviations above chance."""
+        return (self.cka - self.null_mean) / self.null_sd
+
+    @property
+    def ranking(self) -> list[str]:
+        """Names, the best first; undefined scores last."""
+        return [self.names[i] for i in self.order()]
+
+    @property
+    def best(self) -> str:
+        return self.ranking[0]
+
+    def order(self, by: str | None = None) -> np.ndarray:
+        """Positions of the models by a score, the best first."""
+        by = self.rank_by if by is None else by
+        if by not in self.scores:
+            raise ValueError(f"There is no score {by!r}; there are {', '.join(map(repr, self.scores))}.")
+        values = self.cka if by == "log_cka" else self.scores[by]  # because log CKA is -inf below zero
+        return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per model, the best first."""
+        return [
+            {
+                "model": self.names[i],
+                "width": int(self.widths[i]),
+                **{name: float(values[i]) for name, values in self.scores.items()},
+                "cka": float(self.cka[i]),
+                "null_mean": float(self.null_mean[i]),
+                "null_sd": float(self.null_sd[i]),
+                "z": float(self.z[i]),
+                "p_value": float(self.p_values[i]),
+                "method": self.methods[i],
+            }
+            for i in self.order()
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def __str__(self) -> str:
+        cells, notes = self.cells()
+        lengths = [max(len(line[j]) for line in cells) for j in range(len(cells[0]))]
+        lines = [
+            "  ".join([line[0].ljust(lengths[0]), *(c.rjust(size) for c, size in zip(line[1:], lengths[1:]))])
+            for line in cells
+        ]
+        return "\n".join([*(line.rstrip() for line in lines), *notes])
+
+    def cells(self) -> tuple[list[list[str]], list[str]]:
+        """The table as text, the headings first, and the remarks below it."""
+        mixed = len(set(self.methods)) > 1
+        table = [["model", "features", *(HEADINGS[name] for name in self.scores), "z", "p"]]
+        for row in self.rows():
+            scores = [_score_text(row[name]) for name in self.scores]
+            width = f"{row['width']:,}"
+            line = [row["model"], width, *scores, number_text(row["z"], 1), p_text(row["p_value"])]
+            table.append([*line, row["method"]] if mixed else line)
+        if mixed:
+            table[0].append("CKA by")
+        notes = []
+        if "sketch" in self.methods:
+            which = "Sketched" if mixed else "All are sketched:"
+            notes.append(f"{which} CKA, z and p are estimates; p comes from permuted labels.")
+        if "log_cka" in self.scores and np.isneginf(self.scores["log_cka"]).any():
+            notes.append(f"{NEGATIVE}: CKA is not above zero, and has no logarithm; it counts as the lowest.")
+        if np.isnan(self.cka).any():
+            notes.append("No log CKA: it is undefined, as for features that are the same in all rows.")
+        return table, notes
+
+
+NEGATIVE = "CKA ≤ 0"
+
+
+def _score_text(value: float) -> str:
+    return NEGATIVE if value == -math.inf else number_text(value, 3)
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number for people, blank where it is undefined.
+
+    >>> number_text(-0.6804, 3), number_text(float("nan"), 3)
+    ('-0.680', '')
+    """
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
+
+
+def p_text(p: float) -> str:
+    """A p-value for people, blank where it is undefined.
+
+    >>> p_text(0.0123), p_text(1e-40), p_text(float("nan"))
+    ('0.012', '< 1e-16', '')
+    """
+    return "" if math.isnan(p) else "< 1e-16" if p < 1e-16 else f"{p:.2g}"
+
+
+def transferability(
+    models: Mapping[str, Any],
+    y: Any,
+    X: Any = None,
+    *,
+    probabilities: Mapping[str, Numbers] | None = None,
+    scores: Iterable[str] | None = None,
+    rank_by: str = "log_cka",
+    method: str = "auto",
+    n_buckets: int = 256,
+    n_permutations: int = 99,
+    max_width: int = 2048,
+    batch_rows: int | None = None,
+    seed: int = 0,
+) -> Transferability:
+    """Rank models, or layers, by how well their features suit the labels.
+
+    Parameters
+    ----------
+    models : {name: features}
+        Features of the labelled rows: an array or tensor (n, d), an iterable of batches (b, d) in the order of the
+        labels, or a torch module, which gives features of `X`. Each is read once.
+    y : labels of shape (n,)
+    X : array or tensor of shape (n, ...), optional
+        What torch modules take.
+    probabilities : {name: (n, z)}, optional
+        The source classifier's probabilities of models that have one, for LEEP.
+    scores, method, n_buckets, n_permutations, max_width, seed : see `TransferStatistics`
+    rank_by : str, default="log_cka"
+    batch_rows : int, optional
+        Rows that are read at a time; by default 8192 of an array, and 256 that go through a module.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(300) % 3
+    >>> good, noise = np.eye(3)[y] + 0.5 * rng.normal(size=(300, 3)), rng.normal(size=(300, 50))
+    >>> found = transferability({"noise": noise, "good": good}, y)
+    >>> found.ranking, bool(found.p_values[1] < 0.001 < found.p_values[0])
+    (['good', 'noise'], True)
+    """
+    if not isinstance(models, Mapping) or not models:
+        raise ValueError(f"Give models as {{name: features}}, at least one; got {type(models).__name__}.")
+    probabilities = {} if probabilities is None else dict(probabilities)
+    unknown = [name for name in probabilities if name not in models]
+    if unknown:
+        raise ValueError(
+            f"probabilities= names {', '.join(map(repr, unknown))}, which is not among the models."
+        )
+    wanted = chosen_scores(scores, method)
+    known = (*wanted, "leep") if probabilities else wanted
+    if rank_by not in known:
+        raise ValueError(f"rank_by={rank_by!r}: expected one of {', '.join(map(repr, known))}.")
+    target = TransferTarget(y, n_buckets, n_permutations, seed)
+    found: dict[str, TransferScores] = {}
+    for name, features in models.items():
+        statistics = TransferStatistics(target, scores=wanted, method=method, max_width=max_width)
+        try:
+            for batch in _batches(features, X, batch_rows, target.n_rows):
+                statistics.update(batch)
+            found[name] = statistics.score()
+        except ValueError as error:
+            raise ValueError(f"Model {name!r}: {error}") from error
+    leeps = [leep(probabilities[name], y) if name in probabilities else np.nan for name in models]
+    return table_of(found, target, wanted, rank_by, leeps if probabilities else None)
+
+
+def table_of(
+    found: Mapping[str, TransferScores],
+    target: TransferTarget,
+    scores: tuple[str, ...],
+    rank_by: str,
+    leeps: list[float] | None = None,
+) -> Transferability:
+    """The table of models that were scored one by one."""
+    each = list(found.values())
+    columns = {name: np.array([getattr(one, name) for one in each]) for name in scores}
+    if leeps is not None:
+        columns["leep"] = np.array(leeps)
+    return Transferability(
+        names=list(found),
+        scores=columns,
+        cka=np.array([one.cka for one in each]),
+        null_mean=np.array([one.null_mean for one in each]),
+        null_sd=np.array([one.null_sd for one in each]),
+        p_values=np.array([one.p_value for one in each]),
+        widths=np.array([one.width for one in each]),
+        methods=[one.method for one in each],
+        rank_by=rank_by,
+        n_rows=target.n_rows,
+        n_classes=len(target.classes),
+    )
+
+
+def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iterator[Any]:
+    """Batches of features, in order."""
+    if isinstance(features, nn.Module):
+        if X is None:
+            raise ValueError("is a torch module; give what it takes as X.")
+        rows = as_tensor(X)
+        check_same_rows(len(rows), n_rows, "X", "y")
+        for _, outputs in iter_layers(features, rows, [""], batch_rows=batch_rows or 256):
+            yield outputs[""]
+        return
+    if isinstance(features, list | tuple) and not (features and _is_array(features[0])):
+        features = as_array(features, "The list of features")  # rows of numbers
+    check_dense(features, "The array of features")
+    if _is_array(features):
+        check_same_rows(len(features), n_rows, "Its array", "y")
+        for start in range(0, len(features), batch_rows or BATCH_ROWS):
+            yield features[start : start + (batch_rows or BATCH_ROWS)]
+    elif isinstance(features, Iterable):
+        yield from features
+    else:
+        raise TypeError(
+            f"Features are a {type(features).__name__}; expected an array (n, d), batches of rows, or a torch module."
+        )
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "__array__")

@@ -1,0 +1,135 @@
+"""The landmarks with the largest values for every row, block by block: no n x m array is ever held.
+
+Cost beyond the kernel values: one product and one selection per block; memory O(b m + n k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.rows import dense
+from krepes.embedding import KernelEmbedding
+
+Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
+
+
+@dataclass(frozen=True)
+class TopLandmarks:
+    """For every row, the k landmarks with the largest absolute values, largest first.
+
+    Attributes
+    ----------
+    landmarks : ndarray of shape (n, k)
+        Positions among the landmarks, 0 .. m - 1.
+    values : ndarray of shape (n, k)
+    rows : ndarray of shape (n, k) or None
+        The rows of the training data that these landmarks are; None where landmarks were given as points.
+    """
+
+    landmarks: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray | None
+
+
+def all_values(model: KernelEmbedding, X: Any, values: Values) -> np.ndarray:
+    """Values of all landmarks for all rows, (n, m)."""
+    return np.concatenate([block.cpu().numpy() for block in _blocks(model, X, values)])
+
+
+def top_landmarks(model: KernelEmbedding, X: Any, values: Values, n_top: int) -> TopLandmarks:
+    """The n_top landmarks of every row; all of them where there are fewer."""
+    return top_landmarks_with(model, X, values, values, n_top)[0]
+
+
+def top_landmarks_with(
+    model: KernelEmbedding, X: Any, values: Values, others: Values, n_top: int
+) -> tuple[TopLandmarks, np.ndarray]:
+    """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
+    if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
+        raise ValueError(f"n_top={n_top!r}: expected an integer >= 1.")
+    k = min(int(n_top), n_landmarks(model))
+
+    def selected(K: Tensor) -> Tensor:
+        V = values(K)
+        best = V.abs().topk(k, dim=1).indices
+        beside = V if others is values else others(K)
+        return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
+
+    found = np.concatenate([block.cpu().numpy() for block in _blocks(model, X, selected)])
+    landmarks, kept, beside = np.split(found, [k, 2 * k], axis=1)
+    indices, places = landmark_rows(model), landmarks.astype(np.int64)
+    return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
+
+
+def _blocks(model: KernelEmbedding, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    if X is None:
+        raise TypeError("X is None; expected rows, in any form that the model takes.")
+    checked(model).check_input(X)
+    return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
+
+
+def checked(model: KernelEmbedding) -> KernelEmbedding:
+    """The model itself; an error where it is something else."""
+    if not isinstance(model, KernelEmbedding):
+        raise TypeError(f"model is a {type(model).__name__}; expected a fitted KernelEmbedding.")
+    return model
+
+
+def n_landmarks(model: KernelEmbedding) -> int:
+    """The number m of landmarks. A landmark with p views counts once."""
+    return len(checked(model).landmarks_) // model.views_per_landmark_
+
+
+def landmark_rows(model: KernelEmbedding) -> np.ndarray | None:
+    """The training rows that the m landmarks are."""
+    rows = checked(model).landmark_indices_
+    return None if rows is None else rows[: n_landmarks(model)]
+
+
+def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
+    """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
+    rows = landmark_rows(model)
+    if X is None:
+        raise TypeError("X is None; expected rows, in any form that the model takes.")
+    reader = model.space_.reader(X)
+    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
+        return False
+    order = np.argsort(rows)
+    found = reader.take(rows[order]).inputs[0]
+    if not isinstance(found, Tensor):
+        return bool(found == [model.landmarks_[i] for i in order])
+    return torch.equal(found, dense(model.landmarks_)[torch.from_numpy(order).to(found.device)])
+
+
+def by_landmark(model: KernelEmbedding, M: Tensor) -> Tensor:
+    """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
+    p = model.views_per_landmark_
+    return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
+
+
+def row_norms(A: Tensor) -> Tensor:
+    """|a| of every row of A, of numbers whose squares may overflow."""
+    largest = A.abs().max().clamp(min=torch.finfo(A.dtype).smallest_normal)
+    return (A / largest).norm(dim=1) * largest
+
+
+def in_range(factors: Tensor, model: KernelEmbedding, what: str) -> Tensor:
+    """Factors of kernel values in their dtype, refused where that cannot hold them."""
+    size, kept = factors.abs().max(), factors.to(model.space_.dtype)
+    if not torch.isfinite(kept).all() or (size > 0 and not kept.any()):
+        raise ValueError(
+            f"{what} go up to {size.item():.3g}, out of the range of {model.space_.dtype}: bring the direction "
+            "to unit length, the rows to unit scale, or fit with dtype='float64'."
+        )
+    return kept
+
+
+def coefficient_tensor(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
+    """A, (p m, h), where kernel values are computed."""
+    return torch.from_numpy(np.ascontiguousarray(checked(model).coefficients_)).to(model.space_.device, dtype)

@@ -1,0 +1,1 @@
+"""Sources of arrays: in memory, in NumPy's files, and memory maps."""

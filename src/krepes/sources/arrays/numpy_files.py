@@ -1,0 +1,306 @@
+"""NumPy's own files as sources: `.npy` and the members of `.npz`.
+
+Headers are read and checked before anything is allocated, and nothing is ever unpickled. Arrays in `.npy` and
+uncompressed members of `.npz` are read by their place in the file, so that resident memory is one batch; a file that
+is cut short, removed or replaced by an array of another shape while it is read is an error that names it. Compressed
+members are decompressed into memory if they take less than half of what is available, and
+otherwise streamed: every scan decompresses them again (seconds per 100 MB for LZMA).
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import tokenize
+import zipfile
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from krepes.base.rows import Rows
+from krepes.sources.arrays.in_memory import (
+    ArraySource,
+    array_kind,
+    channels_last,
+    check_array,
+    check_dtype,
+    ready,
+)
+from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile, whole_array
+from krepes.sources.identity_of_files import file_stamp, files_identity
+from krepes.sources.source import Source
+
+_READ_BYTES = 1 << 23
+_BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError)
+_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeError, KeyError, TypeError)
+
+
+class StoredArraySource(Source):
+    """Rows of an array in a file, known by its header."""
+
+    def __init__(self, header: ArrayHeader):
+        check_array(header.shape, header.dtype, f"{header.where}: ")
+        self.header = header
+        self.kind = array_kind(header.shape)
+        self.n_rows = header.shape[0]
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        first = start
+        for batch in self._read(batch_rows, start):
+            yield first, ready(channels_last(batch))
+            first += len(batch)
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.header.path]
+
+    def identity(self) -> dict[str, object]:
+        header = self.header
+        array = {"name": header.member, "shape": list(header.shape), "dtype": header.dtype.str}
+        place = {"offset": header.offset, "Fortran order": header.fortran}
+        return {"array": array | place, **files_identity(self.paths)}
+
+    def describe(self) -> str:
+        return self.header.describe()
+
+    @abstractmethod
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, as they are stored, in batches."""
+
+    def _check_unchanged(self, stamp: tuple[int, int]) -> None:
+        """Raise if the file, which now has this stamp, has another header than when it was opened."""
+        header = self.header
+        if header.stamp in (None, stamp):
+            return
+        found = npz_header(header.path, header.member)[0] if header.member else npy_header(header.path)
+        if replace(found, stamp=header.stamp) != header:
+            raise ValueError(
+                f"{header.where}: the file now holds {found.describe()}; it held {header.describe()} when it was "
+                "opened. Open it again."
+            )
+
+
+class FileArraySource(StoredArraySource):
+    """Rows of an array that lies uncompressed in a file. The file is open while it is read, never in between."""
+
+    random_access = True
+
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        with self._opened() as file:
+            for first in range(start, self.n_rows, batch_rows):
+                yield file.rows(first, min(first + batch_rows, self.n_rows))
+
+    def take(self, indices: np.ndarray) -> Rows:
+        indices = self._checked_indices(indices)
+        ordered = bool((np.diff(indices) > 0).all())
+        wanted, inverse = (indices, None) if ordered else np.unique(indices, return_inverse=True)
+        with self._opened() as file:
+            rows = file.take(wanted)
+        return ready(channels_last(rows if inverse is None else rows[inverse]))
+
+    @contextmanager
+    def _opened(self) -> Iterator[RowFile]:
+        with RowFile(self.header) as file:
+            self._check_unchanged(file.stamp)
+            with _reading(self.header.where):
+                yield file
+
+
+class CompressedArraySource(StoredArraySource):
+    """Rows of a compressed `.npz` member that is too large for memory, decompressed on every scan."""
+
+    def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
+        header = self.header
+        self._check_unchanged(file_stamp(header.path))
+        with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+            _skip(stream, header.offset + start * header.row_bytes)
+            for first in range(start, self.n_rows, batch_rows):
+                rows = min(batch_rows, self.n_rows - first)
+                yield _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
+
+    def describe(self) -> str:
+        return super().describe() + ", compressed"
+
+
+def open_npy(path: Path) -> Source:
+    """The array of an `.npy` file, read in parts."""
+    return FileArraySource(npy_header(path))
+
+
+def open_npz(path: Path, array: str) -> Source:
+    """One array of an `.npz` file: read in parts if stored, in memory if it fits, else streamed."""
+    header, compressed = npz_header(path, array)
+    if not compressed:
+        return FileArraySource(header)
+    check_array(header.shape, header.dtype, f"{header.where}: ")
+    if header.nbytes <= available_memory() // 2:
+        return ArraySource(_load(header), f"npz, array {array!r}", [path])
+    if header.fortran:
+        _check_memory(header)
+    return CompressedArraySource(header)
+
+
+def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
+    """An array of any shape from an `.npz` file (or the array of an `.npy` file), such as labels.
+
+    Text is allowed, Python objects are not.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {file}.")
+    header, compressed = (npy_header(file), False) if file.suffix == ".npy" else npz_header(file, name)
+    if header.dtype.kind not in "US":
+        check_dtype(header.dtype, f"{header.where}: ")
+    _check_memory(header)
+    if compressed:
+        return _load(header)
+    with _reading(header.where):
+        return whole_array(header)
+
+
+def npy_header(path: Path) -> ArrayHeader:
+    """The checked header of a `.npy` file."""
+    with _reading(str(path)), path.open("rb") as stream:
+        shape, fortran, dtype = _parse_header(stream)
+        stamp = file_stamp(path)
+        header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell(), stamp=stamp)
+    _check_size(header, stamp[0])
+    return header
+
+
+def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
+    """The checked header of an array in an `.npz` file, and whether it is compressed.
+
+    For an uncompressed array the offset is the one in the file, so that it can be read in place.
+    """
+    with _reading(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
+        shape, fortran, dtype = _parse_header(stream)
+        stamp = file_stamp(path)
+        header = ArrayHeader(path, name, shape, dtype, fortran, stream.tell(), stamp=stamp)
+    _check_size(header, info.file_size)
+    if info.compress_type != zipfile.ZIP_STORED:
+        return header, True
+    start = _stored_at(path, info)
+    _check_size(header, stamp[0] - start)
+    return replace(header, offset=start + header.offset), False
+
+
+def available_memory() -> int:
+    """Bytes that can be allocated without swapping, as far as the system tells."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 33
+
+
+def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"the .npy format version {version[0]}.{version[1]} is for structured arrays")
+    shape, fortran, dtype = readers[version](stream)
+    if any(length < 0 for length in shape):
+        raise ValueError(f"the header declares the impossible shape {shape}")
+    if dtype.hasobject:
+        raise ValueError(
+            "it holds Python objects, which would have to be unpickled, and krepes never does that. "
+            "Save an array of numbers"
+        )
+    return shape, fortran, dtype
+
+
+def _check_size(header: ArrayHeader, available: int) -> None:
+    offset = header.offset
+    if offset + header.nbytes > available:
+        raise ValueError(
+            f"{header.where}: the header declares shape {header.shape} of {header.dtype}, {header.nbytes:,} bytes, "
+            f"but only {max(available - offset, 0):,} bytes follow. The file is truncated or damaged."
+        )
+
+
+def _check_memory(header: ArrayHeader) -> None:
+    if header.nbytes > available_memory():
+        raise MemoryError(
+            f"{header.where}: {header.nbytes:,} bytes do not fit into the {available_memory():,} bytes of memory "
+            "that are free. Save the array uncompressed (numpy.save or numpy.savez), which is read in parts."
+        )
+
+
+def _load(header: ArrayHeader) -> np.ndarray:
+    with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+        _skip(stream, header.offset)
+        shape = header.shape[::-1] if header.fortran else header.shape
+        X = _read_numbers(stream, shape, header.dtype)
+    return X.T if header.fortran else X
+
+
+def _read_numbers(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Fill an array from a stream in parts, so that decompression needs no second copy."""
+    X = np.empty(shape, dtype)
+    flat = X.reshape(-1).view(np.uint8)
+    done = 0
+    while done < len(flat):
+        block = stream.read(min(_READ_BYTES, len(flat) - done))
+        if not block:
+            raise EOFError(f"the data end after {done:,} of {len(flat):,} bytes")
+        flat[done : done + len(block)] = np.frombuffer(block, np.uint8)
+        done += len(block)
+    return X
+
+
+def _skip(stream: IO[bytes], n_bytes: int) -> None:
+    while n_bytes > 0:
+        block = stream.read(min(_READ_BYTES, n_bytes))
+        if not block:
+            raise EOFError("the data end too early")
+        n_bytes -= len(block)
+
+
+@contextmanager
+def _open_member(path: Path, name: str) -> Iterator[tuple[IO[bytes], zipfile.ZipInfo]]:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        entry = next((entry for entry in (f"{name}.npy", name) if entry in names), None)
+        if entry is None:
+            found = ", ".join(n.removesuffix(".npy") for n in names) or "none"
+            raise ValueError(f"there is no array of that name; the file has: {found}. Choose one with array=")
+        info = archive.getinfo(entry)
+        with archive.open(info) as stream:
+            yield stream, info
+
+
+def _stored_at(path: Path, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of an uncompressed member begin: after the 30 bytes, name and extra of its header."""
+    with path.open("rb") as stream:
+        stream.seek(info.header_offset + 26)
+        lengths = stream.read(4)
+    return (
+        info.header_offset
+        + 30
+        + int.from_bytes(lengths[:2], "little")
+        + int.from_bytes(lengths[2:], "little")
+    )
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Turn whatever a broken file raises into an error that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (*_BROKEN, *_BROKEN_ZIP) as error:
+        raise ValueError(f"{where}: {error or type(error).__name__}.") from error

@@ -1,0 +1,184 @@
+"""Read rows of an array from the place in a file where they lie uncompressed.
+
+    cell i of lane k begins at byte   offset + (k n + i) c
+
+In C order there is one lane and a cell is a row of c bytes; in Fortran order every column is a lane and a cell is one
+number. Nothing is memory-mapped, because a mapped file that is cut short while it is read ends the process (SIGBUS),
+whereas a read that comes back short is an exception. Memory is what is asked for, and at most 8 MB.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from krepes.sources.identity_of_files import gone, stamp_of
+
+WINDOW_BYTES = 1 << 23  # the most that is read at once for rows that lie apart
+GAP_BYTES = 1 << 14  # rows nearer to one another, on average, are read with what lies between them
+_APART = 1040  # cells between lanes: more than a page of 4 KB, and no power of two
+
+
+@dataclass(frozen=True)
+class ArrayHeader:
+    """What is known of a stored array, and where its numbers begin.
+
+    Attributes
+    ----------
+    path : Path
+    member : str or None
+        Its name in an `.npz` file.
+    shape, dtype, fortran : of the array; `fortran` is whether columns lie together instead of rows.
+    offset : int
+        Bytes from the start of the file (or of the decompressed member) to the first number.
+    kind : str
+        Where the array comes from, for people.
+    stamp : (size in bytes, modification time in ns) or None
+        Of the file when its header was read; None where nobody wrote a header (a `numpy.memmap`).
+    """
+
+    path: Path
+    member: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+    offset: int
+    kind: str = "npy"
+    stamp: tuple[int, int] | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}" + (f", array {self.member!r}" if self.member else "")
+
+    def describe(self) -> str:
+        kind = f"npz, array {self.member!r}" if self.member else self.kind
+        return f"{kind}, {' × '.join(f'{s:,}' for s in self.shape)}, {self.dtype}"
+
+
+class RowFile:
+    """The open file of a stored array: `with RowFile(header) as file: file.rows(0, 10)`.
+
+    A file that ends too early raises an EOFError, which does not name it.
+    """
+
+    def __init__(self, header: ArrayHeader):
+        self.header = header
+        self._n = header.shape[0] if header.shape else 1
+        self._lanes = math.prod(header.shape[1:]) if header.fortran else 1
+        self._cell = header.dtype.itemsize if header.fortran else header.row_bytes
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self.header.path.open("rb", buffering=0)
+        except FileNotFoundError as error:
+            raise gone(self.header.path) from error
+        # One call and no position to share; Windows has no such call.
+        self._read = partial(os.pread, self._file.fileno()) if hasattr(os, "pread") else self._seek_and_read
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        return stamp_of(os.fstat(self._file.fileno()))
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows start to stop, in the caller's own memory."""
+        cells = self._cells(stop - start)
+        for lane in range(self._lanes):
+            self.fill(cells[lane].reshape(-1).data, self._place(lane, start))
+        return self._numbers(cells)
+
+    def take(self, wanted: np.ndarray) -> np.ndarray:
+        """The rows at distinct indices in increasing order."""
+        cells = self._cells(len(wanted))
+        window = max(1, WINDOW_BYTES // self._cell)
+        edges = [0, *(np.flatnonzero(np.diff(wanted // window)) + 1).tolist(), len(wanted)]
+        for lane in range(self._lanes):
+            for low, high in pairwise(edges if len(wanted) else []):
+                self._pick(lane, wanted[low:high], cells[lane, low:high])
+        return self._numbers(cells)
+
+    def _pick(self, lane: int, wanted: np.ndarray, cells: np.ndarray) -> None:
+        """Fill `cells`, (b, c) bytes, with those at `wanted`, which all lie in one window."""
+        first, count = int(wanted[0]), len(wanted)
+        n_between = int(wanted[-1]) + 1 - first - count
+        if n_between == 0:
+            self.fill(cells.reshape(-1).data, self._place(lane, first))
+        elif n_between * self._cell <= GAP_BYTES * count:
+            span = np.empty((n_between + count, self._cell), np.uint8)
+            self.fill(span.reshape(-1).data, self._place(lane, first))
+            np.take(span, wanted - first, axis=0, out=cells, mode="clip")  # "raise" would copy once more
+        else:
+            self._fill_each((self._place(lane, 0) + wanted * self._cell).tolist(), cells)
+
+    def _fill_each(self, places: list[int], cells: np.ndarray) -> None:
+        data = b"".join([self._read(self._cell, place) for place in places])
+        if len(data) == cells.size:
+            cells[:] = np.frombuffer(data, np.uint8).reshape(cells.shape)
+            return
+        for cell, place in zip(cells, places):  # a network's file system may need several reads
+            self.fill(cell.data, place)
+
+    def _cells(self, count: int) -> np.ndarray:
+        """Memory for (lanes, count, c) bytes. Lanes are a little apart, because copying across lanes whose distance
+        is a power of two takes three times as long (they fall into the same few lines of the cache)."""
+        apart = min(count, _APART) if self.header.fortran else 0
+        return np.empty((self._lanes, count + apart, self._cell), np.uint8)[:, :count]
+
+    def _place(self, lane: int, row: int) -> int:
+        return self.header.offset + (lane * self._n + row) * self._cell
+
+    def _numbers(self, cells: np.ndarray) -> np.ndarray:
+        """(lanes, b, c) bytes as rows of numbers, (b, ...)."""
+        rest = self.header.shape[1:]
+        numbers = cells.view(self.header.dtype)
+        if self.header.fortran:
+            return numbers.reshape(*rest[::-1], cells.shape[1]).T
+        return numbers.reshape(cells.shape[1], *rest)
+
+    def _seek_and_read(self, size: int, place: int) -> bytes:
+        self._file.seek(place)
+        return self._file.read(size)
+
+    def fill(self, target: memoryview, place: int) -> None:
+        """The bytes of the file from `place` on, as many as the target holds."""
+        self._file.seek(place)
+        done = 0
+        while done < len(target):
+            count = self._file.readinto(target[done:])
+            if not count:
+                raise EOFError(
+                    f"the file ends before byte {place + len(target):,}, up to which rows were to be read. It was cut "
+                    "short after it was opened: restore it and open it again"
+                )
+            done += count
+
+
+def whole_array(header: ArrayHeader) -> np.ndarray:
+    """A stored array of any shape, in memory."""
+    shape = header.shape[::-1] if header.fortran else header.shape
+    X = np.empty(shape, header.dtype)
+    if header.nbytes:
+        with RowFile(header) as file:
+            file.fill(X.reshape(-1).view(np.uint8).data, header.offset)
+    return X.T if header.fortran else X

@@ -1,0 +1,88 @@
+"""Some rows of a source as a source: the training part of a table that does not fit into memory.
+
+Rows keep their order and are numbered from 0. Sources with random access read only the rows kept; the others are
+scanned as a whole, and what is not wanted is dropped. Memory is one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from krepes.base.rows import Rows, count_rows, rebatch, take_rows
+from krepes.sources.identity_of_rows import content_hash
+from krepes.sources.source import SCAN_ROWS, Source, TableSource
+
+
+class SubsetSource(Source):
+    """The rows of a source at sorted indices.
+
+    >>> from krepes.sources import open_source
+    >>> part = subset(open_source([[0.0], [1.0], [2.0], [3.0]]), np.array([1, 3]))
+    >>> part.describe(), next(part.batches(2))[1].tolist()
+    ('2 rows of numpy array, 4 × 1, float64', [[1.0], [3.0]])
+    """
+
+    def __init__(self, source: Source, rows: np.ndarray):
+        self.source, self.rows = source, rows
+        self.kind = source.kind
+        self.n_rows = len(rows)
+        self.random_access = source.random_access  # type: ignore[misc]
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        if self.random_access:
+            for first in range(start, self.n_rows, batch_rows):
+                yield first, self.source.take(self.rows[first : first + batch_rows])
+        elif start < self.n_rows:
+            yield from rebatch(self._scan(self.rows[start:]), batch_rows, start)
+
+    def _scan(self, rows: np.ndarray) -> Iterator[Rows]:
+        """The wanted rows of every batch, from the first to the last of them."""
+        for first, batch in self.source.batches(SCAN_ROWS, int(rows[0])):
+            low, high = np.searchsorted(rows, [first, first + count_rows(batch)])
+            if high > low:
+                yield take_rows(batch, rows[low:high] - first)
+            if high == len(rows):
+                return
+
+    def take(self, indices: np.ndarray) -> Rows:
+        return self.source.take(self.rows[self._checked_indices(indices)])
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.source.paths
+
+    def identity(self) -> dict[str, object]:
+        return {"rows": content_hash([self.rows]), "of": self.source.identity()}
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        labels = self.source.labels
+        return None if labels is None else labels[self.rows]
+
+    def describe(self) -> str:
+        return f"{self.n_rows:,} rows of {self.source.describe()}"
+
+
+class SubsetTableSource(SubsetSource, TableSource):
+    """The rows of a table at sorted indices."""
+
+    def __init__(self, source: TableSource, rows: np.ndarray):
+        super().__init__(source, rows)
+        self.schema: pa.Schema = source.schema
+
+    def select(self, columns: Sequence[str]) -> SubsetTableSource:
+        assert isinstance(self.source, TableSource)
+        return SubsetTableSource(self.source.select(columns), self.rows)
+
+
+def subset(source: Source, rows: np.ndarray) -> SubsetSource:
+    """The rows of a source at `rows`: distinct indices in increasing order."""
+    rows = source._checked_indices(rows)
+    if len(rows) == 0 or (np.diff(rows) <= 0).any():
+        raise ValueError("The rows of a subset must be distinct indices in increasing order, at least one.")
+    return SubsetTableSource(source, rows) if isinstance(source, TableSource) else SubsetSource(source, rows)

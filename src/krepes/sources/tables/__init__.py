@@ -1,0 +1,1 @@
+"""Sources of tables: CSV and Parquet files, frames in memory, and vectors read as columns."""

@@ -1,0 +1,149 @@
+"""Tables in memory as sources: pandas, polars and pyarrow.
+
+A frame is turned into pyarrow one batch at a time, so that there is never a second copy of it. pandas and polars are
+not imported here: whoever gives a frame has imported its library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from krepes.base.rows import Rows, take_rows
+from krepes.sources.source import TableSource, check_unique, conform, plain_schema
+
+Index = slice | np.ndarray
+Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
+
+
+class FrameSource(TableSource):
+    """Rows of a frame, converted as they are read.
+
+    Parameters
+    ----------
+    frame : the frame, kept as it is.
+    n_rows, schema : its length, and the pyarrow names and types of the columns to read.
+    part : the function that converts some of its rows.
+
+    >>> source = table_source(pa.table({"age": [39, 50], "sex": ["m", "f"]}))
+    >>> source.describe(), source.select(["sex"]).take([1])["sex"].to_pylist()
+    ('pyarrow table, 2 rows × 2 columns', ['f'])
+    """
+
+    random_access = True
+
+    def __init__(self, frame: Any, n_rows: int, schema: pa.Schema, part: Part, description: str):
+        check_unique(schema.names, f"The {description}")
+        if n_rows == 0:
+            raise ValueError(
+                f"Found a {description} with 0 sample(s) (shape=({n_rows}, {len(schema)})) while a minimum of 1 "
+                "is required."
+            )
+        if len(schema) == 0:
+            raise ValueError(
+                f"Found a {description} with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required."
+            )
+        self.frame, self.n_rows, self.schema = frame, n_rows, schema
+        self._part, self._description = part, description
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            stop = min(first + batch_rows, self.n_rows)
+            yield first, self._part(self.frame, self.schema, slice(first, stop))
+
+    def take(self, indices: np.ndarray) -> pa.Table:
+        return self._part(self.frame, self.schema, self._checked_indices(indices))
+
+    def select(self, columns: Sequence[str]) -> FrameSource:
+        fields = [self.schema.field(name) for name in self._checked_columns(columns)]
+        return FrameSource(self.frame, self.n_rows, pa.schema(fields), self._part, self._description)
+
+    def describe(self) -> str:
+        return f"{self._description}, {self.n_rows:,} rows × {len(self.schema):,} columns"
+
+
+def table_source(table: pa.Table) -> FrameSource:
+    return FrameSource(table, table.num_rows, plain_schema(table.schema), _table_part, "pyarrow table")
+
+
+def mapping_source(data: Mapping[str, Any]) -> FrameSource:
+    """A mapping of column names to columns of one length, or to the values of one row."""
+    if all(isinstance(value, str) or not hasattr(value, "__len__") for value in data.values()):
+        data = {name: [value] for name, value in data.items()}
+    columns = {}
+    for name, values in data.items():
+        try:
+            columns[str(name)] = pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Column {name!r} cannot be read: {error}. Give each column as a list or an array of one type."
+            ) from error
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The columns must have one length; got {lengths}.")
+    return table_source(pa.table(columns))
+
+
+def pandas_source(frame: Any) -> FrameSource:
+    names = [str(name) for name in frame.columns]
+    check_unique(names, "The pandas DataFrame")
+    fields = [pa.field(name, _pandas_type(frame.iloc[:, j])) for j, name in enumerate(names)]
+    return FrameSource(frame, len(frame), pa.schema(fields), _pandas_part, "pandas DataFrame")
+
+
+def polars_source(frame: Any) -> FrameSource:
+    try:
+        schema = plain_schema(frame.head(0).to_arrow().schema)
+    except Exception as error:  # polars raises its own exceptions, which cannot be named without importing it
+        types = ", ".join(f"{name}: {kind}" for name, kind in zip(frame.columns, frame.dtypes))
+        raise ValueError(f"The polars DataFrame cannot be read: {error}. Its columns are {types}.") from error
+    return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
+
+
+def is_pandas(data: object) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def is_polars(data: object) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(data, polars.DataFrame)
+
+
+def _table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
+    table = table.select(schema.names)
+    if isinstance(index, slice):
+        return conform(table.slice(index.start, index.stop - index.start), schema)
+    return take_rows(conform(table, schema), index)
+
+
+def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
+    frame = frame.select(schema.names)
+    rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
+    return conform(rows.to_arrow(), schema)
+
+
+def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
+    position = {str(name): j for j, name in enumerate(frame.columns)}
+    columns = [_pandas_column(frame.iloc[index, position[field.name]], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, names=schema.names)
+
+
+def _pandas_type(series: Any) -> pa.DataType:
+    """A column's type: from its dtype, or from all its values where the dtype says only "object"."""
+    return _pandas_column(series if series.dtype == object else series.iloc[:0], None).type
+
+
+def _pandas_column(series: Any, kind: pa.DataType | None) -> pa.Array:
+    try:
+        return pa.Array.from_pandas(series, type=kind)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Column {series.name!r} of the DataFrame (dtype {series.dtype}) cannot be read: {error}. It mixes "
+            f"types; convert it, for example with frame[{series.name!r}].astype(str)."
+        ) from error

@@ -1,0 +1,75 @@
+"""Vectors read as a table: column j of an (n, d) source is the column x{j}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from krepes.base.rows import Rows, is_tensor
+from krepes.sources.source import Source, TableSource
+
+if TYPE_CHECKING:
+    import torch
+
+
+class VectorsTable(TableSource):
+    """A source of vectors as a table with the columns x0, x1, ..., or with given names.
+
+    >>> from krepes.sources import open_source
+    >>> table = VectorsTable(open_source([[1, 2], [3, 4]]))
+    >>> next(table.select(["x1"]).batches(10))[1].to_pydict()
+    {'x1': [2, 4]}
+    """
+
+    def __init__(self, source: Source, names: Sequence[str] | None = None):
+        if source.kind != "vectors":
+            raise ValueError(f"Only vectors (n, d) can be read as a table; got {source.describe()}.")
+        sample = _matrix(next(source.batches(1))[1])
+        names = [f"x{j}" for j in range(sample.shape[1])] if names is None else list(names)
+        self.source, self.n_rows = source, source.n_rows
+        self.schema = pa.schema([(name, pa.from_numpy_dtype(sample.dtype)) for name in names])
+        self._position = {name: j for j, name in enumerate(names)}
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        for first, batch in self.source.batches(batch_rows, start):
+            yield first, self._table(batch)
+
+    def take(self, indices: np.ndarray) -> pa.Table:
+        return self._table(self.source.take(indices))
+
+    def select(self, columns: Sequence[str]) -> VectorsTable:
+        chosen = VectorsTable(self.source, list(self._position))
+        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
+        return chosen
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.source.paths
+
+    def identity(self) -> dict[str, object]:
+        return {"columns": self.column_names, "of": self.source.identity()}
+
+    def describe(self) -> str:
+        return self.source.describe()
+
+    def _table(self, batch: Rows) -> pa.Table:
+        X = _matrix(batch)
+        columns = [np.ascontiguousarray(X[:, self._position[name]]) for name in self.schema.names]
+        return pa.Table.from_arrays([pa.array(column) for column in columns], schema=self.schema)
+
+
+def _matrix(batch: Rows) -> np.ndarray:
+    return batch.cpu().float().numpy() if is_tensor(batch) and not _numpy_has(batch) else _cpu(batch)
+
+
+def _cpu(batch: Rows) -> np.ndarray:
+    return batch.cpu().numpy() if is_tensor(batch) else np.asarray(batch)
+
+
+def _numpy_has(batch: torch.Tensor) -> bool:
+    """Whether numpy knows the dtype; bfloat16 and the 8-bit floats are torch's own."""
+    return str(batch.dtype).removeprefix("torch.") in np.sctypeDict
