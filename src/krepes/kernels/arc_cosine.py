@@ -15,14 +15,16 @@ away (degree 0 would be wrong by eps^(1/2) at depth 1 and eps^(1/4) at depth 2).
 from __future__ import annotations
 
 import math
-import numbers
 
 import torch
 from torch import Tensor
 
+from krepes.base.limits import is_integer
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
 from krepes.kernels.vectors import VectorKernel
+
+DEEPEST = 10_000  # layers
 
 
 class ArcCosine(VectorKernel):
@@ -73,8 +75,13 @@ class ArcCosine(VectorKernel):
     def _check(self) -> None:
         if self.degree not in (0, 1):
             raise ValueError(f"degree={self.degree!r}: expected 0 (step units) or 1 (ReLU units).")
-        if not isinstance(self.depth, numbers.Integral) or self.depth < 1:
-            raise ValueError(f"depth={self.depth!r}: expected an integer >= 1.")
+        check_depth(self.depth)
+
+
+def check_depth(depth: object) -> None:
+    """Refuse what is not a number of layers; the kernel of very many layers is constant."""
+    if not is_integer(depth, 1) or depth > DEEPEST:  # type: ignore[operator]
+        raise ValueError(f"depth={depth!r}: expected an integer from 1 to {DEEPEST}.")
 
 
 def directions(X: Tensor, norm: Tensor) -> Tensor:

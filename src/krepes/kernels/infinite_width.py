@@ -26,14 +26,14 @@ Cost: one matrix product, then about ten cheap passes per layer over the (b, m) 
 from __future__ import annotations
 
 import math
-import numbers
 from abc import ABC, abstractmethod
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from krepes.kernels.arc_cosine import angles, directions, relu_layer
+from krepes.base.limits import is_number
+from krepes.kernels.arc_cosine import angles, check_depth, directions, relu_layer
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
 from krepes.kernels.vectors import VectorKernel
@@ -139,11 +139,10 @@ class InfiniteWidth(VectorKernel):
             raise ValueError(f"kind={self.kind!r}: expected one of {', '.join(KINDS)}.")
         if self.activation not in DUALS:
             raise ValueError(f"activation={self.activation!r}: expected one of {', '.join(DUALS)}.")
-        if not isinstance(self.depth, numbers.Integral) or self.depth < 1:
-            raise ValueError(f"depth={self.depth!r}: expected an integer >= 1.")
-        if not isinstance(self.weight_variance, numbers.Real) or not 0 < self.weight_variance < math.inf:
+        check_depth(self.depth)
+        if not is_number(self.weight_variance, above=0):
             raise ValueError(f"weight_variance={self.weight_variance!r}: expected a positive number.")
-        if not isinstance(self.bias_variance, numbers.Real) or not 0 <= self.bias_variance < math.inf:
+        if not is_number(self.bias_variance, least=0):
             raise ValueError(f"bias_variance={self.bias_variance!r}: expected a number >= 0.")
         return DUALS[self.activation]
 

@@ -131,6 +131,10 @@ class TableEncoder(TransformerMixin, Component):
         for column in getattr(self, "columns_", []):
             check_entries("A column", column, {"column": str, "role": str, "n_outputs": int}, optional=set())
             check_entries("A column", column, ENTRIES.get(column["role"], {}), optional=set())
+        if hasattr(self, "columns_") and self.groups_ != self._layout():
+            raise ValueError("TableEncoder.groups_ does not fit the columns.")
+        if hasattr(self, "columns_") and self.n_features_out_ != sum(map(len, self.groups_)):
+            raise ValueError("TableEncoder.n_features_out_ does not fit the columns.")
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the columns of a frame, pyarrow table, mapping of columns, 2-D array or path."""
@@ -297,9 +301,8 @@ class TableEncoder(TransformerMixin, Component):
         if not self.columns_:
             reasons = "; ".join(f"{r['column']}: {r['detail'] or r['role']}" for r in self.roles_)
             raise ValueError(f"No column is left to use as a feature ({reasons}).")
-        edges = np.cumsum([0, *(column["n_outputs"] for column in self.columns_)]).tolist()
-        self.groups_ = [list(range(first, stop)) for first, stop in pairwise(edges)]
-        self.n_features_out_ = edges[-1]
+        self.groups_ = self._layout()
+        self.n_features_out_ = self.groups_[-1][-1] + 1
         targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
         if targets and self.named_:
             warn(
@@ -307,6 +310,11 @@ class TableEncoder(TransformerMixin, Component):
                 "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude= "
                 "(--label, --exclude).",
             )
+
+    def _layout(self) -> list[list[int]]:
+        """The encoded columns that every column becomes, one column after the other."""
+        edges = np.cumsum([0, *(column["n_outputs"] for column in self.columns_)]).tolist()
+        return [list(range(first, stop)) for first, stop in pairwise(edges)]
 
     def _check_types(self, source: TableSource) -> None:
         """Refuse text where numbers were and the reverse."""

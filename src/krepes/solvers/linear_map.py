@@ -48,6 +48,11 @@ class LinearMap:
     def of(cls, solution: Solution, features: NystromMap) -> LinearMap:
         """A = F W, where the solver has not found A itself."""
         A = features.coefficients(solution.W) if solution.coefficients is None else solution.coefficients
+        if not (bool(A.isfinite().all()) and bool(solution.gamma.isfinite().all())):
+            raise ValueError(
+                "The solution has coefficients that are not finite: the moments hold numbers that differ too much in "
+                "size. Look for extreme values in the rows."
+            )
         how = (solution.history, solution.n_iter, solution.converged, solution.dropped, solution.parameters)
         return cls(A, solution.gamma.to(A), *how)
 
