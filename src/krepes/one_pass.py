@@ -358,6 +358,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         model._start(space)
         model._restore_record(state)
         model.n_samples_seen_ = state["n_samples_seen"]
+        check_entries("The model", state, {cls.total_name: dict | None}, optional={cls.total_name})
         if state.get(cls.total_name) is not None:
             model.total_ = model._accumulator(space).value_from(state[cls.total_name])
         return model
