@@ -187,3 +187,11 @@ def test_any_candidates_give_distinct_valid_indices(values, n_landmarks, which, 
     assert set(chosen) <= set(range(len(X)))
     if n_landmarks < len(X) and not isinstance(selector, Uniform | Leverage):
         assert len(np.unique(X[chosen].numpy())) == len(chosen)
+
+
+def test_an_outlier_does_not_make_the_other_rows_one():
+    """M6: distances below 1e-13 of the largest norm counted as zero, and two landmarks of a hundred were left."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(500, 3, generator=generator, dtype=torch.float64)
+    X[0] = 1e7
+    assert len(KMeansPlusPlus().select(X, Linear(), 100, generator)) == 100

@@ -110,64 +110,70 @@ def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
 
 
 class Space(ABC):
-    """Squared distances between candidates; those within rounding of zero are zero."""
+    """Squared distances between candidates, |x|^2 + |c|^2 - 2 <x, c>; those within rounding of zero are zero."""
 
-    n_candidates: int
-    rounding: float  # the largest squared distance that rounding alone can produce
+    sizes: Tensor  # |x|^2, shape (N,)
+    cut: float  # of |x|^2 + |c|^2: what rounding alone can produce
 
     @abstractmethod
+    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        """A function of some candidates (slice or indices): <x, c> with the indexed ones."""
+
     def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
         """A function of some candidates (slice or indices): squared distances to the indexed ones."""
+        products, ends = self.products(indices), self.sizes[indices]
+
+        def distances(rows: Any) -> Tensor:
+            lengths = self.sizes[rows, None] + ends
+            D = products(rows).mul_(-2).add_(lengths)
+            return D.masked_fill_(self.cut * lengths >= D, 0)
+
+        return distances
 
     def among(self, indices: Tensor) -> Tensor:
         """Squared distances between the indexed candidates, shape (b, b), float64, on the CPU."""
         D = self.to(indices)(indices).double().cpu()
-        same = indices[:, None] == indices[None, :]
-        return D.masked_fill((self.rounding >= D) | same, 0)
+        return D.masked_fill(indices[:, None] == indices[None, :], 0)
 
     def nearest(self, indices: Tensor) -> Tensor:
         """Squared distance from every candidate to the nearest indexed one, shape (N,), float64, on the CPU."""
         distances = self.to(indices)
-        blocks = row_blocks(self.n_candidates, rows_within(BLOCK_BYTES, 8 * len(indices)))
+        blocks = row_blocks(len(self.sizes), rows_within(BLOCK_BYTES, 16 * len(indices)))
         D = torch.cat([distances(rows).amin(dim=1).double().cpu() for rows in blocks])
-        D = D.masked_fill(self.rounding >= D, 0)
         D[indices] = 0
         return D
 
 
 class EuclideanSpace(Space):
-    """|x - c|^2, in float64: in float32 an outlier's norm would drown the distances between the others."""
+    """Distances of rows, about their median and in float64: an outlier's size does not drown those of the others."""
+
+    cut = 1e-13
 
     def __init__(self, candidates: Tensor):
         X = as_rows(candidates).double()
-        self.X = X - X.mean(dim=0)
-        self.norms = self.X.square().sum(dim=1)
-        if not torch.isfinite(self.norms).all():
+        self.X = X - X.median(dim=0).values
+        self.sizes = self.X.square().sum(dim=1)
+        if not torch.isfinite(self.sizes).all():
             raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
-        self.n_candidates = len(X)
-        self.rounding = 1e-13 * self.norms.max().item()
 
-    def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        indices = indices.to(self.X.device)
-        C, norms = self.X[indices], self.norms[indices]
-        return lambda rows: torch.addmm(self.norms[rows, None] + norms, self.X[rows], C.mT, alpha=-2)
+    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        C = self.X[indices.to(self.X.device)]
+        return lambda rows: self.X[rows] @ C.mT
 
 
 class KernelSpace(Space):
-    """k(x, x) - 2 k(x, c) + k(c, c)."""
+    """Distances in the kernel's feature space, k(x, x) + k(c, c) - 2 k(x, c)."""
 
     def __init__(self, candidates: Any, kernel: Kernel):
         self.candidates, self.kernel = candidates, kernel
-        self.diagonal = require_finite(kernel.diag(candidates), kernel)
-        self.n_candidates = len(candidates)
-        self.rounding = RELATIVE_CUT[self.diagonal.dtype] * self.diagonal.abs().max().item()
+        self.sizes = require_finite(kernel.diag(candidates), kernel)
+        self.cut = RELATIVE_CUT[self.sizes.dtype] / 2
 
-    def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        block, ends = self.kernel.against(take(self.candidates, indices)), self.diagonal[indices]
+    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        block = self.kernel.against(take(self.candidates, indices))
 
-        def distances(rows: Any) -> Tensor:
+        def values(rows: Any) -> Tensor:
             some = self.candidates[rows] if isinstance(rows, slice) else take(self.candidates, rows)
-            K = require_finite(block(some), self.kernel)
-            return K.mul_(-2).add_(self.diagonal[rows, None]).add_(ends)
+            return require_finite(block(some), self.kernel)
 
-        return distances
+        return values
