@@ -34,6 +34,7 @@ class Linear(VectorKernel):
     """
 
     name = "linear"
+    known_elsewhere_as = ("dot", "dot_product")
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
         return lambda X: X @ Y.mT
@@ -114,6 +115,7 @@ class Polynomial(DotProductKernel):
     """
 
     name = "polynomial"
+    known_elsewhere_as = ("poly",)
 
     def __init__(self, degree: int = 3, offset: float = 1.0, scale: float | str = "auto"):
         self.degree = degree
@@ -153,6 +155,7 @@ class Sigmoid(DotProductKernel):
     """
 
     name = "sigmoid"
+    known_elsewhere_as = ("tanh",)
     positive_semidefinite = False
 
     def __init__(self, scale: float | str = "auto", offset: float = 0.0):

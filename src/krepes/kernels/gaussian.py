@@ -36,6 +36,7 @@ class Gaussian(RadialKernel):
     """
 
     name = "gaussian"
+    known_elsewhere_as = ("rbf", "se", "squared_exponential")
 
     @property
     def reach(self) -> float:

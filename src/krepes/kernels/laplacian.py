@@ -39,6 +39,7 @@ class Laplacian(RadialKernel):
     """
 
     name = "laplacian"
+    known_elsewhere_as = ("laplace", "exponential")
 
     def __init__(self, lengthscale: Lengthscale = "median", norm: int = 2):
         super().__init__(lengthscale)

@@ -57,6 +57,7 @@ class KMeansPlusPlus(LandmarkSelector):
     """
 
     name = "kmeans_plus_plus"
+    known_elsewhere_as = ("kmeans", "kmeans++", "k_means++")
 
     def __init__(
         self,

@@ -68,6 +68,7 @@ class Autoencoder(DirectionLoss):
     """
 
     name = "autoencoder"
+    known_elsewhere_as = ("ae", "reconstruction")
     views_needed = 1
     needs = ("X",)
 

@@ -62,6 +62,7 @@ class BarlowTwins(MomentLoss):
     """
 
     name = "barlow_twins"
+    known_elsewhere_as = ("barlow", "bt")
 
     def __init__(self, redundancy: float = 0.2, normalize: bool = True, center: bool = True):
         self.redundancy = redundancy

@@ -39,6 +39,7 @@ class KernelPCA(MomentLoss):
     """
 
     name = "kernel_pca"
+    known_elsewhere_as = ("pca", "kpca")
     views_needed = 1
     needs = ("phi_norm", "gram")
 

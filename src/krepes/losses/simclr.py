@@ -39,6 +39,7 @@ class SimCLR(DirectionLoss):
     """
 
     name = "simclr"
+    known_elsewhere_as = ("infonce", "info_nce", "nt_xent", "ntxent")
 
     def __init__(self, temperature: float = 0.5):
         self.temperature = temperature

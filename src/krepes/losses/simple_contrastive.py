@@ -37,6 +37,7 @@ class SimpleContrastive(MomentLoss):
     """
 
     name = "simple_contrastive"
+    known_elsewhere_as = ("contrastive",)
     constraint = "orthogonal"
 
     @property

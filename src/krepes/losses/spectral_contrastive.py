@@ -58,6 +58,7 @@ class SpectralContrastive(MomentLoss):
     """
 
     name = "spectral_contrastive"
+    known_elsewhere_as = ("spectral", "scl")
 
     def __init__(self, negatives: str = "all"):
         self.negatives = negatives

@@ -135,7 +135,7 @@ def choose_solver(loss: Loss) -> Solver:
 
 
 def _solvers() -> dict[str, type[Solver]]:
-    return named(Solver)  # type: ignore[type-abstract]
+    return named(Solver)
 
 
 def _alternatives(loss: Loss) -> str:

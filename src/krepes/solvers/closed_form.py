@@ -22,6 +22,7 @@ class ClosedForm(Solver[Moments]):
     """
 
     name = "closed_form"
+    known_elsewhere_as = ("eigen", "exact")
     required = ("minimiser",)
     constraints = (None, "orthogonal")
     order = 0

@@ -63,6 +63,7 @@ class MomentDescent(Solver[Moments]):
     """
 
     name = "moment_descent"
+    known_elsewhere_as = ("lbfgs", "l_bfgs")
     required = ("of_statistics",)
     order = 1
 

@@ -84,6 +84,7 @@ class SGD(Solver[Samples]):
     """
 
     name = "sgd"
+    known_elsewhere_as = ("adam",)
     data = "samples"
     required = ("terms",)
     constraints = (None, "orthogonal")
@@ -203,11 +204,7 @@ class SGD(Solver[Samples]):
             )
         lacking = chosen.missing(loss)
         if lacking is not None:
-            fitting = [
-                name
-                for name, kind in named(Preconditioner).items()  # type: ignore[type-abstract]
-                if kind().missing(loss) is None
-            ]
+            fitting = [name for name, kind in named(Preconditioner).items() if kind().missing(loss) is None]
             raise ValueError(
                 f"preconditioner={chosen.name!r} needs {lacking} of the loss, which {loss} does not have. "
                 f"Preconditioners that work with it: {', '.join(fitting)}."
