@@ -27,8 +27,9 @@ from krepes.base.progress import Progress, display
 from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
-from krepes.losses import Loss, as_loss
+from krepes.losses import Loss, MovingTarget, ability, as_loss
 from krepes.losses.batch import Batch
+from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
@@ -195,7 +196,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         self, network: nn.Sequential, rows: Tensor, generator: torch.Generator, progress: Progress
     ) -> list[dict[str, float]]:
         own = self._own_parameters(generator, rows)
-        target = copy.deepcopy(network).eval() if hasattr(self.loss_, "target_decay") else None
+        moving = ability(self.loss_, MovingTarget)
+        target = None if moving is None else copy.deepcopy(network).eval()
         network.train()
         parameters = [p.requires_grad_(True) for p in network.parameters()]
         optimizer = torch.optim.Adam(
@@ -228,8 +230,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                         )
                     total.backward()
                     optimizer.step()
-                    if target is not None:
-                        _follow(target, network, float(self.loss_.target_decay))
+                    if target is not None and moving is not None:
+                        _follow(target, network, float(moving.target_decay))
                     for name, value in values.items():
                         means[name] = means.get(name, 0.0) + value / len(starts)
                     stage.advance(size)
@@ -239,9 +241,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
 
     def _own_parameters(self, generator: torch.Generator, like: Tensor) -> dict[str, Tensor]:
         """Parameters that the loss brings, such as BYOL's predictor."""
-        if not hasattr(self.loss_, "parameters"):
-            return {}
-        own = self.loss_.parameters(self.n_components, generator)
+        own = own_parameters(self.loss_, self.n_components, generator)
         return {name: value.to(like).requires_grad_(True) for name, value in own.items()}
 
     def _batch(

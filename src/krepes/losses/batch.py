@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 Terms = dict[str, Tensor]  # named scalars whose sum is the loss
@@ -47,6 +49,18 @@ class Batch:
         if value is None:
             raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
         return value
+
+
+def as_embeddings(*Z: Any) -> tuple[Tensor, ...]:
+    """Tensors or arrays as floating tensors of one dtype and of one shape (b, h); gradients stay."""
+    views = [torch.as_tensor(z) for z in Z]
+    dtype = functools.reduce(torch.promote_types, (view.dtype for view in views))
+    shapes = sorted({tuple(view.shape) for view in views})
+    if len(shapes) > 1 or len(shapes[0]) != 2:
+        raise ValueError(
+            f"Embeddings of shape {' and '.join(map(str, shapes))}: expected one shape (b, h) for all."
+        )
+    return tuple(view.to(dtype if dtype.is_floating_point else torch.get_default_dtype()) for view in views)
 
 
 class Logits(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.losses.abilities import Classification, IgnoresScale, LeastSquares, OwnParameters, ability
 from krepes.losses.base import Loss
 from krepes.losses.batch import Batch
 
@@ -106,7 +107,7 @@ def _check_declarations(loss: Loss) -> None:
         raise ValueError(
             f"{loss}: needs={loss.needs} names {unknown[0]!r}; expected some of {', '.join(FIELDS)}."
         )
-    if loss.scale_invariant and not hasattr(loss, "column_scale"):
+    if loss.scale_invariant and not loss.offers(IgnoresScale):
         raise ValueError(
             f"{loss} is scale_invariant and has no column_scale(statistics), the squared scale of its columns that "
             "the regulariser divides by. Derive from krepes.losses.DirectionLoss if only directions matter."
@@ -115,10 +116,11 @@ def _check_declarations(loss: Loss) -> None:
 
 def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
     """The parameters that a loss brings along; none where it has none."""
-    if not hasattr(loss, "parameters"):
+    owner = ability(loss, OwnParameters)
+    if owner is None:
         return {}
     try:
-        own = loss.parameters(n_components, generator)
+        own = owner.parameters(n_components, generator)
     except TypeError as error:
         error.add_note(f"{loss}.parameters is called as parameters(n_components, generator).")
         raise
@@ -137,10 +139,10 @@ def _check_curvature(loss: Loss, batch: Batch, total: float) -> None:
     """Residuals and logits, where a loss has them, have to give its value."""
     found = {}
     with torch.no_grad():
-        if hasattr(loss, "residuals"):
-            found["|residuals|^2"] = loss.residuals(batch).square().sum().item()
-        if hasattr(loss, "logits"):
-            values, targets = loss.logits(batch)
+        if (squares := ability(loss, LeastSquares)) is not None:
+            found["|residuals|^2"] = squares.residuals(batch).square().sum().item()
+        if (classes := ability(loss, Classification)) is not None:
+            values, targets = classes.logits(batch)
             found["the cross-entropy of its logits"] = torch.nn.functional.cross_entropy(
                 values, targets
             ).item()

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from krepes.losses.abilities import Classification
 from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 
-class SimCLR(DirectionLoss):
+class SimCLR(DirectionLoss, Classification):
     """Contrast the two views of a sample with every other embedding of the batch.
 
     Parameters

@@ -25,7 +25,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.losses import Loss, MomentForms
+from krepes.losses import (
+    HasCorners,
+    HasStart,
+    IgnoresScale,
+    Loss,
+    MomentForms,
+    OfStatistics,
+    ability,
+    required,
+)
 from krepes.losses.forms import spanned
 from krepes.losses.hinge_minimum import cosine_matrix
 from krepes.moments import Moments
@@ -64,7 +73,7 @@ class MomentDescent(Solver[Moments]):
 
     name = "moment_descent"
     known_elsewhere_as = ("lbfgs", "l_bfgs")
-    required = ("of_statistics",)
+    required = (OfStatistics,)
     order = 1
 
     def __init__(self, max_iter: int = 200, tol: float = 1e-5):
@@ -157,8 +166,8 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
 
 def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, Tensor, bool]:
     """The start M (k, h) and c (h,), and whether the loss knows it to be the minimum."""
-    if hasattr(loss, "start"):
-        M, is_minimum = loss.start(forms, h, lam)
+    if (knowing := ability(loss, HasStart)) is not None:
+        M, is_minimum = knowing.start(forms, h, lam)
         return M, M.new_zeros(h), is_minimum
     M, c = start(h, len(forms.mean_a), loss.intercept == "learned")
     return M.to(forms.mean_a.device), c.to(forms.mean_a.device), False
@@ -166,13 +175,19 @@ def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, 
 
 def _smoothed(loss: Loss) -> list[Loss]:
     """The loss, after smoother and smoother ones if it has corners."""
-    return [*(loss.smoothed(width) for width in WIDTHS), loss] if hasattr(loss, "smoothed") else [loss]
+    cornered = ability(loss, HasCorners)
+    return [loss] if cornered is None else [*(cornered.smoothed(width) for width in WIDTHS), loss]
 
 
 def _finished(loss: Loss, forms: MomentForms, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Drop components that the regulariser drove to zero; give the rest unit variance where scale is free."""
     if loss.scale_invariant:
-        scale = loss.column_scale(forms.embed(M, c)).clamp_min(torch.finfo(M.dtype).tiny).rsqrt()
+        scale = (
+            required(loss, IgnoresScale)
+            .column_scale(forms.embed(M, c))
+            .clamp_min(torch.finfo(M.dtype).tiny)
+            .rsqrt()
+        )
         M, c = M * scale, c * scale
     statistics = forms.embed(M, c)
     kept = statistics.variance > VANISHED * statistics.power.max()

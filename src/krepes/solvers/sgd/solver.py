@@ -86,7 +86,6 @@ class SGD(Solver[Samples]):
     name = "sgd"
     known_elsewhere_as = ("adam",)
     data = "samples"
-    required = ("terms",)
     constraints = (None, "orthogonal")
     order = 2
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from krepes.base.components import resolve
+from krepes.losses import MovingTarget
 from krepes.losses.checking import own_parameters
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.initializations import Initialization
@@ -48,7 +49,7 @@ def first_theta(
 
 
 def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
-    target = theta if hasattr(objective.loss, "target_decay") else None
+    target = theta if objective.loss.offers(MovingTarget) else None
     total = objective.values(theta, sample, target)["total"]
     return total if math.isfinite(total) else math.inf
 

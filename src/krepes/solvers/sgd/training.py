@@ -19,7 +19,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.components import resolve
 from krepes.base.streams import stream_key
 from krepes.features.samples import Samples
-from krepes.losses import Loss
+from krepes.losses import IgnoresScale, Loss, MovingTarget, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.base import Callback, Solution
 from krepes.solvers.sgd.coordinates import Coordinates
@@ -75,7 +75,8 @@ class Training:
         self.preconditioner: Preconditioner = resolve(Preconditioner, settings.preconditioner)
         sample = self._noisy(self.windows.sample_batch(), -1)
         self.theta = first_theta(settings, self.objective, sample, n_components, generator)
-        self.target = self._copied([P, GAMMA]) if hasattr(loss, "target_decay") else None
+        self.moving = ability(loss, MovingTarget)
+        self.target = None if self.moving is None else self._copied([P, GAMMA])
         self.steps = self.preconditioner.steps(
             self.objective, self.theta, step_rule(settings, self.theta, sample)
         )
@@ -112,7 +113,7 @@ class Training:
         )
 
     def _if_targets(self, theta: Theta) -> Theta | None:
-        return theta if hasattr(self.loss, "target_decay") else None
+        return None if self.moving is None else theta
 
     def _copied(self, names: list[str]) -> Theta:
         return {name: self.theta[name].clone() for name in names if name in self.theta}
@@ -160,8 +161,8 @@ class Training:
             raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
         if self.constrained:
             self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
-        if self.target is not None:
-            decay = float(self.loss.target_decay)
+        if self.target is not None and self.moving is not None:
+            decay = float(self.moving.target_decay)
             for name, average in self.target.items():
                 average.lerp_(self.theta[name], 1 - decay)
 
@@ -291,7 +292,7 @@ class Training:
     def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
         """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
         statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
-        scale = self.loss.column_scale(statistics)
+        scale = required(self.loss, IgnoresScale).column_scale(statistics)
         scale = torch.where(scale > 0, scale, 1.0).rsqrt()
         return theta | {name: theta[name] * scale for name in (P, GAMMA) if name in theta}
 
