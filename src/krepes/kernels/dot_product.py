@@ -34,7 +34,6 @@ class Linear(VectorKernel):
     """
 
     name = "linear"
-    known_elsewhere_as = ("dot", "dot_product")
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
         return lambda X: X @ Y.mT
