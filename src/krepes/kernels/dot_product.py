@@ -20,7 +20,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns
+from krepes.kernels.base import Geometry, KernelColumns
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 
@@ -42,7 +42,7 @@ class Linear(VectorKernel):
         return X.square().sum(1)
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return "dot_product"
 
     def feature_count(self, n_features: int) -> int:
@@ -68,7 +68,7 @@ class DotProductKernel(VectorKernel):
         """f'(u), as a new tensor."""
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return "dot_product"
 
     def slope(self, X: Any, Y: Any) -> Tensor:

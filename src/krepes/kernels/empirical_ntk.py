@@ -204,7 +204,7 @@ class EmpiricalNTK(Kernel):
         """The network in the dtype and on the device of X."""
         if not hasattr(self, "_scalar"):
             self._build(X)
-        if list(X.shape[1:]) != self.input_shape:
+        if math.prod(X.shape[1:]) != math.prod(self.input_shape):
             raise ValueError(
                 f"The rows have the shape {tuple(X.shape[1:])}, but the network was built for rows of shape "
                 f"{tuple(self.input_shape)}."
