@@ -26,10 +26,10 @@ from krepes.losses import (
 from krepes.losses.abilities import (
     Ability,
     Classification,
-    LeastSquares,
     MovingTarget,
     OfStatistics,
     OwnParameters,
+    SumOfSquares,
     ability,
     required,
 )
@@ -53,7 +53,7 @@ VARIANTS = [
 ]
 LOSSES = [cls() for cls in named(Loss).values()] + VARIANTS
 MOMENT_LOSSES = [loss for loss in LOSSES if loss.offers(OfStatistics)]
-LEAST_SQUARES = [loss for loss in LOSSES if loss.offers(LeastSquares)]
+LEAST_SQUARES = [loss for loss in LOSSES if loss.offers(SumOfSquares)]
 CLASSIFICATIONS = [loss for loss in LOSSES if loss.offers(Classification)]
 
 
@@ -84,7 +84,7 @@ def batch_of(loss, data, W, gamma, parameters=None):
     return Batch(
         tuple(Phi @ W + gamma for Phi in views),
         X=views[0][:, :4],
-        phi_norm=(views[0] - data.moments.mean).square().sum(1),
+        phi_norm_sq=(views[0] - data.moments.mean).square().sum(1),
         gram=W.mT @ W,
         target_Z=tuple(Phi @ W_target + gamma_target for Phi in views),
         parameters=own_parameters(loss, W.shape[1]) if parameters is None else parameters,
@@ -179,7 +179,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
 
     def function(*u):
         changed = with_variables(*u)
-        if loss.offers(LeastSquares):
+        if loss.offers(SumOfSquares):
             return loss.residuals(changed)
         values = loss.logits(changed).values
         return torch.where(values.isinf(), 0.0, values)  # what is no choice has no derivative either
@@ -192,7 +192,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
     pulled = sum((d * x).sum() for d, x in zip(directions, transposed(v), strict=True))
     assert torch.isclose((pushed * v).sum(), pulled, rtol=1e-9)
 
-    if loss.offers(LeastSquares):
+    if loss.offers(SumOfSquares):
         inner = 2 * outputs
     else:
         values, targets = loss.logits(batch)
@@ -210,7 +210,7 @@ def test_terms_are_finite_scalars_in_the_dtype_of_the_embedding(loss):
     small = Batch(
         tuple(Z.float() for Z in batch.Z),
         batch.X.float(),
-        batch.phi_norm.float(),
+        batch.phi_norm_sq.float(),
         batch.gram.float(),
         tuple(Z.float() for Z in batch.target_Z),
         {name: value.float() for name, value in batch.parameters.items()},
@@ -263,7 +263,7 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
     batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
     value = value_of(loss, batch)
     assert vars(loss) == vars_before
-    unread = {field: None for field in ("X", "phi_norm", "gram") if field not in loss.needs}
+    unread = {field: None for field in ("X", "phi_norm_sq", "gram") if field not in loss.needs}
     if not loss.offers(MovingTarget):
         unread["target_Z"] = None
     assert torch.equal(value_of(loss, replace(batch, **unread)), value)
@@ -303,7 +303,7 @@ def test_a_class_that_only_writes_the_methods_has_the_abilities():
             return (batch.Z[0] - batch.Z[1]).flatten() / len(batch.Z[0]) ** 0.5
 
     offered = {kind for kind in ABILITIES if Own().offers(kind)}
-    assert offered == {LeastSquares, MovingTarget}
+    assert offered == {SumOfSquares, MovingTarget}
     assert required(Own(), MovingTarget).target_decay == 0.9
     check_loss(Own())
 

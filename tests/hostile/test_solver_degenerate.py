@@ -188,7 +188,7 @@ def test_a_callable_that_returns_no_scalar_is_named(value):
 
 
 def test_a_batch_without_what_the_loss_needs_is_named():
-    with pytest.raises(ValueError, match=r"needs phi_norm"):
+    with pytest.raises(ValueError, match=r"needs phi_norm_sq"):
         KernelPCA().terms(Batch((torch.ones(2, 1),), gram=torch.eye(1)))
     with pytest.raises(ValueError, match="compares 2 views"):
         BarlowTwins().terms(Batch((torch.ones(2, 1),)))

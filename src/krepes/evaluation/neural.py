@@ -263,7 +263,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         if target is not None:
             with torch.no_grad():
                 target_Z = target(torch.cat(views)).chunk(len(views))
-        X = rows.flatten(1) if "X" in self.loss_.needs else None
+        X = rows.flatten(1) if "X" in self.loss_.fields_needed else None
         return Batch(Z, X=X, target_Z=target_Z, parameters=own)
 
 
@@ -272,7 +272,7 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def _checked_loss(loss: Loss) -> Loss:
-    kernel_only = set(loss.needs) - {"X"}
+    kernel_only = set(loss.fields_needed) - {"X"}
     if kernel_only or loss.constraint is not None or loss.uses_negatives:
         reason = (
             f"it needs {', '.join(sorted(kernel_only))}"

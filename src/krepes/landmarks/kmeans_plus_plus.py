@@ -142,16 +142,16 @@ class EuclideanSpace(Space):
     def __init__(self, candidates: Tensor):
         X = as_rows(candidates).double()
         self.X = X - X.mean(dim=0)
-        self.norms = self.X.square().sum(dim=1)
-        if not torch.isfinite(self.norms).all():
+        self.norm_sq = self.X.square().sum(dim=1)
+        if not torch.isfinite(self.norm_sq).all():
             raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
         self.n_candidates = len(X)
-        self.rounding = 1e-13 * self.norms.max().item()
+        self.rounding = 1e-13 * self.norm_sq.max().item()
 
     def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
         indices = indices.to(self.X.device)
-        C, norms = self.X[indices], self.norms[indices]
-        return lambda rows: torch.addmm(self.norms[rows, None] + norms, self.X[rows], C.mT, alpha=-2)
+        C, norm_sq = self.X[indices], self.norm_sq[indices]
+        return lambda rows: torch.addmm(self.norm_sq[rows, None] + norm_sq, self.X[rows], C.mT, alpha=-2)
 
 
 class KernelSpace(Space):

@@ -1,9 +1,9 @@
 """What a loss may be able to do besides giving its value, each as a small class.
 
-    class Mine(Loss, LeastSquares):            # says so, and a type checker sees it
+    class Mine(Loss, SumOfSquares):            # says so, and a type checker sees it
         def residuals(self, batch): ...        # a class that only writes the method has the ability, too
 
-A solver asks for an ability by its class, `ability(loss, LeastSquares)`, and gets the loss back under that type, or
+A solver asks for an ability by its class, `ability(loss, SumOfSquares)`, and gets the loss back under that type, or
 None. An ability that a loss has for some of its settings only is declared in `Loss.offers`:
 
     def offers(self, kind):
@@ -92,7 +92,7 @@ class MovingTarget(Ability):
         """decay of theta_t <- decay theta_t + (1 - decay) theta; a class attribute serves as well."""
 
 
-class LeastSquares(Ability):
+class SumOfSquares(Ability):
     """Its value is the squared length of a vector: Gauss-Newton steps."""
 
     @abstractmethod

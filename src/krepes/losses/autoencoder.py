@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from krepes.kernels.vectors import as_rows
-from krepes.losses.abilities import LeastSquares
+from krepes.losses.abilities import SumOfSquares
 from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -31,7 +31,7 @@ DECODERS = ("gaussian", "linear")
 RECONSTRUCTIONS = ("leave_one_out", "in_sample")
 
 
-class Autoencoder(DirectionLoss, LeastSquares):
+class Autoencoder(DirectionLoss, SumOfSquares):
     """Reconstruct samples from their embeddings, with the best decoder for every embedding.
 
     Parameters

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.abilities import Ability, HasMinimiser, IgnoresScale, LeastSquares, required
+from krepes.losses.abilities import Ability, HasMinimiser, IgnoresScale, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import NOISE
@@ -23,7 +23,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, LeastSquares):
+class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, SumOfSquares):
     """Make the cross-correlation of two views the identity.
 
     Parameters
@@ -111,8 +111,8 @@ class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, LeastSquares):
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the unnormalised loss."""
         required(self, HasMinimiser)
-        V_ab = moments.S_ab - torch.outer(moments.mean_a, moments.mean_b)
-        values, vectors = descending_eigh(V_ab, n_components)  # of its symmetric part
+        V_12 = moments.S_12 - torch.outer(moments.mean_1, moments.mean_2)
+        values, vectors = descending_eigh(V_12, n_components)  # of its symmetric part
         kept = int((values > max(lam / 2, NOISE * moments.S.trace().item())).sum())
         g = values[:kept]
         W = vectors[:, :kept] * ((g - lam / 2).sqrt() / g)

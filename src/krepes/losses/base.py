@@ -19,6 +19,7 @@ from krepes.losses.forms import MomentForms
 from krepes.losses.statistics import SampleStatistics
 from krepes.moments import Moments
 
+OLD_FIELDS = {"phi_norm": "phi_norm_sq"}
 FROM_TRAINING: dict[str, type[Ability]] = {"target_Z": MovingTarget, "parameters": OwnParameters}
 
 
@@ -36,7 +37,7 @@ class Loss(Component, ABC):
     constraint : None or "orthogonal"
         "orthogonal": minimised subject to W^T W = I.
     needs : tuple of str
-        Fields of `Batch` beyond Z that the value reads: "X", "phi_norm", "gram". (`target_Z` and `parameters`
+        Fields of `Batch` beyond Z that the value reads: "X", "phi_norm_sq", "gram". (`target_Z` and `parameters`
         follow from the abilities `MovingTarget` and `OwnParameters`.)
     uses_negatives : bool
         Whether explicit negatives enter the value.
@@ -61,6 +62,11 @@ class Loss(Component, ABC):
     @property
     def scale_invariant(self) -> bool:
         return False
+
+    @property
+    def fields_needed(self) -> tuple[str, ...]:
+        """`needs`, with the names that the fields have today."""
+        return tuple(OLD_FIELDS.get(name, name) for name in self.needs)
 
     @abstractmethod
     def terms(self, batch: Batch) -> Terms:
@@ -89,7 +95,7 @@ class Loss(Component, ABC):
         (25.0, [[-25.0], [-25.0]])
         """
         given = set() if X is None else {"X"}
-        lacking = [name for name in self.needs if name not in given]
+        lacking = [name for name in self.fields_needed if name not in given]
         lacking += [name for name, kind in FROM_TRAINING.items() if self.offers(kind)]
         if lacking:
             batch = f"Batch(Z, {', '.join(f'{name}=...' for name in lacking)})"

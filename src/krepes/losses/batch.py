@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from krepes.base.renaming import old_parameters, renamed
+
 Terms = dict[str, Tensor]  # named scalars whose sum is the loss
 
 
+@old_parameters(phi_norm="phi_norm_sq")
 @dataclass
 class Batch:
     """What a loss sees of b samples.
@@ -22,7 +25,7 @@ class Batch:
         Embeddings of the views (Z1, Z2), then of the negatives if there are any.
     X : optional
         The samples themselves.
-    phi_norm : Tensor of shape (b,), optional
+    phi_norm_sq : Tensor of shape (b,), optional
         Squared norm of the centred feature, |phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2.
     gram : Tensor of shape (h, h), optional
         W^T W.
@@ -34,10 +37,12 @@ class Batch:
 
     Z: tuple[Tensor, ...]
     X: Any = None
-    phi_norm: Tensor | None = None
+    phi_norm_sq: Tensor | None = None
     gram: Tensor | None = None
     target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
     parameters: dict[str, Tensor] = field(default_factory=dict)
+
+    phi_norm = renamed("phi_norm", "phi_norm_sq")
 
     @property
     def negatives(self) -> Tensor | None:

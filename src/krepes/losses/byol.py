@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.losses.abilities import LeastSquares, MovingTarget, OwnParameters
+from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.base import inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -24,7 +24,7 @@ PREDICTORS = ("mlp", "linear")
 VARIANCE_FLOOR = 1e-6  # of a hidden unit, relative to its mean square: rounding is not blown up to a signal
 
 
-class BYOL(DirectionLoss, LeastSquares, OwnParameters, MovingTarget):
+class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
     """Predict one view from the other, without negatives.
 
     Parameters

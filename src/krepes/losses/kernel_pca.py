@@ -42,7 +42,7 @@ class KernelPCA(MomentLoss, HasMinimiser):
     name = "kernel_pca"
     known_elsewhere_as = ("pca", "kpca")
     views_needed = 1
-    needs = ("phi_norm", "gram")
+    needs = ("phi_norm_sq", "gram")
 
     @property
     def intercept(self) -> str:
@@ -50,7 +50,7 @@ class KernelPCA(MomentLoss, HasMinimiser):
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         C = statistics.second_moment
-        return {"reconstruction": statistics.phi_norm - 2 * C.trace() + (C * statistics.gram).sum()}
+        return {"reconstruction": statistics.phi_norm_sq - 2 * C.trace() + (C * statistics.gram).sum()}
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """W = V_h diag(1 - lam/(2 s))_+^(1/2) with the leading eigenpairs (s, V_h) of the covariance."""

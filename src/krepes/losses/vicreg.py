@@ -18,7 +18,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.losses.abilities import Ability, HasCorners, HasMinimiser, HasStart, LeastSquares, required
+from krepes.losses.abilities import Ability, HasCorners, HasMinimiser, HasStart, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import MomentForms, low_rank_factor
@@ -27,7 +27,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, LeastSquares):
+class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
     """Variance, invariance and covariance terms, each with its weight.
 
     Parameters
@@ -75,7 +75,7 @@ class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, LeastSquares):
         return "centered"
 
     def offers(self, kind: type[Ability]) -> bool:
-        if kind in (HasMinimiser, LeastSquares):
+        if kind in (HasMinimiser, SumOfSquares):
             return self.variance == "quadratic"
         if kind is HasCorners:
             return self.variance == "hinge"
@@ -127,7 +127,7 @@ class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, LeastSquares):
 
     def residuals(self, batch: Batch) -> Tensor:
         """sqrt(beta / b) (Z1 - Z2) and C - I, flattened to (b h + h^2,)."""
-        required(self, LeastSquares)
+        required(self, SumOfSquares)
         check_weights(beta=self.beta)
         Z1, Z2 = self.views(batch)
         C = SampleStatistics(batch).covariance

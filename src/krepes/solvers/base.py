@@ -117,7 +117,7 @@ class Solver(Component, ABC, Generic[D]):
                 f"These {self.data} hold one view per sample, but {type(loss).__name__} compares two views of a "
                 "sample: fit with views= or positives=."
             )
-        if isinstance(data, Moments) and not torch.isfinite(data.gram_aa).all():
+        if isinstance(data, Moments) and not torch.isfinite(data.sum_11).all():
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
@@ -150,9 +150,9 @@ def _alternatives(loss: Loss) -> str:
 def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:
     """lam |W|^2, or lam sum_j |w_j|^2 / scale_j for a loss that ignores the scale of the columns."""
     if not loss.scale_invariant:
-        return lam * statistics.norms.sum()
+        return lam * statistics.norm_sq.sum()
     scale = required(loss, IgnoresScale).column_scale(statistics)
-    return lam * (statistics.norms / torch.where(scale > 0, scale, torch.inf)).sum()
+    return lam * (statistics.norm_sq / torch.where(scale > 0, scale, torch.inf)).sum()
 
 
 def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, dict[str, float]]:

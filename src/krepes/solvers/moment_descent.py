@@ -131,7 +131,7 @@ def whitened(moments: Moments, origin: Tensor, lam: float) -> tuple[MomentForms,
     if not len(values):
         return forms, vectors
     metric = values + max(lam, METRIC_FLOOR * values[0].item())
-    centered = forms.exchangeable and not bool(forms.mean_a.any())
+    centered = forms.exchangeable and not bool(forms.mean_1.any())
     basis = vectors * metric.rsqrt()
     return forms.in_basis(basis, values / metric if centered else None), basis
 
@@ -151,9 +151,9 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
     weakly where the two views are nearly alike.
     """
     forms, lam = descent.forms, descent.lam
-    if forms.norm is None or len(M) < 2 * M.shape[1]:
+    if forms.basis_norm_sq is None or len(M) < 2 * M.shape[1]:
         return None
-    root = forms.norm.sqrt()[:, None]
+    root = forms.basis_norm_sq.sqrt()[:, None]
     Q, T = torch.linalg.qr(root * M)
     values, U = torch.linalg.eigh(forms.in_basis(Q / root).second_moment)
     metric = values.clamp_min(0) + max(lam, METRIC_FLOOR * values[-1].item())
@@ -169,8 +169,8 @@ def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, 
     if (knowing := ability(loss, HasStart)) is not None:
         M, is_minimum = knowing.start(forms, h, lam)
         return M, M.new_zeros(h), is_minimum
-    M, c = start(h, len(forms.mean_a), loss.intercept == "learned")
-    return M.to(forms.mean_a.device), c.to(forms.mean_a.device), False
+    M, c = start(h, len(forms.mean_1), loss.intercept == "learned")
+    return M.to(forms.mean_1.device), c.to(forms.mean_1.device), False
 
 
 def _smoothed(loss: Loss) -> list[Loss]:

@@ -105,8 +105,8 @@ class Training:
             self.settings.stored_dtype(self.coordinates.dtype),
             self.settings.cache_bytes,
             self.settings.fresh_views,
-            with_inputs="X" in self.loss.needs,
-            with_norm="phi_norm" in self.loss.needs,
+            with_inputs="X" in self.loss.fields_needed,
+            with_norm_sq="phi_norm_sq" in self.loss.fields_needed,
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
             replays=self.settings.replays,
             replay_batches=self.settings.replay_batches,
@@ -204,7 +204,7 @@ class Training:
         key = stream_key(self.samples.seed, NOISE, *place)
         generator = torch.Generator().manual_seed(key % 2**63)
         noisy = [Phi + self.noise * self.coordinates.noise(len(Phi), generator) for Phi in batch.features]
-        return FeatureBatch(tuple(noisy), batch.X, batch.norm)
+        return FeatureBatch(tuple(noisy), batch.X, batch.norm_sq)
 
     # Stopping and going on
 

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.losses import Batch, Classification, IgnoresScale, LeastSquares, Loss, ability, required
+from krepes.losses import Batch, Classification, IgnoresScale, Loss, SumOfSquares, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
@@ -84,7 +84,7 @@ class GaussNewton(Preconditioner):
         self.floor = floor
 
     def missing(self, loss: Loss) -> str | None:
-        kinds = (LeastSquares, Classification)
+        kinds = (SumOfSquares, Classification)
         return None if any(map(loss.offers, kinds)) else " or ".join(kind.described() for kind in kinds)
 
     def check(self) -> None:
@@ -113,7 +113,9 @@ class GaussNewtonSteps(Steps):
 
     def state(self) -> dict[str, Any]:
         kept = self.previous
-        previous = None if kept is None else {"features": list(kept.features), "X": kept.X, "norm": kept.norm}
+        previous = (
+            None if kept is None else {"features": list(kept.features), "X": kept.X, "norm": kept.norm_sq}
+        )
         return {
             "mu": self.mu,
             "S": self.metric.S,
@@ -130,8 +132,8 @@ class GaussNewtonSteps(Steps):
         kept = state["previous"]
         if kept is not None:
             features = tuple(Phi.to(device) for Phi in kept["features"])
-            X, norm = (None if kept[name] is None else kept[name].to(device) for name in ("X", "norm"))
-            self.previous = FeatureBatch(features, X, norm)
+            X, norm_sq = (None if kept[name] is None else kept[name].to(device) for name in ("X", "norm"))
+            self.previous = FeatureBatch(features, X, norm_sq)
 
     def step(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None, rate: float
@@ -232,7 +234,7 @@ class Curvature:
         self.batch = objective.batch({k: v.detach() for k, v in theta.items()}, samples, target)
         self.own = list(self.batch.parameters)
         self.inputs = (*self.batch.Z, *self.batch.parameters.values())
-        if (squares := ability(objective.loss, LeastSquares)) is not None:
+        if (squares := ability(objective.loss, SumOfSquares)) is not None:
             self.function: Callable[..., Tensor] = lambda *u: squares.residuals(self._with(u))
             self.inner: Callable[[Tensor], Tensor] = lambda v: 2 * v
         else:
@@ -261,7 +263,7 @@ class Curvature:
         return Batch(
             u[:k],
             batch.X,
-            batch.phi_norm,
+            batch.phi_norm_sq,
             batch.gram,
             batch.target_Z,
             dict(zip(self.own, u[k:], strict=True)),
