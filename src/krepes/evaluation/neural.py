@@ -34,7 +34,7 @@ from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import prepare_inputs
-from krepes.solvers import SGD
+from krepes.solvers.sgd.settings import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
 from krepes.views.choosing import choose_views
@@ -203,7 +203,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         optimizer = torch.optim.Adam(
             [*parameters, *own.values()], lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        schedule = SGD(learning_rate=1.0, max_epochs=self.max_epochs)
+        schedule = Schedule(1.0, self.max_epochs)
         n = len(rows)
         size = min(self.batch_size, n)
         history = []
@@ -216,7 +216,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                 starts = range(0, n - size + 1, size)
                 for step, start in enumerate(starts):
                     chosen = order[start : start + size]
-                    rate = schedule.rate(epoch + (step + 1) / len(starts), 1.0)
+                    rate = schedule.rate(epoch + (step + 1) / len(starts))
                     optimizer.param_groups[0]["lr"] = self.learning_rate * rate
                     optimizer.zero_grad(set_to_none=True)
                     batch = self._batch(network, target, own, rows[chosen.to(rows.device)], chosen, epoch)
