@@ -88,7 +88,7 @@ class RadialKernel(VectorKernel):
     def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
         """`slope` for rows and one positive lengthscale."""
         found = self.profile_slope(self.distances_to(Y)(X).mul_(1 / lengthscale))
-        return torch.where(found.isfinite(), found, 0.0).mul_(-1 / lengthscale**2)
+        return torch.where(found == -torch.inf, 0.0, found).mul_(-1 / lengthscale**2)
 
     def diag_rows(self, X: Tensor) -> Tensor:
         return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))
