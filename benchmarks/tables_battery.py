@@ -1,4 +1,4 @@
-"""Twenty tables, labels on a tenth of the training rows: the default representation beside what a user would pick instead.
+"""Twenty tables, labels on a tenth of the training rows: the default beside what a user would pick instead.
 
 python benchmarks/tables_battery.py                       20 splits of tables under 1000 rows, 5 of the others
 python benchmarks/tables_battery.py --splits 2 --columns raw,pca,default --study
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -84,9 +85,15 @@ COLUMNS = {
     "forest": lambda split: split.classified(RandomForestClassifier(300, random_state=0)),
     "svm": tuned_svm,
 }
-STUDY: dict[str, Any] = {
-    f"{kernel}, {scale}": (lambda kernel, scale: lambda split: split.embedded(kernel=kernel, scale=scale))(kernel, scale)
-    for kernel in ("gaussian", "laplacian_l1")
+
+
+def setting(**parameters: Any) -> Callable[[Split], float]:
+    return lambda split: split.embedded(**parameters)
+
+
+STUDY = {
+    f"{kernel}, {scale}": setting(kernel=kernel, scale=scale)
+    for kernel in ("gaussian", "laplacian")
     for scale in ("kernel", "orthonormal", "loss", "unit")
 }
 
@@ -94,7 +101,9 @@ STUDY: dict[str, Any] = {
 def n_splits(table: str, given: int | None) -> int:
     if given is not None:
         return given
-    return 20 if len(pd.read_parquet(data_file(f"tables/{table}.parquet"), columns=["target"])) < FEW_ROWS else 5
+    return (
+        20 if len(pd.read_parquet(data_file(f"tables/{table}.parquet"), columns=["target"])) < FEW_ROWS else 5
+    )
 
 
 def run(job: tuple[str, int, list[str]]) -> dict[str, Any]:
@@ -124,10 +133,14 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=None, help="of every table")
     parser.add_argument("--tables", default="", help="names, separated by commas; all by default")
     parser.add_argument("--columns", default=",".join(COLUMNS), help="what to run")
-    parser.add_argument("--study", action="store_true", help="the settings that the defaults were chosen among")
+    parser.add_argument(
+        "--study", action="store_true", help="the settings that the defaults were chosen among"
+    )
     options = parser.parse_args()
     folder = data_file("tables")
-    tables = [name for name in options.tables.split(",") if name] or sorted(p.stem for p in folder.glob("*.parquet"))
+    tables = [name for name in options.tables.split(",") if name] or sorted(
+        p.stem for p in folder.glob("*.parquet")
+    )
     names = [*options.columns.split(","), *(STUDY if options.study else ())]
     jobs = [(table, seed, names) for table in tables for seed in range(n_splits(table, options.splits))]
     with ProcessPoolExecutor(2) as pool:

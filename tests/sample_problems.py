@@ -41,4 +41,4 @@ def random_batch(loss: Loss, b: int = 12, width: int = 7, seed: int = 0) -> Feat
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     features = tuple(normal(b, width) for _ in range(max(1, loss.views_needed)))
-    return FeatureBatch(features, X=normal(b, 5), norm=features[0].square().sum(1) + 1.0)
+    return FeatureBatch(features, X=normal(b, 5), norm_sq=features[0].square().sum(1) + 1.0)

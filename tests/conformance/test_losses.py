@@ -23,6 +23,16 @@ from krepes.losses import (
     as_loss,
     check_loss,
 )
+from krepes.losses.abilities import (
+    Ability,
+    Classification,
+    MovingTarget,
+    OfStatistics,
+    OwnParameters,
+    SumOfSquares,
+    ability,
+    required,
+)
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers import choose_solver
 from krepes.solvers.base import regularizer
@@ -42,9 +52,9 @@ VARIANTS = [
     Autoencoder(decoder_kernel="linear", decoder_regularization=0.3),
 ]
 LOSSES = [cls() for cls in named(Loss).values()] + VARIANTS
-MOMENT_LOSSES = [loss for loss in LOSSES if hasattr(loss, "of_moments")]
-LEAST_SQUARES = [loss for loss in LOSSES if hasattr(loss, "residuals")]
-CLASSIFICATIONS = [loss for loss in LOSSES if hasattr(loss, "logits")]
+MOMENT_LOSSES = [loss for loss in LOSSES if loss.offers(OfStatistics)]
+LEAST_SQUARES = [loss for loss in LOSSES if loss.offers(SumOfSquares)]
+CLASSIFICATIONS = [loss for loss in LOSSES if loss.offers(Classification)]
 
 
 def random_map(r: int, h: int, seed: int = 1):
@@ -55,7 +65,7 @@ def random_map(r: int, h: int, seed: int = 1):
 
 def own_parameters(loss, h=3):
     """The loss's own parameters, moved from where they start."""
-    if not hasattr(loss, "parameters"):
+    if not loss.offers(OwnParameters):
         return {}
     generator = torch.Generator().manual_seed(2)
     start = loss.parameters(h, generator)
@@ -74,7 +84,7 @@ def batch_of(loss, data, W, gamma, parameters=None):
     return Batch(
         tuple(Phi @ W + gamma for Phi in views),
         X=views[0][:, :4],
-        phi_norm=(views[0] - data.moments.mean).square().sum(1),
+        phi_norm_sq=(views[0] - data.moments.mean).square().sum(1),
         gram=W.mT @ W,
         target_Z=tuple(Phi @ W_target + gamma_target for Phi in views),
         parameters=own_parameters(loss, W.shape[1]) if parameters is None else parameters,
@@ -169,7 +179,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
 
     def function(*u):
         changed = with_variables(*u)
-        if hasattr(loss, "residuals"):
+        if loss.offers(SumOfSquares):
             return loss.residuals(changed)
         values = loss.logits(changed).values
         return torch.where(values.isinf(), 0.0, values)  # what is no choice has no derivative either
@@ -182,7 +192,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
     pulled = sum((d * x).sum() for d, x in zip(directions, transposed(v), strict=True))
     assert torch.isclose((pushed * v).sum(), pulled, rtol=1e-9)
 
-    if hasattr(loss, "residuals"):
+    if loss.offers(SumOfSquares):
         inner = 2 * outputs
     else:
         values, targets = loss.logits(batch)
@@ -200,7 +210,7 @@ def test_terms_are_finite_scalars_in_the_dtype_of_the_embedding(loss):
     small = Batch(
         tuple(Z.float() for Z in batch.Z),
         batch.X.float(),
-        batch.phi_norm.float(),
+        batch.phi_norm_sq.float(),
         batch.gram.float(),
         tuple(Z.float() for Z in batch.target_Z),
         {name: value.float() for name, value in batch.parameters.items()},
@@ -253,8 +263,8 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
     batch = batch_of(loss, paired("ordered"), *random_map(6, 3))
     value = value_of(loss, batch)
     assert vars(loss) == vars_before
-    unread = {field: None for field in ("X", "phi_norm", "gram") if field not in loss.needs}
-    if not hasattr(loss, "target_decay"):
+    unread = {field: None for field in ("X", "phi_norm_sq", "gram") if field not in loss.needs}
+    if not loss.offers(MovingTarget):
         unread["target_Z"] = None
     assert torch.equal(value_of(loss, replace(batch, **unread)), value)
     for field in loss.needs:
@@ -268,3 +278,99 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
 def test_every_loss_passes_its_own_check(loss, h, dtype):
     check_loss(loss, h, dtype=dtype)
     check_loss(loss, h, n_rows=30, n_views=3, dtype=dtype)
+
+
+ABILITIES = Ability.__subclasses__()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_what_a_loss_of_krepes_can_do_is_declared(loss):
+    """A loss that has the methods of an ability derives from it, so that the type checker sees it."""
+    for kind in ABILITIES:
+        if all(hasattr(loss, name) for name in kind.__abstractmethods__):
+            assert isinstance(loss, kind), kind
+        assert (ability(loss, kind) is loss) == loss.offers(kind)
+
+
+def test_a_class_that_only_writes_the_methods_has_the_abilities():
+    class Own(Loss):
+        target_decay = 0.9
+
+        def terms(self, batch):
+            return {"error": self.residuals(batch).square().sum()}
+
+        def residuals(self, batch):
+            return (batch.Z[0] - batch.Z[1]).flatten() / len(batch.Z[0]) ** 0.5
+
+    offered = {kind for kind in ABILITIES if Own().offers(kind)}
+    assert offered == {SumOfSquares, MovingTarget}
+    assert required(Own(), MovingTarget).target_decay == 0.9
+    check_loss(Own())
+
+
+def test_an_ability_goes_with_the_settings():
+    with pytest.raises(ValueError, match=r"VICReg\(\) has no minimiser\(\) with these settings"):
+        VICReg().minimiser(paired("exchangeable").moments, 2, 0.1)
+    W, _ = VICReg(variance="quadratic").minimiser(paired("exchangeable").moments, 2, 0.1)
+    assert W.shape[1] == 2
+
+
+def batch_alone(loss):
+    """A batch with nothing but what a call can be given."""
+    Z = torch.randn(3, 8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return Batch(tuple(Z[: loss.views_needed + loss.uses_negatives]), X=Z[0])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_a_call_is_the_sum_of_the_terms_or_says_what_it_lacks(loss):
+    batch = batch_alone(loss)
+    X = batch.X if "X" in loss.needs else None
+    lacking = [name for name in loss.needs if name != "X"] + ["target_Z"] * loss.offers(MovingTarget)
+    if lacking:
+        with pytest.raises(
+            ValueError, match=f"{type(loss).__name__} needs more than embeddings: {lacking[0]}"
+        ):
+            loss(*batch.Z, X=X)
+        return
+    Z = tuple(z.clone().requires_grad_() for z in batch.Z)
+    value = loss(*Z, X=X)
+    torch.testing.assert_close(value, value_of(loss, batch))
+    torch.testing.assert_close(loss(*(z.numpy() for z in batch.Z), X=X), value.detach())
+    value.backward()
+    assert all(z.grad is not None for z in Z)
+    assert loss(*(z.float() for z in batch.Z), X=X).dtype == torch.float32
+
+
+@pytest.mark.parametrize("loss", [BarlowTwins(), SpectralContrastive(negatives="triplet"), SimCLR()], ids=str)
+def test_a_call_with_another_number_of_views_is_refused(loss):
+    Z = torch.eye(3)
+    for count in (0, 1, 3 + loss.uses_negatives):
+        with pytest.raises(ValueError, match=f"was called with {count} embeddings; expected 2"):
+            loss(*[Z] * count)
+    with pytest.raises(ValueError, match=r"\(2, 3\) and \(3, 3\): expected one shape"):
+        loss(Z, Z[:2])
+    with pytest.raises(ValueError, match=r"\(3,\): expected one shape"):
+        loss(Z[0], Z[0])
+
+
+def test_a_call_takes_negatives_samples_and_modules():
+    anchors, positives, negatives = (torch.tensor([[x]]) for x in (1.0, 2.0, -1.0))
+    assert as_loss("simple_contrastive")(anchors, positives, negatives).item() == -3.0
+    with pytest.raises(ValueError, match=r"needs more than embeddings: X. Call loss\(Z, X=...\)"):
+        Autoencoder()(torch.eye(3))
+    module = torch.nn.Bilinear(2, 2, 1)
+    Z = torch.ones(4, 2)
+    as_loss(lambda Z1, Z2: module(Z1, Z2).mean())(Z, Z).backward()
+    expected = module.weight.grad.clone()
+    module.zero_grad()
+
+    class Mean(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, Z1, Z2):
+            return self.inner(Z1, Z2).mean()
+
+    as_loss(Mean())(Z, Z).backward()
+    assert torch.equal(module.weight.grad, expected)

@@ -52,6 +52,16 @@ INNER |= {
     "WORK",
     "__version__",
 }
+INNER |= {
+    "Ability",
+    "Classification",
+    "HasCorners",
+    "HasMinimiser",
+    "HasStart",
+    "IgnoresScale",
+    "MovingTarget",
+}
+INNER |= {"OfStatistics", "OwnParameters", "SumOfSquares", "ability", "required", "CoordinateProduct"}
 INNER |= {"Filter", "InputSpace", "Normalize", "GivenModule", "ResNet", "file_digest", "n_parameters"}
 
 

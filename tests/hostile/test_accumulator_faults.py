@@ -208,7 +208,7 @@ class InPlace(MomentPass):
     """An accumulator as it must not be: part of a block is added before all of it is computed."""
 
     def plus(self, sums, block):
-        sums.sum_a.add_(self.features(block.inputs[0]).sum(0))
+        sums.sum_1.add_(self.features(block.inputs[0]).sum(0))
         return super().plus(sums, block)
 
 

@@ -249,7 +249,7 @@ def own(**members):
         (lambda a, b: float(agree(a, b)), r"returned float for 'loss'.*without item\(\), float\(\)"),
         (own(parameters=lambda self, h, g: {"P": torch.ones(2)}), "parameter 'P'; expected strings other"),
         (own(parameters=lambda self, h, g: [torch.ones(2)]), "parameters returned list; expected a dict"),
-        (own(needs=("X", "labels")), r"names 'labels'; expected some of X, phi_norm, gram"),
+        (own(needs=("X", "labels")), r"names 'labels'; expected some of X, phi_norm_sq, gram"),
         (own(scale_invariant=True), "has no column_scale"),
         (own(residuals=lambda self, batch: batch.Z[0].flatten()), r"\|residuals\|\^2 .* have to be equal"),
     ],

@@ -16,6 +16,7 @@ from krepes.losses import (
     SpectralContrastive,
     VICReg,
 )
+from krepes.losses.abilities import HasMinimiser
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm
 from paired_features import paired
@@ -29,7 +30,7 @@ VARIANTS = [
     BarlowTwins(redundancy=1.0, normalize=False),
     BarlowTwins(redundancy=4.0, normalize=False),
 ]
-CLOSED = [loss for loss in [cls() for cls in named(Loss).values()] if hasattr(loss, "minimiser")] + VARIANTS
+CLOSED = [loss for loss in [cls() for cls in named(Loss).values()] if loss.offers(HasMinimiser)] + VARIANTS
 
 
 def total(loss, moments, lam):

@@ -11,6 +11,7 @@ from krepes.base.components import named
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, Loss, VICReg
+from krepes.losses.abilities import Classification, MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
 from krepes.solvers.sgd.objective import GAMMA, Objective, P
@@ -32,7 +33,7 @@ LOSSES = [
         BarlowTwins(normalize=False, redundancy=1.0),
         VICReg(variance="quadratic"),
     ]
-    if hasattr(loss, "residuals") or hasattr(loss, "logits")
+    if loss.offers(SumOfSquares) or loss.offers(Classification)
 ]
 
 
@@ -44,10 +45,10 @@ def problem(loss, kind=Whitened, lam=0.3):
     theta = {P: torch.randn(coordinates.width, 3, generator=generator, dtype=torch.float64)}
     if objective.learned:
         theta[GAMMA] = torch.randn(1, 3, generator=generator, dtype=torch.float64)
-    if hasattr(loss, "parameters"):
+    if loss.offers(OwnParameters):
         theta |= {name: value.double() for name, value in loss.parameters(3, generator).items()}
     target = None
-    if hasattr(loss, "target_decay"):
+    if loss.offers(MovingTarget):
         target = {name: theta[name] + 0.1 for name in (P, GAMMA) if name in theta}
     return objective, theta, random_batch(loss, width=coordinates.width), target
 
@@ -58,14 +59,14 @@ def explicit_matrix(objective, theta, samples, target):
 
     def outputs(vector):
         batch = objective.batch(flat.unpacked(vector), samples, target)
-        if hasattr(loss, "residuals"):
+        if loss.offers(SumOfSquares):
             return loss.residuals(batch)
         values = loss.logits(batch).values
         return torch.where(torch.isfinite(values), values, 0.0).reshape(-1)
 
     start = flat.packed(theta)
     J = torch.autograd.functional.jacobian(outputs, start)
-    if hasattr(loss, "residuals"):
+    if loss.offers(SumOfSquares):
         H = 2 * J.mT @ J
     else:
         p = loss.logits(objective.batch(theta, samples, target)).values.softmax(1)
@@ -103,7 +104,7 @@ def test_jacobian_products_agree_with_finite_differences(loss):
 
     def outputs(t):
         batch = objective.batch(flat.unpacked(flat.packed(theta) + t * d), samples, target)
-        return loss.residuals(batch) if hasattr(loss, "residuals") else loss.logits(batch).values
+        return loss.residuals(batch) if loss.offers(SumOfSquares) else loss.logits(batch).values
 
     step = 1e-6
     expected = (outputs(step) - outputs(-step)) / (2 * step)

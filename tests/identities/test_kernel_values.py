@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import pdist
 
 import kernel_oracles as oracles
+from krepes.base.components import named
 from krepes.kernels import (
     ArcCosine,
+    CoordinateProduct,
     Custom,
     Gaussian,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
@@ -20,6 +25,7 @@ from krepes.kernels import (
     as_kernel,
 )
 from krepes.kernels.distances import distances_to
+from krepes.kernels.radial import RadialKernel
 from labels import label
 from tolerances import TOLERANCE, assert_same
 
@@ -225,3 +231,65 @@ def test_kernels_of_strings():
         assert kernel.takes_objects
         assert (2.0 * kernel + kernel * kernel).takes_objects
     assert torch.equal(pairwise.diag(words * 20), expected.diagonal().repeat(20))
+
+
+RADIAL = [Gaussian(0.7), Laplacian(0.7), Matern(0.7, nu=0.5), Matern(0.7, nu=1.5), Matern(0.7, nu=2.5)]
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=str)
+def test_a_profile_gives_the_kernel_and_its_slope_the_derivative(kernel):
+    """k(x, y) = f(u) and profile_slope(u) = df / d(u^2 / 2), u = |x - y| / l, by central differences."""
+    X, Y = rows(6), rows(5, seed=1)
+    u = torch.cdist(X, Y) / 0.7
+    assert_same(kernel.profile(u.clone()), kernel(X, Y))
+    half, step = u.square() / 2, 1e-6
+    upper, lower = (kernel.profile((2 * (half + sign * step)).sqrt()) for sign in (1, -1))
+    torch.testing.assert_close(
+        kernel.profile_slope(u.clone()), (upper - lower) / (2 * step), rtol=1e-7, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=str)
+def test_slopes_at_zero_are_finite_or_a_kink(kernel):
+    """Smooth kernels have their limit at u = 0, kernels with a kink minus infinity, and `slope` is zero there."""
+    zero = torch.zeros(1, dtype=torch.float64)
+    at_zero, near = kernel.profile_slope(zero.clone()), kernel.profile_slope(zero + 1e-9)
+    kink = isinstance(kernel, Laplacian) or getattr(kernel, "nu", None) == 0.5
+    if kink:
+        assert at_zero.item() == -math.inf
+        assert kernel.slope(rows(2), rows(2)).diagonal().tolist() == [0.0, 0.0]
+    else:
+        torch.testing.assert_close(at_zero, near, rtol=1e-6, atol=0)
+        expected = (-at_zero / 0.7**2).expand(2)
+        torch.testing.assert_close(kernel.slope(rows(2), rows(2)).diagonal(), expected)
+
+
+def test_a_radial_kernel_of_ones_own_needs_a_profile_only():
+    class Cauchy(RadialKernel):
+        def profile(self, u):
+            return 1 / (1 + u.square_())
+
+    class Sloped(Cauchy):
+        def profile_slope(self, u):
+            return -2 / (1 + u.square_()).square_()
+
+    X, Y = rows(4), rows(3, seed=1)
+    assert_same(
+        Cauchy(LENGTHS)(X, Y),
+        1 / (1 + torch.cdist(X / torch.tensor(LENGTHS), Y / torch.tensor(LENGTHS)) ** 2),
+    )
+    with pytest.raises(TypeError, match="does not give its derivative"):
+        Cauchy(1.0).slope(X, Y)
+    R = Sloped(0.5).slope(X, Y)
+    y = Y.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((1 / (1 + ((X[0] - y[0]) / 0.5).square().sum())), y)
+    torch.testing.assert_close(R[0, 0] * (X[0] - Y[0]), gradient[0])
+
+
+@pytest.mark.parametrize("name", named(Kernel))
+def test_products_over_coordinates_are_declared(name):
+    for kernel in (named(Kernel)[name](), Laplacian(norm=1)):
+        for _, term in kernel.product_terms() or []:
+            assert isinstance(term, CoordinateProduct)
+    with pytest.raises(TypeError, match="norm=1 only"):
+        Laplacian(1.0, norm=2).coordinate_factor(0, torch.zeros(1), torch.zeros(1), 0.0)

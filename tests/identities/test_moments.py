@@ -9,7 +9,7 @@ import torch
 
 from krepes.base.linalg import descending_eigh, inverse_sqrt, truncated_eigh
 from krepes.moments import Moments
-from krepes.moments.gram_sum import GramSum
+from krepes.moments.outer_sum import OuterSum
 
 
 def draw(n: int, r: int, seed: int = 0) -> torch.Tensor:
@@ -33,7 +33,7 @@ def test_pairs_equal_a_loop_over_samples():
     Phi1, Phi2 = draw(20, 3, 1), draw(20, 3, 2)
     moments = Moments.of_pairs(Phi1, Phi2)
     loop = sum(torch.outer(a, b) for a, b in zip(Phi1, Phi2)) / 20
-    assert torch.allclose(moments.S_ab, loop)
+    assert torch.allclose(moments.S_12, loop)
     assert torch.allclose(moments.S, (Phi1.T @ Phi1 + Phi2.T @ Phi2) / 40)
     assert torch.allclose(moments.S_minus, (moments.S_minus + moments.S_minus.T) / 2)
 
@@ -44,7 +44,7 @@ def test_views_equal_a_loop_over_all_ordered_pairs(n_views):
     moments = Moments.of_views(*views)
     pairs = list(itertools.permutations(range(n_views), 2))
     loop = sum(views[i].T @ views[j] for i, j in pairs) / (len(pairs) * 11)
-    assert torch.allclose(moments.S_ab, loop, rtol=1e-12, atol=1e-14)
+    assert torch.allclose(moments.S_12, loop, rtol=1e-12, atol=1e-14)
     assert moments.exchangeable
     assert (moments + moments).exchangeable
 
@@ -58,22 +58,22 @@ def test_state_round_trip_keeps_everything():
 
 def test_moments_that_do_not_fit_are_refused():
     rows, pairs = Moments.of_rows(draw(5, 3)), Moments.of_pairs(draw(5, 3), draw(5, 3))
-    with pytest.raises(ValueError, match="only one of them has gram_ab"):
+    with pytest.raises(ValueError, match="only one of them has sum_12"):
         rows + pairs
     with pytest.raises(ValueError, match="3 and 4 features"):
         rows + Moments.of_rows(draw(5, 4))
     with pytest.raises(ValueError, match="leaves none"):
         rows - rows
     with pytest.raises(ValueError, match="one view per sample"):
-        _ = rows.S_ab
+        _ = rows.S_12
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("flush_rows", [1, 7, 1000])
 def test_gram_sum_is_the_gram_of_all_rows(dtype, flush_rows, monkeypatch):
-    monkeypatch.setattr("krepes.moments.gram_sum.FLUSH_ROWS", flush_rows)
+    monkeypatch.setattr("krepes.moments.outer_sum.FLUSH_ROWS", flush_rows)
     X = draw(60, 5).to(dtype)
-    total = GramSum.zero(5)
+    total = OuterSum.zero(5)
     for rows in X.split(9):
         total = total.plus(*rows.split(4))
     exact = X.double().T @ X.double()
@@ -86,7 +86,7 @@ def test_float32_blocks_keep_small_directions():
     """Graded features keep the relative precision of their small columns through float32 blocks."""
     scales = torch.logspace(0, -4, 6, dtype=torch.float64)
     X = draw(5000, 6) * scales
-    total = GramSum.zero(6)
+    total = OuterSum.zero(6)
     for rows in X.float().split(512):
         total = total.plus(rows)
     exact = X.T @ X
@@ -138,9 +138,9 @@ def test_feature_noise_is_the_expectation_over_noisy_features(exchangeable):
     for _ in range(2000):
         noise = deviation * torch.randn(2, 30, 3, generator=generator, dtype=torch.float64)
         sample = of(Phi1 + noise[0], Phi2 + noise[1])
-        draws.append(torch.stack([sample.S_aa, sample.S_bb, sample.S_ab]))
+        draws.append(torch.stack([sample.S_11, sample.S_22, sample.S_12]))
     stack = torch.stack(draws)
-    expected = torch.stack([noisy.S_aa, noisy.S_bb, noisy.S_ab])
+    expected = torch.stack([noisy.S_11, noisy.S_22, noisy.S_12])
     assert ((stack.mean(0) - expected).abs() <= 4 * stack.std(0) / 2000**0.5).all()
     assert noisy.exchangeable == clean.exchangeable
     assert clean.with_feature_noise(0.0) is clean

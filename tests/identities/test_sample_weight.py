@@ -45,7 +45,7 @@ def test_weights_are_repetitions_of_pairs(loss):
         np.repeat(X, COUNTS, axis=0), positives=np.repeat(POSITIVES, COUNTS, axis=0), **again
     )
     assert weighted.history_[-1]["total"] == pytest.approx(repeated.history_[-1]["total"], rel=1e-8)
-    for name in ("S_aa", "S_bb", "S_ab", "S_minus", "mean_a", "mean_b"):
+    for name in ("S_11", "S_22", "S_12", "S_minus", "mean_1", "mean_2"):
         mine, theirs = (getattr(model.moments_, name) for model in (weighted, repeated))
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
@@ -101,7 +101,7 @@ def test_parts_with_weights_add_up():
     model = KernelEmbedding(**SMALL, n_landmarks=30).fit(X, sample_weight=COUNTS)
     parts = model.empty_copy().partial_fit(X[:70], sample_weight=COUNTS[:70])
     parts.partial_fit(X[70:], sample_weight=COUNTS[70:])
-    torch.testing.assert_close(parts.moments_.S_ab, model.moments_.S_ab, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(parts.moments_.S_12, model.moments_.S_12, rtol=1e-10, atol=1e-12)
 
 
 def test_weights_are_routed_through_a_pipeline():

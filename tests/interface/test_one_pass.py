@@ -256,7 +256,7 @@ def test_another_engine_is_one_more_class(source, tmp_path):
     data = {"array": X, "frame": pd.DataFrame(X, columns=list("abcd")), **as_files(tmp_path)}[source]
     here = krepes.KernelEmbedding(3, **SMALL).fit(data)
     there = krepes.KernelEmbedding(3, **SMALL, engine=TwoProcesses()).fit(data)
-    torch.testing.assert_close(there.moments_.S_ab, here.moments_.S_ab, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(there.moments_.S_12, here.moments_.S_12, rtol=1e-12, atol=1e-14)
     assert np.allclose(there.transform(data), here.transform(data), atol=1e-8)
     assert clone(there).engine is not None
 
@@ -287,7 +287,7 @@ def test_folds_are_subtracted():
     assert sorted(folds) == [0, 1, 2]
     fold = ByFold(3)(Block(torch.arange(150), (X,)))
     rest = Moments.of_rows(space.features(torch.from_numpy(X[fold != 1])))
-    torch.testing.assert_close((folds.total - folds[1]).gram_aa, rest.gram_aa, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close((folds.total - folds[1]).sum_11, rest.sum_11, rtol=1e-10, atol=1e-12)
 
 
 def test_parts_are_values():
@@ -302,12 +302,12 @@ def test_parts_are_values():
     assert {key: part.n for key, part in both.items()} == {"a": 50, "b": 50, "c": 50}
     back = both - second
     assert list(back) == ["a", "b"]
-    torch.testing.assert_close(back["b"].gram_aa, first["b"].gram_aa, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(back["b"].sum_11, first["b"].sum_11, rtol=1e-10, atol=1e-10)
     assert (2 * both["c"]).n == (both * 2.0)["c"].n == 100
     with pytest.raises(ValueError, match="no rows with the keys"):
         first - second
     state = split.empty().value_from(both.state())
-    assert torch.equal(state["a"].gram_aa, both["a"].gram_aa)
+    assert torch.equal(state["a"].sum_11, both["a"].sum_11)
     with pytest.raises(ValueError, match="without groups"):
         split.empty().add(blocks_of(X, 150)[0])
 

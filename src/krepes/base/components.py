@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self, TypeVar, cast
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 
@@ -28,6 +28,12 @@ class Component(BaseEstimator):
     name: ClassVar[str | None] = None
     paths: ClassVar[tuple[str, ...]] = ()  # attributes that name files or folders: no model file holds them
     not_finite: ClassVar[tuple[str, ...]] = ()  # attributes whose arrays may hold NaN
+    known_elsewhere_as: ClassVar[tuple[str, ...]] = ()  # names that other libraries use, for a hint
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if vars(cls).get("name") is not None:
+            _check_name_is_free(cls)
 
     def check_restored(self) -> None:
         """Refuse attributes, read from a file and each of its declared type, that do not fit together."""
@@ -52,14 +58,30 @@ def named(kind: type[C]) -> dict[str, type[C]]:
     return {cls.name: cls for cls in subclasses(kind) if "name" in vars(cls) and cls.name is not None}
 
 
-def resolve(kind: Callable[..., C], value: object) -> C:  # type[C] would refuse kinds that are abstract
+def _check_name_is_free(cls: type[Component]) -> None:
+    """Refuse a second class of a family under one name. A class that is defined again replaces its former self."""
+    family: type[Component] = next(base for base in reversed(cls.__mro__) if Component in base.__bases__)
+    for other in subclasses(family):
+        same_place = (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
+        if vars(other).get("name") == cls.name and not same_place:
+            name, cls.name = cls.name, None  # the class object lives on for a while, but not under this name
+            raise TypeError(
+                f"Two classes are named {name!r} among the subclasses of {family.__name__}: "
+                f"{_place(other)} and {_place(cls)}. Give one of them another `name`."
+            )
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def resolve(kind: type[C], value: object) -> C:
     """Turn a name, a class or an object into an object of the given kind.
 
     >>> from krepes.kernels import Kernel
     >>> resolve(Kernel, "gaussian")
     Gaussian()
     """
-    kind = cast(type[C], kind)
     if isinstance(value, kind):
         return value
     if inspect.isclass(value) and issubclass(value, kind):
@@ -69,15 +91,23 @@ def resolve(kind: Callable[..., C], value: object) -> C:  # type[C] would refuse
         key = value.replace("-", "_").lower()
         if key in choices:
             return choices[key]()
-        close = difflib.get_close_matches(key, choices, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"{value!r} is not the name of {_with_article(kind)}.{hint} Known names: {', '.join(sorted(choices))}."
+            f"{value!r} is not the name of {_with_article(kind)}.{_hint(key, choices)} "
+            f"Known names: {', '.join(sorted(choices))}."
         )
     raise TypeError(
         f"Expected {_with_article(kind)} object or one of the names {', '.join(sorted(choices))}; "
         f"got {type(value).__name__}: {value!r:.80}."
     )
+
+
+def _hint(key: str, choices: dict[str, type[C]]) -> str:
+    """What was probably meant, in a sentence; nothing where there is no telling."""
+    for name, cls in choices.items():
+        if key in cls.known_elsewhere_as:
+            return f" It is called {name!r} here."
+    close = difflib.get_close_matches(key, choices, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _with_article(kind: type) -> str:

@@ -30,7 +30,15 @@ class Placement:
         try:
             chosen = torch.device(device)
             torch.empty(0, device=chosen)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"device={device!r} cannot be used here ({reason}).") from error
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise ValueError(
+                f"device={device!r} cannot be used here. This machine and this build of torch have: "
+                f"{', '.join(devices())}."
+            ) from error
         return cls(DTYPES[dtype], chosen)
+
+
+def devices() -> list[str]:
+    """The devices that torch can compute on here."""
+    found = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    return [*found, "mps"] if torch.backends.mps.is_available() else found

@@ -28,13 +28,14 @@ from krepes.base.progress import Progress, display
 from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
-from krepes.losses import Loss, as_loss
+from krepes.losses import Loss, MovingTarget, ability, as_loss
 from krepes.losses.batch import Batch
+from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import prepare_inputs
-from krepes.solvers import SGD
+from krepes.solvers.sgd.settings import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
 from krepes.views.choosing import choose_views
@@ -194,13 +195,14 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         self, network: nn.Sequential, rows: Tensor, generator: torch.Generator, progress: Progress
     ) -> list[dict[str, float]]:
         own = self._own_parameters(generator, rows)
-        target = copy.deepcopy(network).eval() if hasattr(self.loss_, "target_decay") else None
+        moving = ability(self.loss_, MovingTarget)
+        target = None if moving is None else copy.deepcopy(network).eval()
         network.train()
         parameters = [p.requires_grad_(True) for p in network.parameters()]
         optimizer = torch.optim.Adam(
             [*parameters, *own.values()], lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        schedule = SGD(learning_rate=1.0, max_epochs=self.max_epochs)
+        schedule = Schedule(1.0, self.max_epochs)
         n = len(rows)
         size = min(self.batch_size, n)
         history = []
@@ -213,7 +215,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                 starts = range(0, n - size + 1, size)
                 for step, start in enumerate(starts):
                     chosen = order[start : start + size]
-                    rate = schedule.rate(epoch + (step + 1) / len(starts), 1.0)
+                    rate = schedule.rate(epoch + (step + 1) / len(starts))
                     optimizer.param_groups[0]["lr"] = self.learning_rate * rate
                     optimizer.zero_grad(set_to_none=True)
                     batch = self._batch(network, target, own, rows[chosen.to(rows.device)], chosen, epoch)
@@ -227,8 +229,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                         )
                     total.backward()
                     optimizer.step()
-                    if target is not None:
-                        _follow(target, network, float(self.loss_.target_decay))
+                    if target is not None and moving is not None:
+                        _follow(target, network, float(moving.target_decay))
                     for name, value in values.items():
                         means[name] = means.get(name, 0.0) + value / len(starts)
                     stage.advance(size)
@@ -242,9 +244,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
 
     def _own_parameters(self, generator: torch.Generator, like: Tensor) -> dict[str, Tensor]:
         """Parameters that the loss brings, such as BYOL's predictor."""
-        if not hasattr(self.loss_, "parameters"):
-            return {}
-        own = self.loss_.parameters(self.n_components, generator)
+        own = own_parameters(self.loss_, self.n_components, generator)
         return {name: value.to(like).requires_grad_(True) for name, value in own.items()}
 
     def _batch(
@@ -266,7 +266,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         if target is not None:
             with torch.no_grad():
                 target_Z = target(torch.cat(views)).chunk(len(views))
-        X = rows.flatten(1) if "X" in self.loss_.needs else None
+        X = rows.flatten(1) if "X" in self.loss_.fields_needed else None
         return Batch(Z, X=X, target_Z=target_Z, parameters=own)
 
 
@@ -275,7 +275,7 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def _checked_loss(loss: Loss) -> Loss:
-    kernel_only = set(loss.needs) - {"X"}
+    kernel_only = set(loss.fields_needed) - {"X"}
     if kernel_only or loss.constraint is not None or loss.uses_negatives:
         reason = (
             f"it needs {', '.join(sorted(kernel_only))}"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
+from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
@@ -15,6 +16,7 @@ from krepes.kernels.matern import Matern
 
 __all__ = [
     "ArcCosine",
+    "CoordinateProduct",
     "Custom",
     "EmpiricalNTK",
     "Gaussian",

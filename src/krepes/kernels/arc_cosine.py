@@ -45,6 +45,7 @@ class ArcCosine(VectorKernel):
     """
 
     name = "arc_cosine"
+    known_elsewhere_as = ("relu", "arccos")
 
     def __init__(self, degree: int = 1, depth: int = 1):
         self.degree = degree

@@ -5,12 +5,10 @@ A kernel is a formula. `kernel(X, Y)` gives the (n, m) matrix, `kernel.diag(X)` 
 engine calls it for block after block. `kernel.fitted(X, generator)` returns a copy in which data-dependent
 parameters ("median") are numbers.
 
-Two optional abilities let augmentations be integrated exactly instead of sampled [krepes design, exact
-views]: a kernel that is a sum of products over coordinates lists its `product_terms()`, and each of those
-gives its one-dimensional factor, smoothed by Gaussian noise, through `coordinate_factor`.
-
-A third one lets metrics be learned from gradients [zou, Sec. 4.2]: a kernel of |x - y| or of x.y says which in
-`geometry` and gives the derivative of its profile as `slope`.
+Three abilities are optional. A kernel that is a sum of products over coordinates lists them as `product_terms()`, each
+a `CoordinateProduct`, and one that knows its expectation under Gaussian noise gives it as `smoothed`: augmentations
+are then integrated exactly instead of sampled [krepes design, exact views]. A kernel of |x - y| or of x.y says which
+in `geometry` and gives its derivative as `slope`, so that gradients are written once for all of them [zou, Sec. 4.2].
 
 Kernels add up, multiply and scale, written with + and *:
 
@@ -22,7 +20,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -30,8 +28,11 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.kernels.coordinate_product import CoordinateProduct
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
+ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products
+Geometry = Literal["radial", "dot_product"]
 
 BLOCK_BYTES = 256 * 2**20  # what one call may hold beyond its result
 
@@ -70,20 +71,16 @@ class Kernel(Component, ABC):
         """A kernel whose data-dependent parameters are numbers; by default the kernel itself."""
         return self
 
-    def product_terms(self) -> list[tuple[float, Kernel]] | None:
+    def product_terms(self) -> ProductTerms | None:
         """This kernel as a weighted sum of kernels that are products over coordinates, or None."""
         return None
-
-    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
-        """E[kappa_j(x + noise * g, z)] of coordinate j, g standard normal: (b,) and (m,) -> (b, m)."""
-        raise TypeError(f"{self} is not a product over coordinates; views cannot be integrated exactly.")
 
     def smoothed(self, noise: Tensor) -> Kernel | None:
         """k'(x, y) = E[k(x + noise * g, y)], noise of shape (d,), as a fast kernel, or None if there is none."""
         return None
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         """What k(x, y) depends on: "radial" is |x - y|, "dot_product" is x.y, None anything else."""
         return None
 
@@ -96,10 +93,7 @@ class Kernel(Component, ABC):
 
         A radial kernel that has a kink at x = y has slope zero there, the mean of its one-sided derivatives.
         """
-        raise TypeError(
-            f"{self} does not give its derivative as a function of |x - y| or of x.y. Use a kernel that does, such as "
-            "Gaussian(), Matern() or Polynomial(), with one lengthscale for all features."
-        )
+        raise no_slope(self)
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -110,6 +104,14 @@ class Kernel(Component, ABC):
         return Scaled(self, other) if isinstance(other, numbers.Real) else NotImplemented
 
     __rmul__ = __mul__
+
+
+def no_slope(kernel: Kernel) -> TypeError:
+    """The error of a kernel whose gradients are not known."""
+    return TypeError(
+        f"{kernel} does not give its derivative as a function of |x - y| or of x.y. Use a kernel that does, such as "
+        "Gaussian(), Matern() or Polynomial(), with one lengthscale for all features."
+    )
 
 
 class Pair(Kernel):
@@ -132,7 +134,7 @@ class Pair(Kernel):
         return type(self)(left, right)
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         left, right = (kernel.geometry for kernel in self._kernels())
         return left if left == right else None
 
@@ -166,7 +168,7 @@ class Sum(Pair):
         left, right = (kernel.slope(X, Y) for kernel in self._kernels())
         return left.add_(right)
 
-    def product_terms(self) -> list[tuple[float, Kernel]] | None:
+    def product_terms(self) -> ProductTerms | None:
         left, right = (kernel.product_terms() for kernel in self._kernels())
         return None if left is None or right is None else left + right
 
@@ -233,13 +235,13 @@ class Scaled(Kernel):
         return Scaled(self._inner().fitted(X, generator), self.factor)
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return self._inner().geometry
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         return self._inner().slope(X, Y) * self._factor()
 
-    def product_terms(self) -> list[tuple[float, Kernel]] | None:
+    def product_terms(self) -> ProductTerms | None:
         terms = self._inner().product_terms()
         return None if terms is None else [(weight * self._factor(), kernel) for weight, kernel in terms]
 

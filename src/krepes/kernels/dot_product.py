@@ -20,7 +20,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import check_count, is_number
-from krepes.kernels.base import KernelColumns
+from krepes.kernels.base import Geometry, KernelColumns
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 
@@ -42,7 +42,7 @@ class Linear(VectorKernel):
         return X.square().sum(1)
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return "dot_product"
 
     def feature_count(self, n_features: int) -> int:
@@ -68,7 +68,7 @@ class DotProductKernel(VectorKernel):
         """f'(u), as a new tensor."""
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return "dot_product"
 
     def slope(self, X: Any, Y: Any) -> Tensor:
@@ -114,6 +114,7 @@ class Polynomial(DotProductKernel):
     """
 
     name = "polynomial"
+    known_elsewhere_as = ("poly",)
 
     def __init__(self, degree: int = 3, offset: float = 1.0, scale: float | str = "auto"):
         self.degree = degree
@@ -153,6 +154,7 @@ class Sigmoid(DotProductKernel):
     """
 
     name = "sigmoid"
+    known_elsewhere_as = ("tanh",)
     positive_semidefinite = False
 
     def __init__(self, scale: float | str = "auto", offset: float = 0.0):

@@ -91,6 +91,7 @@ class EmpiricalNTK(Kernel):
     """
 
     name = "empirical_ntk"
+    known_elsewhere_as = ("ntk", "entk", "tangent")
     external = "network"
     paths = ("cache",)
 
@@ -182,8 +183,14 @@ class EmpiricalNTK(Kernel):
 
     def _head(self, module: nn.Module, rows: Tensor, seed: int) -> Tensor | None:
         dtype = next((p.dtype for p in module.parameters()), torch.float32)
-        with torch.no_grad():
-            Z = copy.deepcopy(module).eval()(rows[:1].to(dtype)).reshape(1, -1)
+        try:
+            with torch.no_grad():
+                Z = copy.deepcopy(module).eval()(rows[:1].to(dtype)).reshape(1, -1)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
+                f"{_first_layer(module)}. torch says: {str(error).splitlines()[0]}"
+            ) from error
         if self.head is None or (self.head == "auto" and Z.shape[1] == 1):
             return None
         generator = torch.Generator().manual_seed(seed + 1)
@@ -204,6 +211,11 @@ class EmpiricalNTK(Kernel):
         """The network in the dtype and on the device of X."""
         if not hasattr(self, "_scalar"):
             self._build(X)
+        if math.prod(X.shape[1:]) != math.prod(self.input_shape):
+            raise ValueError(
+                f"The rows have the shape {tuple(X.shape[1:])}, but the network was built for rows of shape "
+                f"{tuple(self.input_shape)}."
+            )
         ready = self._ready
         key = (X.dtype, X.device)
         if key not in ready:
@@ -234,7 +246,13 @@ class EmpiricalNTK(Kernel):
             kept = self.features(Y)
             return lambda X: self.features(_as_inputs(X, like=Y)) @ kept.mT
         block = exact_block(self._side(scalar), Y, self._batch_rows(scalar, Y), self.normalize)
-        return lambda X: block(_as_inputs(X, like=Y))
+
+        def checked(X: Any) -> Tensor:
+            X = _as_inputs(X, like=Y)
+            self._at(X)  # refuses rows of another shape
+            return block(X)
+
+        return checked
 
     def _side(self, scalar: ScalarNetwork) -> Callable[[Tensor], Side]:
         return full_side(scalar) if self.chosen_method == "full" else factored_side(scalar)
@@ -303,6 +321,16 @@ class EmpiricalNTK(Kernel):
                 numbers += max(widest, default=0)
             self._rows = rows_within(BATCH_BYTES, X.element_size() * 2 * max(numbers, 1), 1, 512)
         return self._rows
+
+
+def _first_layer(module: nn.Module) -> str:
+    """What the first layer of a module expects, where that can be told."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            return f": its first layer expects {layer.in_features} features"
+        if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            return f": its first layer expects {layer.in_channels} channels"
+    return ""
 
 
 def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:

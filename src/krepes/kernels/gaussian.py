@@ -12,12 +12,13 @@ import math
 import numpy as np
 from torch import Tensor
 
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.base import Kernel, KernelColumns, ProductTerms
+from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import squared_distances_to
 from krepes.kernels.radial import RadialKernel
 
 
-class Gaussian(RadialKernel):
+class Gaussian(RadialKernel, CoordinateProduct):
     """k(x, y) = exp(-|x - y|^2 / (2 l^2)).
 
     Parameters
@@ -36,10 +37,17 @@ class Gaussian(RadialKernel):
     """
 
     name = "gaussian"
+    known_elsewhere_as = ("rbf", "se", "squared_exponential")
 
     @property
     def reach(self) -> float:
         return math.sqrt(2)
+
+    def profile(self, u: Tensor) -> Tensor:
+        return u.square_().mul_(-0.5).exp_()
+
+    def profile_slope(self, u: Tensor) -> Tensor:
+        return self.profile(u).neg_()
 
     def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         exponent = squared_distances_to(Y, scale=-0.5 / lengthscale**2)
@@ -48,11 +56,11 @@ class Gaussian(RadialKernel):
     def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
         return self.against_scaled(Y, lengthscale)(X).div_(lengthscale**2)
 
-    def product_terms(self) -> list[tuple[float, Kernel]]:
+    def product_terms(self) -> ProductTerms:
         return [(1.0, self)]
 
     def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
-        length = self._column_lengthscale(column)
+        length = self.column_lengthscale(column)
         variance = length**2 + noise**2
         difference = x[:, None] - z[None, :]
         return difference.square_().mul_(-0.5 / variance).exp_().mul_(length / variance**0.5)
@@ -63,7 +71,3 @@ class Gaussian(RadialKernel):
         factor = float(np.exp(np.sum(np.log(lengths / wider))))
         same = np.allclose(wider, wider[0], rtol=1e-15, atol=0) if len(wider) else False
         return Gaussian(float(wider[0]) if same else wider) * factor
-
-    def _column_lengthscale(self, column: int) -> float:
-        lengths = np.asarray(self.lengthscale, dtype=float)
-        return float(lengths if lengths.ndim == 0 else lengths[column])

@@ -71,6 +71,7 @@ class InfiniteWidth(VectorKernel):
     """
 
     name = "infinite_width"
+    known_elsewhere_as = ("nngp",)
 
     def __init__(
         self,

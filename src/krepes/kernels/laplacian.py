@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.base import Geometry, ProductTerms
+from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import manhattan_distances_to
-from krepes.kernels.radial import Lengthscale, RadialKernel, reciprocal
+from krepes.kernels.radial import Lengthscale, RadialKernel
 
 
-class Laplacian(RadialKernel):
+class Laplacian(RadialKernel, CoordinateProduct):
     """k(x, y) = exp(-|x - y| / l).
 
     Parameters
@@ -39,6 +39,7 @@ class Laplacian(RadialKernel):
     """
 
     name = "laplacian"
+    known_elsewhere_as = ("laplace", "exponential")
 
     def __init__(self, lengthscale: Lengthscale = "median", norm: int = 2):
         super().__init__(lengthscale)
@@ -49,26 +50,23 @@ class Laplacian(RadialKernel):
             raise ValueError(f"norm={self.norm!r}: expected 1 (Manhattan) or 2 (Euclidean).")
         return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
-        distances = self.distances_to(Y)
-        return lambda X: distances(X).mul_(-1 / lengthscale).exp_()
+    def profile(self, u: Tensor) -> Tensor:
+        return u.neg_().exp_()
+
+    def profile_slope(self, u: Tensor) -> Tensor:
+        return u.neg().exp_().div_(u).neg_()
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return super().geometry if self.norm == 2 else None
 
-    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
-        r = self.distances_to(Y)(X)
-        return (-r / lengthscale).exp_().mul_(reciprocal(r)).div_(lengthscale)
-
-    def product_terms(self) -> list[tuple[float, Kernel]] | None:
+    def product_terms(self) -> ProductTerms | None:
         return [(1.0, self)] if self.norm == 1 else None
 
     def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
         if self.norm != 1:
-            return super().coordinate_factor(column, x, z, noise)
-        lengths = np.asarray(self.lengthscale, dtype=float)
-        length = float(lengths if lengths.ndim == 0 else lengths[column])
+            raise TypeError(f"{self} is a product over coordinates with norm=1 only.")
+        length = self.column_lengthscale(column)
         t = (x[:, None] - z[None, :]).abs_()
         if noise <= torch.finfo(t.dtype).eps * length / 4:  # the expectation differs by less than noise / l
             return t.mul_(-1 / length).exp_()

@@ -1,8 +1,8 @@
 """Matérn kernels of half-integer smoothness.
 
-nu = 1/2: exp(-u),  u = |x - y| / l
-nu = 3/2: (1 + u) exp(-u),              u = sqrt(3) |x - y| / l
-nu = 5/2: (1 + u + u^2 / 3) exp(-u),    u = sqrt(5) |x - y| / l
+nu = 1/2: exp(-v),                    v = sqrt(2 nu) u,   u = |x - y| / l
+nu = 3/2: (1 + v) exp(-v)
+nu = 5/2: (1 + v + v^2 / 3) exp(-v)
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import math
 
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns
-from krepes.kernels.radial import Lengthscale, RadialKernel, reciprocal
+from krepes.kernels.radial import Lengthscale, RadialKernel
 
 
 class Matern(RadialKernel):
@@ -39,30 +38,23 @@ class Matern(RadialKernel):
         super().__init__(lengthscale)
         self.nu = nu
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
-        self._check_nu()
-        distances = self.distances_to(Y)
-
-        def block(X: Tensor) -> Tensor:
-            u = distances(X).mul_(math.sqrt(2 * self.nu) / lengthscale)
-            decay = (-u).exp_()
-            if self.nu == 0.5:
-                return decay
-            if self.nu == 1.5:
-                return decay.mul_(u.add_(1))
-            return decay.mul_((u.square() / 3).add_(u).add_(1))
-
-        return block
-
-    def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
-        self._check_nu()
-        rate = math.sqrt(2 * self.nu) / lengthscale
-        r = self.distances_to(Y)(X)
-        u = r * rate
-        decay = (-u).exp_().mul_(rate)
+    def profile(self, u: Tensor) -> Tensor:
+        v, decay = self._scaled(u)
         if self.nu == 0.5:
-            return decay.mul_(reciprocal(r))
-        return decay.mul_(rate) if self.nu == 1.5 else decay.mul_(rate / 3).mul_(u.add_(1))
+            return decay
+        return decay.mul_(v.add_(1)) if self.nu == 1.5 else decay.mul_((v.square() / 3).add_(v).add_(1))
+
+    def profile_slope(self, u: Tensor) -> Tensor:
+        v, decay = self._scaled(u)
+        if self.nu == 0.5:
+            return decay.neg_().div_(v)
+        return decay.mul_(-3) if self.nu == 1.5 else decay.mul_(-5 / 3).mul_(v.add_(1))
+
+    def _scaled(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """v = sqrt(2 nu) u, and exp(-v)."""
+        self._check_nu()
+        v = u.mul_(math.sqrt(2 * self.nu))
+        return v, v.neg().exp_()
 
     def _check_nu(self) -> None:
         if self.nu not in (0.5, 1.5, 2.5):

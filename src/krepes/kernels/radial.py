@@ -1,6 +1,10 @@
 """Kernels of the distance between two points, and the rule for their lengthscale.
 
-    k(x, y) = f(|x - y| / l)
+    k(x, y) = f(u),   u = |x - y| / l,        dk/dy = -f'(u)/u (x - y) / l^2
+
+f is the `profile`. What gradients need of it is `profile_slope`, f'(u)/u, its derivative with respect to u^2/2: finite
+at u = 0 where the kernel is smooth (Gaussian, Matern 3/2 and 5/2), -infinity where it has a kink (Laplacian, Matern
+1/2). `slope` puts zero there, the mean of the one-sided derivatives.
 
 `lengthscale="median"` is found by `fitted`: two rows at the median distance of the data have similarity 1/e.
 For the Laplacian kernel that length is the median distance itself, for the Gaussian one the median over sqrt 2.
@@ -9,7 +13,6 @@ A lengthscale per feature, shape (d,), is accepted everywhere a number is.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,23 +21,21 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns
+from krepes.kernels.base import Geometry, KernelColumns, no_slope
 from krepes.kernels.distances import distances_to, median_distance
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
 
 
-def reciprocal(r: Tensor) -> Tensor:
-    """1 / r, and 0 at r = 0."""
-    return torch.where(r > 0, r.reciprocal(), 0.0)
-
-
 SHORTEST = 1e-150  # lengthscale: its square is a number of double precision
 
 
 class RadialKernel(VectorKernel):
-    """A kernel with a lengthscale and k(x, x) = 1; subclasses implement `against_scaled`.
+    """A kernel with a lengthscale and k(x, x) = 1; subclasses implement `profile`.
+
+    A subclass that has a faster way to its values implements `against_scaled`, too. With `profile_slope` it has
+    gradients.
 
     Parameters
     ----------
@@ -50,9 +51,18 @@ class RadialKernel(VectorKernel):
     def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
 
-    @abstractmethod
+    def profile(self, u: Tensor) -> Tensor:
+        """f(u) for distances u in lengthscales; u may be overwritten."""
+        raise NotImplementedError(f"{type(self).__name__} gives neither `profile` nor `against_scaled`.")
+
+    def profile_slope(self, u: Tensor) -> Tensor:
+        """f'(u) / u; u may be overwritten. At u = 0 it is finite or -infinity, see above."""
+        raise no_slope(self)
+
     def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
         """`against` for rows and one positive lengthscale."""
+        distances = self.distances_to(Y)
+        return lambda X: self.profile(distances(X).mul_(1 / lengthscale))
 
     def distances_to(self, Y: Tensor):
         """The distance of which this kernel is a function, as X -> (b, m)."""
@@ -68,7 +78,7 @@ class RadialKernel(VectorKernel):
         return lambda X: block((X - center) / scale)
 
     @property
-    def geometry(self) -> str | None:
+    def geometry(self) -> Geometry | None:
         return "radial" if isinstance(self.lengthscale, str) or np.ndim(self.lengthscale) == 0 else None
 
     def slope(self, X: Any, Y: Any) -> Tensor:
@@ -79,8 +89,9 @@ class RadialKernel(VectorKernel):
         return self.slope_scaled(X, Y, float(self._lengthscale(Y.shape[1])))
 
     def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
-        """-f'(r) / r at r = |x - y| for k = f(r), shape (n, m)."""
-        return super().slope(X, Y)
+        """`slope` for rows and one positive lengthscale."""
+        found = self.profile_slope(self.distances_to(Y)(X).mul_(1 / lengthscale))
+        return torch.where(found == -torch.inf, 0.0, found).mul_(-1 / lengthscale**2)
 
     def diag_rows(self, X: Tensor) -> Tensor:
         return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))
@@ -91,6 +102,11 @@ class RadialKernel(VectorKernel):
         self._check_rule()
         length = median_distance(as_rows(X), self.distances_to, generator)
         return clone(self).set_params(lengthscale=length / self.reach)
+
+    def column_lengthscale(self, column: int) -> float:
+        """The lengthscale of one feature."""
+        lengths = np.asarray(self.lengthscale, dtype=float)
+        return float(lengths if lengths.ndim == 0 else lengths[column])
 
     def _check_rule(self) -> None:
         if self.lengthscale != "median":

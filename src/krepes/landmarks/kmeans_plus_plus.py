@@ -57,6 +57,7 @@ class KMeansPlusPlus(LandmarkSelector):
     """
 
     name = "kmeans_plus_plus"
+    known_elsewhere_as = ("kmeans", "kmeans++", "k_means++")
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
 class Space(ABC):
     """Squared distances between candidates, |x|^2 + |c|^2 - 2 <x, c>; those within rounding of zero are zero."""
 
-    sizes: Tensor  # |x|^2, shape (N,)
+    norm_sq: Tensor  # |x|^2, shape (N,)
     cut: float  # of |x|^2 + |c|^2: what rounding alone can produce
 
     @abstractmethod
@@ -121,10 +122,10 @@ class Space(ABC):
 
     def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
         """A function of some candidates (slice or indices): squared distances to the indexed ones."""
-        products, ends = self.products(indices), self.sizes[indices]
+        products, ends = self.products(indices), self.norm_sq[indices]
 
         def distances(rows: Any) -> Tensor:
-            lengths = self.sizes[rows, None] + ends
+            lengths = self.norm_sq[rows, None] + ends
             D = products(rows).mul_(-2).add_(lengths)
             return D.masked_fill_(self.cut * lengths >= D, 0)
 
@@ -138,7 +139,7 @@ class Space(ABC):
     def nearest(self, indices: Tensor) -> Tensor:
         """Squared distance from every candidate to the nearest indexed one, shape (N,), float64, on the CPU."""
         distances = self.to(indices)
-        blocks = row_blocks(len(self.sizes), rows_within(BLOCK_BYTES, 16 * len(indices)))
+        blocks = row_blocks(len(self.norm_sq), rows_within(BLOCK_BYTES, 16 * len(indices)))
         D = torch.cat([distances(rows).amin(dim=1).double().cpu() for rows in blocks])
         D[indices] = 0
         return D
@@ -152,8 +153,8 @@ class EuclideanSpace(Space):
     def __init__(self, candidates: Tensor):
         X = as_rows(candidates).double()
         self.X = X - X.median(dim=0).values
-        self.sizes = self.X.square().sum(dim=1)
-        if not torch.isfinite(self.sizes).all():
+        self.norm_sq = self.X.square().sum(dim=1)
+        if not torch.isfinite(self.norm_sq).all():
             raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
 
     def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
@@ -166,8 +167,8 @@ class KernelSpace(Space):
 
     def __init__(self, candidates: Any, kernel: Kernel):
         self.candidates, self.kernel = candidates, kernel
-        self.sizes = require_finite(kernel.diag(candidates), kernel)
-        self.cut = RELATIVE_CUT[self.sizes.dtype] / 2
+        self.norm_sq = require_finite(kernel.diag(candidates), kernel)
+        self.cut = RELATIVE_CUT[self.norm_sq.dtype] / 2
 
     def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
         block = self.kernel.against(take(self.candidates, indices))

@@ -75,6 +75,7 @@ class Leverage(LandmarkSelector):
     """
 
     name = "leverage"
+    known_elsewhere_as = ("rls", "ridge_leverage")
     fewest_candidates = 5_000
     candidates_per_landmark = 2
 

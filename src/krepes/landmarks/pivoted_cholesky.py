@@ -55,6 +55,7 @@ class PivotedCholesky(LandmarkSelector):
     """
 
     name = "pivoted_cholesky"
+    known_elsewhere_as = ("cholesky", "rpcholesky")
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class Uniform(LandmarkSelector):
     """
 
     name = "uniform"
+    known_elsewhere_as = ("random",)
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
         return permutation(len(candidates), generator)[:n_landmarks]

@@ -3,6 +3,20 @@
 from collections.abc import Callable
 
 from krepes.base.components import resolve
+from krepes.losses.abilities import (
+    Ability,
+    Classification,
+    HasCorners,
+    HasMinimiser,
+    HasStart,
+    IgnoresScale,
+    MovingTarget,
+    OfStatistics,
+    OwnParameters,
+    SumOfSquares,
+    ability,
+    required,
+)
 from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
 from krepes.losses.base import ForeignLoss, Loss, MomentLoss
@@ -21,24 +35,36 @@ from krepes.losses.vicreg import VICReg
 
 __all__ = [
     "BYOL",
+    "Ability",
     "Autoencoder",
     "BarlowTwins",
     "Batch",
     "CallableLoss",
+    "Classification",
     "DirectionLoss",
     "ForeignLoss",
+    "HasCorners",
+    "HasMinimiser",
+    "HasStart",
+    "IgnoresScale",
     "KernelPCA",
     "Logits",
     "Loss",
     "MomentForms",
     "MomentLoss",
+    "MovingTarget",
+    "OfStatistics",
+    "OwnParameters",
     "SimCLR",
     "SimpleContrastive",
     "SpectralContrastive",
     "Statistics",
+    "SumOfSquares",
     "VICReg",
+    "ability",
     "as_loss",
     "check_loss",
+    "required",
 ]
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from krepes.base.limits import is_number
 from krepes.kernels.vectors import as_rows
+from krepes.losses.abilities import SumOfSquares
 from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -31,7 +32,7 @@ DECODERS = ("gaussian", "linear")
 RECONSTRUCTIONS = ("leave_one_out", "in_sample")
 
 
-class Autoencoder(DirectionLoss):
+class Autoencoder(DirectionLoss, SumOfSquares):
     """Reconstruct samples from their embeddings, with the best decoder for every embedding.
 
     Parameters
@@ -69,6 +70,7 @@ class Autoencoder(DirectionLoss):
     """
 
     name = "autoencoder"
+    known_elsewhere_as = ("ae", "reconstruction")
     views_needed = 1
     needs = ("X",)
 

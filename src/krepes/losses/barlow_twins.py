@@ -12,10 +12,10 @@ Cost of value and gradient O(r^2 h + r h^2); the closed form is one eigendecompo
 from __future__ import annotations
 
 import torch
-from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
+from krepes.losses.abilities import Ability, HasMinimiser, IgnoresScale, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import NOISE
@@ -23,11 +23,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-def _has_minimiser(loss: BarlowTwins) -> bool:
-    return not loss.normalize and loss.center and loss.redundancy >= 1
-
-
-class BarlowTwins(MomentLoss):
+class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, SumOfSquares):
     """Make the cross-correlation of two views the identity.
 
     Parameters
@@ -62,6 +58,7 @@ class BarlowTwins(MomentLoss):
     """
 
     name = "barlow_twins"
+    known_elsewhere_as = ("barlow", "bt")
 
     def __init__(self, redundancy: float = 0.2, normalize: bool = True, center: bool = True):
         self.redundancy = redundancy
@@ -75,6 +72,11 @@ class BarlowTwins(MomentLoss):
     @property
     def scale_invariant(self) -> bool:
         return bool(self.normalize)
+
+    def offers(self, kind: type[Ability]) -> bool:
+        if kind is HasMinimiser:
+            return not self.normalize and self.center and self.redundancy >= 1
+        return super().offers(kind)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         check_weights(redundancy=self.redundancy)
@@ -106,11 +108,11 @@ class BarlowTwins(MomentLoss):
         """The squared scale by which the components are divided, averaged over the views, (h,)."""
         return statistics.variance if self.center else statistics.power
 
-    @available_if(_has_minimiser)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the unnormalised loss."""
-        V_ab = moments.S_ab - torch.outer(moments.mean_a, moments.mean_b)
-        values, vectors = descending_eigh(V_ab, n_components)  # of its symmetric part
+        required(self, HasMinimiser)
+        V_12 = moments.S_12 - torch.outer(moments.mean_1, moments.mean_2)
+        values, vectors = descending_eigh(V_12, n_components)  # of its symmetric part
         kept = int((values > max(lam / 2, NOISE * moments.S.trace().item())).sum())
         g = values[:kept]
         W = vectors[:, :kept] * ((g - lam / 2).sqrt() / g)

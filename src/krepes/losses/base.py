@@ -1,35 +1,27 @@
 """The loss contract: named terms of a batch; for losses of second moments, also of the moments.
 
 A loss is a formula of embeddings. `terms(batch)` returns named scalars whose sum is the loss (weights are already
-in them); solvers add the regulariser. What else a loss can do is optional, and a solver asks for it by name:
-
-    of_statistics(statistics)                  the loss in the embedding's moments: makes it a MomentLoss
-    minimiser(moments, n_components, lam)      (W, gamma) in closed form, regulariser included
-    column_scale(statistics)                   what a scale-invariant loss divides its columns by, squared
-    smoothed(width)                            a loss without corners that is near this one
-    parameters(n_components, generator)        tensors of its own (a predictor), trained with W and gamma
-    target_decay                               a number: batches then bring the embeddings under a moving average of
-                                               the model, theta_t <- decay theta_t + (1 - decay) theta
-    residuals(batch)                           a vector whose squared length is the loss, for Gauss-Newton
-    logits(batch)                              a `Logits` whose mean cross-entropy is the loss, for Gauss-Newton
-
-An ability that a loss has for some of its settings only is declared with scikit-learn's `available_if`.
+in them); solvers add the regulariser. `loss(Z1, Z2)` is that sum. What else a loss can do is optional, see `abilities`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.base.limits import is_number
-from krepes.losses.batch import Batch, Terms
+from krepes.losses.abilities import Ability, MovingTarget, OfStatistics, OwnParameters
+from krepes.losses.batch import Batch, Terms, as_embeddings
 from krepes.losses.forms import MomentForms
-from krepes.losses.statistics import SampleStatistics, Statistics
+from krepes.losses.statistics import SampleStatistics
 from krepes.moments import Moments
+
+OLD_FIELDS = {"phi_norm": "phi_norm_sq"}
+FROM_TRAINING: dict[str, type[Ability]] = {"target_Z": MovingTarget, "parameters": OwnParameters}
 
 
 class Loss(Component, ABC):
@@ -46,8 +38,8 @@ class Loss(Component, ABC):
     constraint : None or "orthogonal"
         "orthogonal": minimised subject to W^T W = I.
     needs : tuple of str
-        Fields of `Batch` beyond Z that the value reads: "X", "phi_norm", "gram". (`target_Z` and `parameters`
-        follow from `target_decay` and `parameters()`.)
+        Fields of `Batch` beyond Z that the value reads: "X", "phi_norm_sq", "gram". (`target_Z` and `parameters`
+        follow from the abilities `MovingTarget` and `OwnParameters`.)
     uses_negatives : bool
         Whether explicit negatives enter the value.
     finds_scale : bool
@@ -72,9 +64,58 @@ class Loss(Component, ABC):
     def scale_invariant(self) -> bool:
         return False
 
+    @property
+    def fields_needed(self) -> tuple[str, ...]:
+        """`needs`, with the names that the fields have today."""
+        return tuple(OLD_FIELDS.get(name, name) for name in self.needs)
+
     @abstractmethod
     def terms(self, batch: Batch) -> Terms:
         """Named scalars whose sum is the loss of these samples."""
+
+    def offers(self, kind: type[Ability]) -> bool:
+        """Whether this loss, with its settings, has an ability: by default, whether it has the methods."""
+        return all(hasattr(self, name) for name in kind.__abstractmethods__)
+
+    def __call__(self, *Z: Any, X: Any = None) -> Tensor:
+        """The loss of embeddings, a scalar with gradients.
+
+        Parameters
+        ----------
+        *Z : tensors or arrays of shape (b, h)
+            The views, then the negatives where the loss uses any.
+        X : the samples themselves, for a loss that needs them
+
+        Examples
+        --------
+        >>> from krepes.losses import VICReg
+        >>> Z1 = torch.tensor([[3.0], [-3.0]], requires_grad=True)
+        >>> value = VICReg()(Z1, Z1.detach() + 1)           # 25 |z1 - z2|^2
+        >>> value.backward()
+        >>> value.item(), Z1.grad.tolist()                  # 25 * 2 (z1 - z2) / 2 for each of two rows
+        (25.0, [[-25.0], [-25.0]])
+        """
+        given = set() if X is None else {"X"}
+        lacking = [name for name in self.fields_needed if name not in given]
+        lacking += [name for name, kind in FROM_TRAINING.items() if self.offers(kind)]
+        if lacking:
+            batch = f"Batch(Z, {', '.join(f'{name}=...' for name in lacking)})"
+            raise ValueError(
+                f"{type(self).__name__} needs more than embeddings: {', '.join(lacking)}. "
+                + ("Call loss(Z, X=...)." if lacking == ["X"] else f"Give a batch to loss.terms({batch}).")
+            )
+        return self._sum(Z, X)
+
+    def _sum(self, Z: tuple[Any, ...], X: Any) -> Tensor:
+        most = max(2, self.views_needed) + self.uses_negatives
+        if not self.views_needed <= len(Z) <= most:
+            counts = f"{self.views_needed} to {most}" if most > self.views_needed else f"{most}"
+            raise ValueError(
+                f"{type(self).__name__} was called with {len(Z)} embeddings; expected {counts}: "
+                f"the views{', then the negatives' * self.uses_negatives}."
+            )
+        terms = self.terms(Batch(as_embeddings(*Z), X=X))
+        return torch.stack(list(terms.values())).sum()
 
     def stand_in(self) -> Loss:
         """A file keeps what the loss was called: representations of new rows do not need it."""
@@ -116,19 +157,14 @@ class ForeignLoss(Loss):
         )
 
 
-class MomentLoss(Loss):
+class MomentLoss(Loss, OfStatistics):
     """A loss that sees the data through the first and second moments of the embeddings.
 
-    Subclasses write `of_statistics`: samples and moments then give the same value by construction. Two optional
-    methods make more of it: `minimiser(moments, n_components, lam) -> (W, gamma)` where there is a closed form,
-    and `column_scale(statistics) -> (h,)` where the loss is scale-invariant.
+    Subclasses write `of_statistics`: samples and moments then give the same value by construction. Two abilities make
+    more of it: `HasMinimiser` where there is a closed form, and `IgnoresScale` where the loss is scale-invariant.
     """
 
     finds_scale = True
-
-    @abstractmethod
-    def of_statistics(self, statistics: Statistics) -> Terms:
-        """Named scalars whose sum is the loss, as a function of the embedding's moments."""
 
     def terms(self, batch: Batch) -> Terms:
         self.views(batch)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
+
+from krepes.base.renaming import old_parameters, renamed
 
 Terms = dict[str, Tensor]  # named scalars whose sum is the loss
 
 
+@old_parameters(phi_norm="phi_norm_sq")
 @dataclass
 class Batch:
     """What a loss sees of b samples.
@@ -20,7 +25,7 @@ class Batch:
         Embeddings of the views (Z1, Z2), then of the negatives if there are any.
     X : optional
         The samples themselves.
-    phi_norm : Tensor of shape (b,), optional
+    phi_norm_sq : Tensor of shape (b,), optional
         Squared norm of the centred feature, |phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2.
     gram : Tensor of shape (h, h), optional
         W^T W.
@@ -32,10 +37,12 @@ class Batch:
 
     Z: tuple[Tensor, ...]
     X: Any = None
-    phi_norm: Tensor | None = None
+    phi_norm_sq: Tensor | None = None
     gram: Tensor | None = None
     target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
     parameters: dict[str, Tensor] = field(default_factory=dict)
+
+    phi_norm = renamed("phi_norm", "phi_norm_sq")
 
     @property
     def negatives(self) -> Tensor | None:
@@ -47,6 +54,18 @@ class Batch:
         if value is None:
             raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
         return value
+
+
+def as_embeddings(*Z: Any) -> tuple[Tensor, ...]:
+    """Tensors or arrays as floating tensors of one dtype and of one shape (b, h); gradients stay."""
+    views = [torch.as_tensor(z) for z in Z]
+    dtype = functools.reduce(torch.promote_types, (view.dtype for view in views))
+    shapes = sorted({tuple(view.shape) for view in views})
+    if len(shapes) > 1 or len(shapes[0]) != 2:
+        raise ValueError(
+            f"Embeddings of shape {' and '.join(map(str, shapes))}: expected one shape (b, h) for all."
+        )
+    return tuple(view.to(dtype if dtype.is_floating_point else torch.get_default_dtype()) for view in views)
 
 
 class Logits(NamedTuple):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.limits import is_integer, is_number
+from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.base import inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -24,7 +25,7 @@ PREDICTORS = ("mlp", "linear")
 VARIANCE_FLOOR = 1e-6  # of a hidden unit, relative to its mean square: rounding is not blown up to a signal
 
 
-class BYOL(DirectionLoss):
+class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
     """Predict one view from the other, without negatives.
 
     Parameters

@@ -8,14 +8,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.limits import check_count
-from krepes.losses.base import Loss
+from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
+from krepes.losses.base import OLD_FIELDS, Loss
 from krepes.losses.batch import Batch
 
 # Names that solvers add to the history, and those of what they train
 RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")
 TRAINED = ("P", "gamma")
-FIELDS = ("X", "phi_norm", "gram")  # of a batch, that a loss may need
+FIELDS = ("X", "phi_norm_sq", "gram")  # of a batch, that a loss may need
 AGREEMENT = 1e-3  # relative, between a loss and its residuals or logits
 SCALES = (1.0, 0.1, 10.0)  # of the embeddings: a hinge may be flat at one of them
 N_FEATURES = 5
@@ -103,12 +105,15 @@ def check_terms(terms: object, source: str) -> None:
 
 def _check_declarations(loss: Loss) -> None:
     """Refuse what a class says of itself and cannot be."""
-    unknown = [name for name in loss.needs if name not in FIELDS]
+    for old, new in OLD_FIELDS.items():
+        if old in loss.needs:
+            warn(f"{loss}: needs={loss.needs} names {old!r}, which is called {new!r} now.", FutureWarning)
+    unknown = [name for name in loss.fields_needed if name not in FIELDS]
     if unknown:
         raise ValueError(
             f"{loss}: needs={loss.needs} names {unknown[0]!r}; expected some of {', '.join(FIELDS)}."
         )
-    if loss.scale_invariant and not hasattr(loss, "column_scale"):
+    if loss.scale_invariant and not loss.offers(IgnoresScale):
         raise ValueError(
             f"{loss} is scale_invariant and has no column_scale(statistics), the squared scale of its columns that "
             "the regulariser divides by. Derive from krepes.losses.DirectionLoss if only directions matter."
@@ -117,10 +122,11 @@ def _check_declarations(loss: Loss) -> None:
 
 def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
     """The parameters that a loss brings along; none where it has none."""
-    if not hasattr(loss, "parameters"):
+    owner = ability(loss, OwnParameters)
+    if owner is None:
         return {}
     try:
-        own = loss.parameters(n_components, generator)
+        own = owner.parameters(n_components, generator)
     except TypeError as error:
         error.add_note(f"{loss}.parameters is called as parameters(n_components, generator).")
         raise
@@ -139,10 +145,10 @@ def _check_curvature(loss: Loss, batch: Batch, total: float) -> None:
     """Residuals and logits, where a loss has them, have to give its value."""
     found = {}
     with torch.no_grad():
-        if hasattr(loss, "residuals"):
-            found["|residuals|^2"] = loss.residuals(batch).square().sum().item()
-        if hasattr(loss, "logits"):
-            values, targets = loss.logits(batch)
+        if (squares := ability(loss, SumOfSquares)) is not None:
+            found["|residuals|^2"] = squares.residuals(batch).square().sum().item()
+        if (classes := ability(loss, Classification)) is not None:
+            values, targets = classes.logits(batch)
             found["the cross-entropy of its logits"] = torch.nn.functional.cross_entropy(
                 values, targets
             ).item()
@@ -179,7 +185,7 @@ def random_batch(
     return Batch(
         tuple(leaf(view) for view in views[:n_views]),
         X=normal(n_rows, N_FEATURES).to(device, dtype),
-        phi_norm=normal(n_rows).square().to(device, dtype),
+        phi_norm_sq=normal(n_rows).square().to(device, dtype),
         gram=leaf(W.mT @ W),
         target_Z=tuple(view.to(device, dtype) for view in views[n_views:]),
         parameters={name: leaf(value) for name, value in own.items()},

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from krepes.base.external import External
+from krepes.losses.abilities import Ability, IgnoresScale, OwnParameters
 from krepes.losses.base import Loss
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.checking import check_terms
@@ -19,11 +19,7 @@ from krepes.losses.directions import overall_scale
 from krepes.losses.statistics import Statistics
 
 
-def _has_weights(loss: Any) -> bool:
-    return isinstance(loss.function, torch.nn.Module) and any(True for _ in loss.function.parameters())
-
-
-class CallableLoss(Loss):
+class CallableLoss(Loss, IgnoresScale, OwnParameters):
     """A user's function of two views' embeddings.
 
     Parameters
@@ -60,11 +56,21 @@ class CallableLoss(Loss):
         rest = ", scale_invariant=True" * self.scale_invariant
         return f"CallableLoss({'' if self.function is None else described(self.function)}{rest})"
 
+    def offers(self, kind: type[Ability]) -> bool:
+        if kind is OwnParameters:
+            return isinstance(self.function, torch.nn.Module) and any(
+                True for _ in self.function.parameters()
+            )
+        return super().offers(kind)
+
+    def __call__(self, *Z: Any, X: Any = None) -> Tensor:
+        """The value of the function; a module is called with the weights that it has."""
+        return self._sum(Z, X)
+
     def column_scale(self, statistics: Statistics) -> Tensor:
         """The sum of the components' variances, once for each of them, (h,)."""
         return overall_scale(statistics)
 
-    @available_if(_has_weights)
     def parameters(self, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
         """The module's weights as they are, by their names."""
         module: Any = self.function

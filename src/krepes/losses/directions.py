@@ -13,11 +13,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.losses.abilities import IgnoresScale
 from krepes.losses.base import Loss, inverse_root
 from krepes.losses.statistics import Statistics
 
 
-class DirectionLoss(Loss):
+class DirectionLoss(Loss, IgnoresScale):
     """A loss that ignores the overall scale of the embedding."""
 
     finds_scale = True  # it has none; but components of equal or of natural variance point elsewhere

@@ -1,9 +1,9 @@
 """The quadratic forms of the features' moments, in any basis: what an embedding (W, gamma) is measured with.
 
-    V_aa = S_aa - mu_a mu_a^T,  V_bb,  V_ab = S_ab - mu_a mu_b^T,  mu_a, mu_b
+    V_11 = S_11 - mu_1 mu_1^T,  V_22,  V_12 = S_12 - mu_1 mu_2^T,  mu_1, mu_2
 
 In a basis B (W = B M, B with orthogonal columns b_i) the forms become B^T V B and |W|^2 = sum_i |b_i|^2 |M_i|^2. A
-basis of eigenvectors makes V_aa diagonal; it is then kept as a vector, and a product with it costs O(r h).
+basis of eigenvectors makes V_11 diagonal; it is then kept as a vector, and a product with it costs O(r h).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.renaming import renamed
 from krepes.losses.statistics import MomentStatistics
 from krepes.moments import Moments
 
@@ -26,15 +27,15 @@ class MomentForms:
 
     Attributes
     ----------
-    mean_a, mean_b : Tensor of shape (r,)
+    mean_1, mean_2 : Tensor of shape (r,)
         About the origin that the intercept refers to; `shifted` moves it.
-    V_aa, V_bb : Tensor of shape (r, r), or (r,) where diagonal
-    V_ab : Tensor of shape (r, r), or None where every sample has one view
-    phi_norm : Tensor, a scalar
+    V_11, V_22 : Tensor of shape (r, r), or (r,) where diagonal
+    V_12 : Tensor of shape (r, r), or None where every sample has one view
+    phi_norm_sq : Tensor, a scalar
         Mean of |phi(x) - mu|^2, the part outside the landmarks' span included.
-    S_an : Tensor of shape (r, r), or None
+    S_1n : Tensor of shape (r, r), or None
         Uncentred, anchors times explicit negatives.
-    norm : Tensor of shape (r,), or None for an orthonormal basis
+    basis_norm_sq : Tensor of shape (r,), or None for an orthonormal basis
         Squared norms of the basis vectors.
 
     Examples
@@ -45,70 +46,76 @@ class MomentForms:
     [5.0, 4.0, -4.0]
     """
 
-    mean_a: Tensor
-    mean_b: Tensor
-    V_aa: Tensor
-    V_bb: Tensor
-    V_ab: Tensor | None
-    phi_norm: Tensor
-    S_an: Tensor | None = None
-    norm: Tensor | None = None
+    mean_1: Tensor
+    mean_2: Tensor
+    V_11: Tensor
+    V_22: Tensor
+    V_12: Tensor | None
+    phi_norm_sq: Tensor
+    S_1n: Tensor | None = None
+    basis_norm_sq: Tensor | None = None
+
+    mean_a, mean_b = renamed("mean_a", "mean_1"), renamed("mean_b", "mean_2")
+    V_aa, V_bb, V_ab = renamed("V_aa", "V_11"), renamed("V_bb", "V_22"), renamed("V_ab", "V_12")
+    S_an, norm = renamed("S_an", "S_1n"), renamed("norm", "basis_norm_sq")
+    phi_norm = renamed("phi_norm", "phi_norm_sq")
 
     @classmethod
     def of(cls, moments: Moments) -> MomentForms:
-        mean_a, mean_b, mean = moments.mean_a, moments.mean_b, moments.mean
-        V_aa = moments.S_aa - torch.outer(mean_a, mean_a)
+        mean_1, mean_2, mean = moments.mean_1, moments.mean_2, moments.mean
+        V_11 = moments.S_11 - torch.outer(mean_1, mean_1)
         if moments.exchangeable:
-            mean_b, V_bb = mean_a, V_aa
+            mean_2, V_22 = mean_1, V_11
         else:
-            V_bb = moments.S_bb - torch.outer(mean_b, mean_b)
-        V_ab = None
+            V_22 = moments.S_22 - torch.outer(mean_2, mean_2)
+        V_12 = None
         if moments.paired:
-            V_ab = moments.S_ab - torch.outer(mean_a, mean_b)
-            V_ab = symmetric(V_ab) if moments.exchangeable else V_ab
-        S_an = None if moments.gram_an is None else moments.gram_an / moments.n
-        return cls(mean_a, mean_b, V_aa, V_bb, V_ab, moments.mean_norm - mean @ mean, S_an)
+            V_12 = moments.S_12 - torch.outer(mean_1, mean_2)
+            V_12 = symmetric(V_12) if moments.exchangeable else V_12
+        S_1n = None if moments.sum_1n is None else moments.sum_1n / moments.n
+        return cls(mean_1, mean_2, V_11, V_22, V_12, moments.mean_norm_sq - mean @ mean, S_1n)
 
     @property
     def exchangeable(self) -> bool:
-        """Whether the views share their moments; then V_ab is symmetric."""
-        return self.V_bb is self.V_aa
+        """Whether the views share their moments; then V_12 is symmetric."""
+        return self.V_22 is self.V_11
 
     @property
     def second_moment(self) -> Tensor:
         """Mean of phi phi^T over both views, about the origin, (r, r)."""
-        first = torch.diag(self.V_aa) if self.V_aa.ndim == 1 else self.V_aa
-        first = first + torch.outer(self.mean_a, self.mean_a)
+        first = torch.diag(self.V_11) if self.V_11.ndim == 1 else self.V_11
+        first = first + torch.outer(self.mean_1, self.mean_1)
         if self.exchangeable:
             return first
-        return (first + self.V_bb + torch.outer(self.mean_b, self.mean_b)) / 2
+        return (first + self.V_22 + torch.outer(self.mean_2, self.mean_2)) / 2
 
     def shifted(self, origin: Tensor) -> MomentForms:
         """The same forms with phi - origin for phi, origin of shape (r,)."""
-        mean_a = self.mean_a - origin
-        mean_b = mean_a if self.exchangeable else self.mean_b - origin
-        return replace(self, mean_a=mean_a, mean_b=mean_b)
+        mean_1 = self.mean_1 - origin
+        mean_2 = mean_1 if self.exchangeable else self.mean_2 - origin
+        return replace(self, mean_1=mean_1, mean_2=mean_2)
 
     def in_basis(self, basis: Tensor, variances: Tensor | None = None) -> MomentForms:
         """The forms of M, where W = basis @ M; basis (r, k) has columns orthogonal in the norm of these forms.
 
-        With `variances` (k,) the caller says that the basis makes V_aa (= V_bb) this diagonal matrix.
+        With `variances` (k,) the caller says that the basis makes V_11 (= V_22) this diagonal matrix.
         """
 
         def form(V: Tensor) -> Tensor:
             return basis.mT @ (V[:, None] * basis if V.ndim == 1 else V @ basis)
 
-        V_aa = form(self.V_aa) if variances is None else variances
-        mean_a = basis.mT @ self.mean_a
+        known = self.basis_norm_sq
+        V_11 = form(self.V_11) if variances is None else variances
+        mean_1 = basis.mT @ self.mean_1
         return replace(
             self,
-            mean_a=mean_a,
-            mean_b=mean_a if self.exchangeable else basis.mT @ self.mean_b,
-            V_aa=V_aa,
-            V_bb=V_aa if self.exchangeable else form(self.V_bb),
-            V_ab=None if self.V_ab is None else form(self.V_ab),
-            S_an=None if self.S_an is None else form(self.S_an),
-            norm=(basis.square() if self.norm is None else self.norm[:, None] * basis.square()).sum(0),
+            mean_1=mean_1,
+            mean_2=mean_1 if self.exchangeable else basis.mT @ self.mean_2,
+            V_11=V_11,
+            V_22=V_11 if self.exchangeable else form(self.V_22),
+            V_12=None if self.V_12 is None else form(self.V_12),
+            S_1n=None if self.S_1n is None else form(self.S_1n),
+            basis_norm_sq=(basis.square() if known is None else known[:, None] * basis.square()).sum(0),
         )
 
     def products(self, name: str, W: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -121,7 +128,7 @@ class MomentForms:
             )
         if V.ndim == 1:
             return V[:, None] * W, None
-        is_symmetric = name in ("V_aa", "V_bb") or (name == "V_ab" and self.exchangeable)
+        is_symmetric = name in ("V_11", "V_22") or (name == "V_12" and self.exchangeable)
         return V @ W, None if is_symmetric else V.mT @ W
 
     def embed(self, W: Tensor, gamma: Tensor | None = None) -> MomentStatistics:

@@ -39,14 +39,14 @@ def hinge_minimum(
 ) -> tuple[Tensor, bool]:
     """W (k, h) for the three weights (variance >= 8 covariance), and whether it is the minimum.
 
-    The basis of the forms (k directions, of squared norms `forms.norm`) must make `forms.second_moment` diagonal.
+    The basis of the forms (k directions) must make `forms.second_moment` diagonal.
     """
-    if forms.V_ab is None or forms.norm is None:
+    if forms.V_12 is None or forms.basis_norm_sq is None:
         raise ValueError("The hinge's minimum needs moments of two views, in a basis.")
     second = forms.second_moment
-    crossed = symmetric(forms.V_ab + torch.outer(forms.mean_a, forms.mean_b))
+    crossed = symmetric(forms.V_12 + torch.outer(forms.mean_1, forms.mean_2))
     root = second.diagonal().rsqrt()
-    A = 2 * invariance / n_components * (second - crossed) + lam * torch.diag(forms.norm)
+    A = 2 * invariance / n_components * (second - crossed) + lam * torch.diag(forms.basis_norm_sq)
     values, U = descending_eigh(-root[:, None] * A * root, n_components)
     c = spectrum(-values.cpu().numpy(), variance, covariance, 0.0 if forms.exchangeable else LEAST_START)
     Y = equal_columns(np.sqrt(c)[:, None] * cosine_matrix(n_components).numpy())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from krepes.losses.abilities import HasMinimiser
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
 from krepes.losses.forms import spanned
@@ -17,7 +18,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class KernelPCA(MomentLoss):
+class KernelPCA(MomentLoss, HasMinimiser):
     """Reconstruct the features of a sample from their projection.
 
     Looks at one view of every sample; fit it on unaugmented rows. The value includes the part of k(x, x) that the
@@ -39,8 +40,9 @@ class KernelPCA(MomentLoss):
     """
 
     name = "kernel_pca"
+    known_elsewhere_as = ("pca", "kpca")
     views_needed = 1
-    needs = ("phi_norm", "gram")
+    needs = ("phi_norm_sq", "gram")
 
     @property
     def intercept(self) -> str:
@@ -48,7 +50,7 @@ class KernelPCA(MomentLoss):
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         C = statistics.second_moment
-        return {"reconstruction": statistics.phi_norm - 2 * C.trace() + (C * statistics.gram).sum()}
+        return {"reconstruction": statistics.phi_norm_sq - 2 * C.trace() + (C * statistics.gram).sum()}
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """W = V_h diag(1 - lam/(2 s))_+^(1/2) with the leading eigenpairs (s, V_h) of the covariance."""

@@ -13,11 +13,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from krepes.base.limits import is_number
+from krepes.losses.abilities import Classification
 from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 
-class SimCLR(DirectionLoss):
+class SimCLR(DirectionLoss, Classification):
     """Contrast the two views of a sample with every other embedding of the batch.
 
     Parameters
@@ -40,6 +41,7 @@ class SimCLR(DirectionLoss):
     """
 
     name = "simclr"
+    known_elsewhere_as = ("infonce", "info_nce", "nt_xent", "ntxent")
 
     def __init__(self, temperature: float = 0.5):
         self.temperature = temperature

@@ -10,9 +10,9 @@ Closed form of the latter: two eigendecompositions, O(r^3).
 
 from __future__ import annotations
 
-from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
+from krepes.losses.abilities import Ability, HasMinimiser, OfStatistics, required
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import low_rank_factor
@@ -20,11 +20,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-def _all_pairs(loss: SpectralContrastive) -> bool:
-    return loss.negatives == "all"
-
-
-class SpectralContrastive(MomentLoss):
+class SpectralContrastive(MomentLoss, HasMinimiser):
     """Factorise the normalised similarity of positive pairs.
 
     Parameters
@@ -58,6 +54,7 @@ class SpectralContrastive(MomentLoss):
     """
 
     name = "spectral_contrastive"
+    known_elsewhere_as = ("spectral", "scl")
 
     def __init__(self, negatives: str = "all"):
         self.negatives = negatives
@@ -70,8 +67,13 @@ class SpectralContrastive(MomentLoss):
     def intercept(self) -> str:
         return "zero"
 
-    @available_if(_all_pairs)
+    def offers(self, kind: type[Ability]) -> bool:
+        if kind in (OfStatistics, HasMinimiser):
+            return self.negatives == "all"
+        return super().offers(kind)
+
     def of_statistics(self, statistics: Statistics) -> Terms:
+        required(self, OfStatistics)
         return {
             "positive": -2 * statistics.alignment,
             "negative": statistics.second_moment.square().sum(),
@@ -89,12 +91,8 @@ class SpectralContrastive(MomentLoss):
             "negative": (Z1 * negatives).sum(1).square().mean(),
         }
 
-    @available_if(_all_pairs)
-    def of_moments(self, moments: Moments, W: Tensor, gamma: Tensor | None = None) -> Terms:
-        return super().of_moments(moments, W, gamma)
-
-    @available_if(_all_pairs)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """See `low_rank_factor`; the value, regulariser included, is -sum_i (e_i)_+^2."""
+        required(self, HasMinimiser)
         W = low_rank_factor(moments.S, moments.S_plus, lam, n_components, moments.S.trace().item())
         return W, W.new_zeros(W.shape[1])

@@ -1,6 +1,6 @@
 """What the moment losses see of an embedding: first and second moments of Z1, Z2, from samples or from moments.
 
-    Z_v = Phi_v W + gamma,   mean Z1 = W^T mu_a + gamma,   cov(Z1, Z2) = W^T V_ab W,   V_ab = S_ab - mu_a mu_b^T
+    Z_v = Phi_v W + gamma,   mean Z1 = W^T mu_1 + gamma,   cov(Z1, Z2) = W^T V_12 W,   V_12 = S_12 - mu_1 mu_2^T
 
 A loss written in these quantities has one formula and two readings: `SampleStatistics` takes them from the rows
 of a batch, `MomentStatistics` from the features' moments and (W, gamma). Everything is computed on first use.
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from krepes.base.renaming import renamed
 from krepes.losses.batch import Batch
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class Statistics(ABC):
     variance_1, variance_2, agreement : Tensor of shape (h,)
         Their diagonals, cheaper where nothing else of them is needed.
     gram : Tensor of shape (h, h)
-        W^T W; `norms` (h,) is its diagonal.
-    phi_norm : Tensor, a scalar
+        W^T W; `norm_sq` (h,) is its diagonal.
+    phi_norm_sq : Tensor, a scalar
         Mean of |phi(x) - mu|^2.
     negative_alignment : Tensor, a scalar
         Mean of z1^T z-, with independent negatives (every Z2) where none were given.
@@ -65,11 +66,13 @@ class Statistics(ABC):
 
     @property
     @abstractmethod
-    def norms(self) -> Tensor: ...
+    def norm_sq(self) -> Tensor: ...
 
     @property
     @abstractmethod
-    def phi_norm(self) -> Tensor: ...
+    def phi_norm_sq(self) -> Tensor: ...
+
+    norms, phi_norm = renamed("norms", "norm_sq"), renamed("phi_norm", "phi_norm_sq")
 
     @cached_property
     def mean_1(self) -> Tensor:
@@ -174,12 +177,12 @@ class SampleStatistics(Statistics):
         return self._batch.required("gram")
 
     @property
-    def norms(self) -> Tensor:
+    def norm_sq(self) -> Tensor:
         return self.gram.diagonal()
 
     @property
-    def phi_norm(self) -> Tensor:
-        return self._batch.required("phi_norm").mean()
+    def phi_norm_sq(self) -> Tensor:
+        return self._batch.required("phi_norm_sq").mean()
 
 
 class MomentStatistics(Statistics):
@@ -188,12 +191,12 @@ class MomentStatistics(Statistics):
     def __init__(self, forms: MomentForms, W: Tensor, gamma: Tensor | None = None):
         self.shared = forms.exchangeable
         self._forms = forms
-        self._W = W.to(forms.mean_a.dtype)  # (r, h)
+        self._W = W.to(forms.mean_1.dtype)  # (r, h)
         self._gamma = gamma  # (h,), or None for zero
         self._products: dict[str, tuple[Tensor, Tensor | None]] = {}
 
     def _mean(self, view: int) -> Tensor:
-        projected = self._W.mT @ (self._forms.mean_a if view == 1 else self._forms.mean_b)
+        projected = self._W.mT @ (self._forms.mean_1 if view == 1 else self._forms.mean_2)
         return projected if self._gamma is None else projected + self._gamma
 
     def _arguments(self, form: str) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -209,33 +212,33 @@ class MomentStatistics(Statistics):
 
     @property
     def negative_alignment(self) -> Tensor:
-        if self._forms.S_an is None:
+        if self._forms.S_1n is None:
             return self.mean_1 @ self.mean_2
         if self._gamma is not None and bool(self._gamma.any()):
             raise ValueError(
                 "Moments with explicit negatives do not hold the negatives' mean: gamma must be zero here."
             )
-        return _FormDiagonal.apply(*self._arguments("S_an")).sum()
+        return _FormDiagonal.apply(*self._arguments("S_1n")).sum()
 
     @property
     def gram(self) -> Tensor:
         return self._W.mT @ self._normed
 
     @property
-    def norms(self) -> Tensor:
+    def norm_sq(self) -> Tensor:
         return (self._W * self._normed).sum(0)
 
     @property
     def _normed(self) -> Tensor:
-        norm = self._forms.norm
-        return self._W if norm is None else norm[:, None] * self._W
+        norm_sq = self._forms.basis_norm_sq
+        return self._W if norm_sq is None else norm_sq[:, None] * self._W
 
     @property
-    def phi_norm(self) -> Tensor:
-        return self._forms.phi_norm
+    def phi_norm_sq(self) -> Tensor:
+        return self._forms.phi_norm_sq
 
 
-_FORMS = {(1, 1): "V_aa", (2, 2): "V_bb", (1, 2): "V_ab"}
+_FORMS = {(1, 1): "V_11", (2, 2): "V_22", (1, 2): "V_12"}
 
 
 class _Form(torch.autograd.Function):

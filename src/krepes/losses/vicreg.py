@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import torch
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
+from krepes.losses.abilities import Ability, HasCorners, HasMinimiser, HasStart, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.forms import MomentForms, low_rank_factor
@@ -27,19 +27,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-def _is_quadratic(loss: VICReg) -> bool:
-    return loss.variance == "quadratic"
-
-
-def _is_hinge(loss: VICReg) -> bool:
-    return loss.variance == "hinge"
-
-
-def _is_convex(loss: VICReg) -> bool:
-    return _is_hinge(loss) and loss.variance_weight >= CONVEX * loss.covariance_weight
-
-
-class VICReg(MomentLoss):
+class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
     """Variance, invariance and covariance terms, each with its weight.
 
     Parameters
@@ -86,6 +74,15 @@ class VICReg(MomentLoss):
     def intercept(self) -> str:
         return "centered"
 
+    def offers(self, kind: type[Ability]) -> bool:
+        if kind in (HasMinimiser, SumOfSquares):
+            return self.variance == "quadratic"
+        if kind is HasCorners:
+            return self.variance == "hinge"
+        if kind is HasStart:
+            return self.variance == "hinge" and self.variance_weight >= CONVEX * self.covariance_weight
+        return super().offers(kind)
+
     def of_statistics(self, statistics: Statistics) -> Terms:
         self._check()
         if self.variance == "hinge":
@@ -120,33 +117,33 @@ class VICReg(MomentLoss):
             "covariance": off_diagonal(C),
         }
 
-    @available_if(_is_hinge)
     def smoothed(self, width: float) -> VICReg:
         """This loss with the hinge's corner rounded over +-width: never below it, above by at most width/4 of
         the variance weight. Many components end exactly at the corner, where descent would crawl."""
+        required(self, HasCorners)
         rounded = clone(self)
         rounded._width = width
         return rounded
 
-    @available_if(_is_quadratic)
     def residuals(self, batch: Batch) -> Tensor:
         """sqrt(beta / b) (Z1 - Z2) and C - I, flattened to (b h + h^2,)."""
+        required(self, SumOfSquares)
         check_weights(beta=self.beta)
         Z1, Z2 = self.views(batch)
         C = SampleStatistics(batch).covariance
         identity = torch.eye(len(C), dtype=C.dtype, device=C.device)
         return torch.cat([(self.beta / len(Z1)) ** 0.5 * (Z1 - Z2).flatten(), (C - identity).flatten()])
 
-    @available_if(_is_convex)
     def start(self, forms: MomentForms, n_components: int, lam: float) -> tuple[Tensor, bool]:
         """W (k, h) to descend from, and whether it is the minimum already; see `hinge_minimum`."""
+        required(self, HasStart)
         self._check()
         weights = self.invariance_weight, self.variance_weight, self.covariance_weight
         return hinge_minimum(forms, n_components, lam, *weights)
 
-    @available_if(_is_quadratic)
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the quadratic loss: beta |z1 - z2|^2 expands to 2 beta tr W^T (S - S_+) W."""
+        required(self, HasMinimiser)
         S = moments.covariance
         S_plus = moments.S_plus - torch.outer(moments.mean, moments.mean)
         target = (1 - self.beta) * S + self.beta * S_plus

@@ -9,7 +9,7 @@ save a product and lose the small directions in float32. Four kinds of pass:
     views     V exchangeable views per sample             S, S_+            V + 1 Gram products
     exact     the expected feature psi and V - 1 views    S_+ = mean psi psi^T,
                                                           S = S_+ + mean (phi - psi)(phi - psi)^T
-    pairs     anchors, positives, maybe negatives         S_aa, S_bb, S_ab, S_an
+    pairs     anchors, positives, maybe negatives         S_11, S_22, S_12, S_1n
 
 With exact views S - S_+ is positive semi-definite by construction, however few views were sampled. A row of weight w
 counts w times: its features enter Gram sums times sqrt(w).
@@ -28,8 +28,8 @@ from krepes.base.blocks import Block
 from krepes.base.model_file import State
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
-from krepes.moments.gram_sum import GramSum
 from krepes.moments.moments import Moments
+from krepes.moments.outer_sum import OuterSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +38,15 @@ class MomentSums:
 
     n: float
     trace: float  # of k(x, x)
-    sum_a: Tensor
-    sum_b: Tensor
-    gram_a: GramSum
-    gram_b: GramSum
+    sum_1: Tensor
+    sum_2: Tensor
+    outer_1: OuterSum
+    outer_2: OuterSum
     cross: Tensor | None = None  # of anchors and positives, (r, r), float64
     negative: Tensor | None = None  # of anchors and negatives
 
     def counted(self, n: float, trace: float, total: Tensor) -> MomentSums:
-        return replace(self, n=self.n + n, trace=self.trace + trace, sum_a=self.sum_a + total)
+        return replace(self, n=self.n + n, trace=self.trace + trace, sum_1=self.sum_1 + total)
 
 
 class MomentPass(Accumulator[MomentSums, Moments]):
@@ -65,7 +65,7 @@ class MomentPass(Accumulator[MomentSums, Moments]):
     def zero(self) -> MomentSums:
         r, device = self.features.rank, self.space.device
         nothing = torch.zeros(r, dtype=torch.float64, device=device)
-        return MomentSums(0, 0.0, nothing, nothing, GramSum.zero(r, device), GramSum.zero(r, device))
+        return MomentSums(0, 0.0, nothing, nothing, OuterSum.zero(r, device), OuterSum.zero(r, device))
 
     def plus(self, sums: MomentSums, block: Block) -> MomentSums:
         weights = _Weights.of(block, self.space.device)
@@ -80,17 +80,17 @@ class MomentPass(Accumulator[MomentSums, Moments]):
     def _rows(self, sums: MomentSums, X: Rows, weights: _Weights) -> MomentSums:
         Phi = self.features(X)
         counted = sums.counted(weights.n, self._trace(X, weights), weights.sum(Phi))
-        return replace(counted, gram_a=sums.gram_a.plus(weights.rooted(Phi)))
+        return replace(counted, outer_1=sums.outer_1.plus(weights.rooted(Phi)))
 
     def _views(self, sums: MomentSums, views: tuple[Rows, ...], weights: _Weights) -> MomentSums:
         Phis = [weights.rooted(self.features(view)) for view in views]
         trace = sum(self._trace(view, weights) for view in views) / len(views)
-        gram_a = sums.gram_a.plus(*Phis)
+        outer_1 = sums.outer_1.plus(*Phis)
         total = Phis[0]
         for Phi in Phis[1:]:
             total.add_(Phi)  # Phis[0] is not needed any more
         counted = sums.counted(weights.n, trace, weights.sum_of_rooted(total) / len(views))
-        return replace(counted, gram_a=gram_a, gram_b=sums.gram_b.plus(total))
+        return replace(counted, outer_1=outer_1, outer_2=sums.outer_2.plus(total))
 
     def _exact(self, sums: MomentSums, block: Block, weights: _Weights) -> MomentSums:
         X, space = dense(block.inputs[0]), self.space
@@ -99,24 +99,24 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         differences = [weights.rooted(self.features(view).sub_(Psi)) for view in views]
         trace = sum(self._trace(view, weights) for view in views) / len(views)
         counted = sums.counted(weights.n, trace, weights.sum(Psi))
-        gram_a, gram_b = sums.gram_a.plus(*differences), sums.gram_b.plus(weights.rooted(Psi))
-        return replace(counted, gram_a=gram_a, gram_b=gram_b)
+        outer_1, outer_2 = sums.outer_1.plus(*differences), sums.outer_2.plus(weights.rooted(Psi))
+        return replace(counted, outer_1=outer_1, outer_2=outer_2)
 
     def _pairs(self, sums: MomentSums, inputs: tuple[Rows, ...], weights: _Weights) -> MomentSums:
         X, positives, *negatives = inputs
         Phi1, Phi2 = self.features(X), self.features(positives)
         trace = (self._trace(X, weights) + self._trace(positives, weights)) / 2
         counted = sums.counted(weights.n, trace, weights.sum(Phi1))
-        sum_b = sums.sum_b + weights.sum(Phi2)
+        sum_2 = sums.sum_2 + weights.sum(Phi2)
         Phi1, Phi2 = weights.rooted(Phi1), weights.rooted(Phi2)
         negative = sums.negative
         if negatives:
             negative = _plus_product(negative, Phi1, weights.rooted(self.features(negatives[0])))
         return replace(
             counted,
-            sum_b=sum_b,
-            gram_a=sums.gram_a.plus(Phi1),
-            gram_b=sums.gram_b.plus(Phi2),
+            sum_2=sum_2,
+            outer_1=sums.outer_1.plus(Phi1),
+            outer_2=sums.outer_2.plus(Phi2),
             cross=_plus_product(sums.cross, Phi1, Phi2),
             negative=negative,
         )
@@ -125,7 +125,7 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         return weights.sum(self.features.kernel.diag(X)).item()
 
     def settled(self, sums: MomentSums) -> MomentSums:
-        return replace(sums, gram_a=sums.gram_a.flushed(), gram_b=sums.gram_b.flushed())
+        return replace(sums, outer_1=sums.outer_1.flushed(), outer_2=sums.outer_2.flushed())
 
     def joined(self, first: MomentSums, second: MomentSums) -> MomentSums:
         if first.n == 0 or second.n == 0:
@@ -137,27 +137,27 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         return MomentSums(
             first.n + second.n,
             first.trace + second.trace,
-            first.sum_a + second.sum_a,
-            first.sum_b + second.sum_b,
-            first.gram_a + second.gram_a,
-            first.gram_b + second.gram_b,
+            first.sum_1 + second.sum_1,
+            first.sum_2 + second.sum_2,
+            first.outer_1 + second.outer_1,
+            first.outer_2 + second.outer_2,
             None if first.cross is None or second.cross is None else first.cross + second.cross,
             None if first.negative is None or second.negative is None else first.negative + second.negative,
         )
 
     def value(self, sums: MomentSums) -> Moments:
-        gram, V, n, trace = sums.gram_a.result(), self.views.n_views, sums.n, sums.trace
+        outer, V, n, trace = sums.outer_1.result(), self.views.n_views, sums.n, sums.trace
         if sums.cross is not None:
-            gram_b = sums.gram_b.result()
-            return Moments(n, sums.sum_a, sums.sum_b, gram, gram_b, sums.cross, sums.negative, trace)
+            outer_2 = sums.outer_2.result()
+            return Moments(n, sums.sum_1, sums.sum_2, outer, outer_2, sums.cross, sums.negative, trace)
         if V == 1:
-            return Moments(n, sums.sum_a, sums.sum_a, gram, gram, trace=trace)
-        other = sums.gram_b.result()
+            return Moments(n, sums.sum_1, sums.sum_1, outer, outer, trace=trace)
+        other = sums.outer_2.result()
         if self.space.exact_views:
-            S = other + gram / (V - 1)
-            return Moments(n, sums.sum_a, sums.sum_a, S, S, other, trace=trace)
-        S = gram / V
-        return Moments(n, sums.sum_a, sums.sum_a, S, S, (other - gram) / (V * (V - 1)), trace=trace)
+            S = other + outer / (V - 1)
+            return Moments(n, sums.sum_1, sums.sum_1, S, S, other, trace=trace)
+        S = outer / V
+        return Moments(n, sums.sum_1, sums.sum_1, S, S, (other - outer) / (V * (V - 1)), trace=trace)
 
     def value_from(self, state: State) -> Moments:
         return Moments.from_state(state)
@@ -167,10 +167,10 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         return {
             "n": sums.n,
             "trace": sums.trace,
-            "sum_a": sums.sum_a,
-            "sum_b": sums.sum_b,
-            "gram_a": sums.gram_a.flushed().total,
-            "gram_b": sums.gram_b.flushed().total,
+            "sum_a": sums.sum_1,
+            "sum_b": sums.sum_2,
+            "gram_a": sums.outer_1.flushed().total,
+            "gram_b": sums.outer_2.flushed().total,
             **{name: cross for name, cross in crosses.items() if cross is not None},
         }
 
@@ -181,8 +181,8 @@ class MomentPass(Accumulator[MomentSums, Moments]):
             state["trace"],
             here["sum_a"],
             here["sum_b"],
-            GramSum(here["gram_a"]),
-            GramSum(here["gram_b"]),
+            OuterSum(here["gram_a"]),
+            OuterSum(here["gram_b"]),
             here.get("cross"),
             here.get("negative"),
         )

@@ -1,12 +1,12 @@
 """Second moments of the features of paired views: all that five of the losses need to know of the data.
 
-    S_aa = mean phi(x) phi(x)^T,  S_bb = mean phi(x+) phi(x+)^T,  S_ab = mean phi(x) phi(x+)^T,  mu_a, mu_b
+    S_11 = mean phi(x) phi(x)^T,  S_22 = mean phi(x+) phi(x+)^T,  S_12 = mean phi(x) phi(x+)^T,  mu_1, mu_2
 
 Kept as float64 sums over samples, so that moments of parts add up to the moments of the whole (`+`), parts
 can be taken away again (`-`), and machines can share the work. Memory O(r^2), whatever n is.
 
 Views of one sample are exchangeable when augmentations make them (any of the V views may come first): then
-S_aa = S_bb = S, and S_ab = S_+ is the mean over all ordered pairs, without a loop over pairs,
+S_11 = S_22 = S, and S_12 = S_+ is the mean over all ordered pairs, without a loop over pairs,
 
     S_+ = mean [ (sum_v phi_v)(sum_v phi_v)^T - sum_v phi_v phi_v^T ] / (V (V - 1)).
 
@@ -23,12 +23,22 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.model_file import State
+from krepes.base.renaming import old_parameters, renamed
 from krepes.base.schema import check_entries
 
-# What a file says of moments.
-STATE = dict.fromkeys(("scalars", "sum_a", "sum_b", "gram_aa", "gram_bb", "gram_ab", "gram_an"), Tensor)
+# What a file says of moments: sums under the names that they have there.
+STORED = {
+    "sum_1": "sum_a",
+    "sum_2": "sum_b",
+    "sum_11": "gram_aa",
+    "sum_22": "gram_bb",
+    "sum_12": "gram_ab",
+    "sum_1n": "gram_an",
+}
+STATE = dict.fromkeys(("scalars", *STORED.values()), Tensor)
 
 
+@old_parameters(**{stored: name for name, stored in STORED.items()})
 @dataclass(frozen=True)
 class Moments:
     """Sums over n samples of the features' first and second moments, float64.
@@ -37,11 +47,12 @@ class Moments:
     ----------
     n : float
         Number of samples; with weights, their sum.
-    sum_a, sum_b : Tensor of shape (r,)
+    sum_1, sum_2 : Tensor of shape (r,)
         Sum of the features of the first and of the second view.
-    gram_aa, gram_bb : Tensor of shape (r, r)
-    gram_ab : Tensor of shape (r, r), or None where every sample has one view (kernel PCA)
-    gram_an : Tensor of shape (r, r), or None
+    sum_11, sum_22 : Tensor of shape (r, r)
+        Sum of phi phi^T in the first and in the second view.
+    sum_12 : Tensor of shape (r, r), or None where every sample has one view (kernel PCA)
+    sum_1n : Tensor of shape (r, r), or None
         Anchors times explicit negatives.
     trace : float
         Sum of k(x, x), averaged over the views.
@@ -50,41 +61,41 @@ class Moments:
     --------
     >>> Phi = torch.tensor([[1.0], [3.0]])
     >>> part = Moments.of_rows(Phi)
-    >>> float(part.mean_a), float(part.S), float((part + part - part).S)      # mean 2, mean square 5
+    >>> float(part.mean_1), float(part.S), float((part + part - part).S)      # mean 2, mean square 5
     (2.0, 5.0, 5.0)
     """
 
     n: float
-    sum_a: Tensor
-    sum_b: Tensor
-    gram_aa: Tensor
-    gram_bb: Tensor
-    gram_ab: Tensor | None = None
-    gram_an: Tensor | None = None
+    sum_1: Tensor
+    sum_2: Tensor
+    sum_11: Tensor
+    sum_22: Tensor
+    sum_12: Tensor | None = None
+    sum_1n: Tensor | None = None
     trace: float = 0.0
 
     @classmethod
     def of_rows(cls, Phi: Tensor, trace: float | None = None) -> Moments:
         """Moments of rows that have one view each: Phi of shape (n, r)."""
         Phi = Phi.double()
-        total, gram = Phi.sum(0), Phi.mT @ Phi
-        trace = gram.trace().item() if trace is None else trace
-        return cls(len(Phi), total, total, gram, gram, trace=trace)
+        total, outer = Phi.sum(0), Phi.mT @ Phi
+        trace = outer.trace().item() if trace is None else trace
+        return cls(len(Phi), total, total, outer, outer, trace=trace)
 
     @classmethod
     def of_pairs(cls, Phi1: Tensor, Phi2: Tensor, negatives: Tensor | None = None) -> Moments:
         """Moments of ordered pairs: Phi1, Phi2 and negatives of shape (n, r)."""
         Phi1, Phi2 = Phi1.double(), Phi2.double()
-        gram_aa, gram_bb = Phi1.mT @ Phi1, Phi2.mT @ Phi2
+        sum_11, sum_22 = Phi1.mT @ Phi1, Phi2.mT @ Phi2
         return cls(
             len(Phi1),
             Phi1.sum(0),
             Phi2.sum(0),
-            gram_aa,
-            gram_bb,
+            sum_11,
+            sum_22,
             Phi1.mT @ Phi2,
             None if negatives is None else Phi1.mT @ negatives.double(),
-            (gram_aa.trace().item() + gram_bb.trace().item()) / 2,
+            (sum_11.trace().item() + sum_22.trace().item()) / 2,
         )
 
     @classmethod
@@ -92,71 +103,71 @@ class Moments:
         """Moments of V >= 2 exchangeable views per sample, each of shape (n, r)."""
         V, views = len(Phis), [Phi.double() for Phi in Phis]
         total = sum(views[1:], start=views[0])
-        gram = sum((Phi.mT @ Phi for Phi in views[1:]), start=views[0].mT @ views[0]) / V
-        cross = (total.mT @ total - V * gram) / (V * (V - 1))
+        outer = sum((Phi.mT @ Phi for Phi in views[1:]), start=views[0].mT @ views[0]) / V
+        cross = (total.mT @ total - V * outer) / (V * (V - 1))
         mean = total.sum(0) / V
-        return cls(len(views[0]), mean, mean, gram, gram, cross, trace=gram.trace().item())
+        return cls(len(views[0]), mean, mean, outer, outer, cross, trace=outer.trace().item())
 
     @property
     def rank(self) -> int:
-        return len(self.sum_a)
+        return len(self.sum_1)
 
     @property
     def paired(self) -> bool:
         """Whether there are two views per sample."""
-        return self.gram_ab is not None
+        return self.sum_12 is not None
 
     @property
     def exchangeable(self) -> bool:
-        """Whether the two views share their moments (S_aa and S_bb are one tensor)."""
-        return self.gram_bb is self.gram_aa
+        """Whether the two views share their moments (S_11 and S_22 are one tensor)."""
+        return self.sum_22 is self.sum_11
 
     @property
-    def mean_a(self) -> Tensor:
-        return self.sum_a / self.n
+    def mean_1(self) -> Tensor:
+        return self.sum_1 / self.n
 
     @property
-    def mean_b(self) -> Tensor:
-        return self.sum_b / self.n
+    def mean_2(self) -> Tensor:
+        return self.sum_2 / self.n
 
     @property
     def mean(self) -> Tensor:
         """The mean feature over both views, (r,)."""
-        return (self.sum_a + self.sum_b) / (2 * self.n)
+        return (self.sum_1 + self.sum_2) / (2 * self.n)
 
     @property
-    def S_aa(self) -> Tensor:
-        return self.gram_aa / self.n
+    def S_11(self) -> Tensor:
+        return self.sum_11 / self.n
 
     @property
-    def S_bb(self) -> Tensor:
-        return self.gram_bb / self.n
+    def S_22(self) -> Tensor:
+        return self.sum_22 / self.n
 
     @property
-    def S_ab(self) -> Tensor:
-        if self.gram_ab is None:
+    def S_12(self) -> Tensor:
+        if self.sum_12 is None:
             raise ValueError(
                 "These moments hold one view per sample, but the loss compares two views of a sample: "
                 "fit with views= or positives=."
             )
-        return self.gram_ab / self.n
+        return self.sum_12 / self.n
 
     @property
     def S(self) -> Tensor:
-        """(S_aa + S_bb) / 2."""
-        return self.S_aa if self.exchangeable else (self.gram_aa + self.gram_bb) / (2 * self.n)
+        """(S_11 + S_22) / 2."""
+        return self.S_11 if self.exchangeable else (self.sum_11 + self.sum_22) / (2 * self.n)
 
     @property
     def S_plus(self) -> Tensor:
-        """The symmetric part of S_ab."""
-        return symmetric(self.S_ab)
+        """The symmetric part of S_12."""
+        return symmetric(self.S_12)
 
     @property
     def S_minus(self) -> Tensor:
         """The symmetric part of E phi(x) phi(x-)^T; independent negatives where none were given."""
-        if self.gram_an is not None:
-            return symmetric(self.gram_an / self.n)
-        return symmetric(torch.outer(self.mean_a, self.mean_b))
+        if self.sum_1n is not None:
+            return symmetric(self.sum_1n / self.n)
+        return symmetric(torch.outer(self.mean_1, self.mean_2))
 
     @property
     def covariance(self) -> Tensor:
@@ -164,23 +175,23 @@ class Moments:
         return self.S - torch.outer(self.mean, self.mean)
 
     @property
-    def mean_norm(self) -> float:
-        """Mean of k(x, x)."""
+    def mean_norm_sq(self) -> float:
+        """Mean of k(x, x) = |phi(x)|^2, the part outside the landmarks' span included."""
         return self.trace / self.n
 
     def with_feature_noise(self, amount: float) -> Moments:
         """The moments of views whose features have noise of variance amount * tr(S) / r in every direction.
 
-        Noise that is independent between the views adds a multiple of the identity to S_aa and S_bb and nothing
-        to S_ab: an augmentation that is exact for every kernel.
+        Noise that is independent between the views adds a multiple of the identity to S_11 and S_22 and nothing
+        to S_12: an augmentation that is exact for every kernel.
         """
         if amount == 0:
             return self
         variance = amount * self.S.trace() / self.rank
-        noise = self.n * variance * torch.eye(self.rank, dtype=self.gram_aa.dtype, device=self.gram_aa.device)
-        gram_aa = self.gram_aa + noise
-        gram_bb = gram_aa if self.exchangeable else self.gram_bb + noise
-        return replace(self, gram_aa=gram_aa, gram_bb=gram_bb)
+        noise = self.n * variance * torch.eye(self.rank, dtype=self.sum_11.dtype, device=self.sum_11.device)
+        sum_11 = self.sum_11 + noise
+        sum_22 = sum_11 if self.exchangeable else self.sum_22 + noise
+        return replace(self, sum_11=sum_11, sum_22=sum_22)
 
     def principal(self, n_components: int) -> Tensor:
         """The top eigenvectors of the covariance, (r, h): principal components of all the data."""
@@ -199,7 +210,7 @@ class Moments:
         scaled = {f.name: getattr(self, f.name) for f in fields(self)}
         scaled = {name: value if value is None else value * factor for name, value in scaled.items()}
         if self.exchangeable:
-            scaled |= {"sum_b": scaled["sum_a"], "gram_bb": scaled["gram_aa"]}
+            scaled |= {"sum_2": scaled["sum_1"], "sum_22": scaled["sum_11"]}
         return Moments(**scaled)
 
     __rmul__ = __mul__
@@ -216,7 +227,7 @@ class Moments:
                 raise ValueError(f"Cannot combine moments of {self.rank} and {other.rank} features.")
             result[field.name] = mine if mine is None else mine + sign * theirs
         if self.exchangeable and other.exchangeable:
-            result |= {"sum_b": result["sum_a"], "gram_bb": result["gram_aa"]}
+            result |= {"sum_2": result["sum_1"], "sum_22": result["sum_11"]}
         combined = Moments(**result)
         if combined.n <= 0:
             raise ValueError(f"Subtracting {other.n:g} samples from {self.n:g} leaves none.")
@@ -225,10 +236,9 @@ class Moments:
     def state(self) -> State:
         """Tensors for a file, scalars included."""
         scalars = torch.tensor([self.n, self.trace], dtype=torch.float64)
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if self._is_tensor(f.name)}
-        if self.exchangeable:
-            del tensors["gram_bb"], tensors["sum_b"]
-        return {"scalars": scalars, **tensors}
+        kept = [name for name in STORED if not (self.exchangeable and name in ("sum_2", "sum_22"))]
+        tensors = {STORED[name]: getattr(self, name) for name in kept}
+        return {"scalars": scalars, **{name: value for name, value in tensors.items() if value is not None}}
 
     @classmethod
     def from_state(cls, state: State) -> Moments:
@@ -241,10 +251,14 @@ class Moments:
         if not state["scalars"][0] > 0:
             raise ValueError("The moments are damaged: they are of no samples.")
         n, trace = state["scalars"].tolist()
-        tensors = {name: value for name, value in state.items() if name != "scalars"}
-        tensors.setdefault("gram_bb", tensors["gram_aa"])
-        tensors.setdefault("sum_b", tensors["sum_a"])
+        tensors = {name: state[stored] for name, stored in STORED.items() if stored in state}
+        tensors.setdefault("sum_22", tensors["sum_11"])
+        tensors.setdefault("sum_2", tensors["sum_1"])
         return cls(n=n, trace=trace, **tensors)
 
-    def _is_tensor(self, name: str) -> bool:
-        return isinstance(getattr(self, name), Tensor)
+    sum_a, sum_b = renamed("sum_a", "sum_1"), renamed("sum_b", "sum_2")
+    gram_aa, gram_bb = renamed("gram_aa", "sum_11"), renamed("gram_bb", "sum_22")
+    gram_ab, gram_an = renamed("gram_ab", "sum_12"), renamed("gram_an", "sum_1n")
+    mean_a, mean_b = renamed("mean_a", "mean_1"), renamed("mean_b", "mean_2")
+    S_aa, S_bb, S_ab = renamed("S_aa", "S_11"), renamed("S_bb", "S_22"), renamed("S_ab", "S_12")
+    mean_norm = renamed("mean_norm", "mean_norm_sq")

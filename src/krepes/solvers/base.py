@@ -21,7 +21,7 @@ from torch import Tensor
 
 from krepes.base.components import Component, named
 from krepes.features import Samples
-from krepes.losses import Loss, Statistics
+from krepes.losses import Ability, IgnoresScale, Loss, OfStatistics, Statistics, required
 from krepes.moments import Moments
 
 # Entries of a history that are no terms of the loss.
@@ -76,7 +76,7 @@ class Solver(Component, ABC, Generic[D]):
     """Minimises a loss plus its regulariser over (W, gamma)."""
 
     data: ClassVar[str] = "moments"  # what it works on: "moments" or "samples"
-    required: ClassVar[tuple[str, ...]] = ()  # methods that the loss must have
+    required: ClassVar[tuple[type[Ability], ...]] = ()  # what the loss must be able to do
     constraints: ClassVar[tuple[str | None, ...]] = (None,)  # constraints on W that it can keep
     order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
 
@@ -95,7 +95,7 @@ class Solver(Component, ABC, Generic[D]):
     @classmethod
     def missing(cls, loss: Loss) -> list[str]:
         """What this solver needs and the loss does not have."""
-        lacks = [f"{ability}()" for ability in cls.required if not hasattr(loss, ability)]
+        lacks = [kind.described() for kind in cls.required if not loss.offers(kind)]
         if loss.constraint not in cls.constraints:
             lacks.append(f"freedom from its constraint ({loss.constraint!r})")
         return lacks
@@ -117,7 +117,7 @@ class Solver(Component, ABC, Generic[D]):
                 f"These {self.data} hold one view per sample, but {type(loss).__name__} compares two views of a "
                 "sample: fit with views= or positives=."
             )
-        if isinstance(data, Moments) and not torch.isfinite(data.gram_aa).all():
+        if isinstance(data, Moments) and not torch.isfinite(data.sum_11).all():
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
@@ -135,7 +135,7 @@ def choose_solver(loss: Loss) -> Solver:
 
 
 def _solvers() -> dict[str, type[Solver]]:
-    return named(Solver)  # type: ignore[type-abstract]
+    return named(Solver)
 
 
 def _alternatives(loss: Loss) -> str:
@@ -150,14 +150,17 @@ def _alternatives(loss: Loss) -> str:
 def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:
     """lam |W|^2, or lam sum_j |w_j|^2 / scale_j for a loss that ignores the scale of the columns."""
     if not loss.scale_invariant:
-        return lam * statistics.norms.sum()
-    scale = loss.column_scale(statistics)
-    return lam * (statistics.norms / torch.where(scale > 0, scale, torch.inf)).sum()
+        return lam * statistics.norm_sq.sum()
+    scale = required(loss, IgnoresScale).column_scale(statistics)
+    return lam * (statistics.norm_sq / torch.where(scale > 0, scale, torch.inf)).sum()
 
 
 def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, dict[str, float]]:
     """The total to be minimised, and the values of its parts for the history."""
-    terms = {**loss.of_statistics(statistics), "regularizer": regularizer(loss, statistics, lam)}
+    terms = {
+        **required(loss, OfStatistics).of_statistics(statistics),
+        "regularizer": regularizer(loss, statistics, lam),
+    }
     total = torch.stack(list(terms.values())).sum()
     return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
 

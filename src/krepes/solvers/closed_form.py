@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from krepes.losses import Loss, MomentForms
+from krepes.losses import HasMinimiser, Loss, MomentForms, required
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
 
@@ -22,7 +22,8 @@ class ClosedForm(Solver[Moments]):
     """
 
     name = "closed_form"
-    required = ("minimiser",)
+    known_elsewhere_as = ("eigen", "exact")
+    required = (HasMinimiser,)
     constraints = (None, "orthogonal")
     order = 0
 
@@ -36,7 +37,7 @@ class ClosedForm(Solver[Moments]):
         callback: Callback | None = None,
     ) -> Solution:
         self.check(loss, moments, n_components, lam)
-        W, gamma = loss.minimiser(moments, n_components, lam)
+        W, gamma = required(loss, HasMinimiser).minimiser(moments, n_components, lam)
         if W.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         _, values = objective(loss, MomentForms.of(moments).embed(W, gamma), lam)

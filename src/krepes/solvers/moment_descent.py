@@ -26,7 +26,16 @@ import torch
 from torch import Tensor
 
 from krepes.base.limits import check_count, is_number
-from krepes.losses import Loss, MomentForms
+from krepes.losses import (
+    HasCorners,
+    HasStart,
+    IgnoresScale,
+    Loss,
+    MomentForms,
+    OfStatistics,
+    ability,
+    required,
+)
 from krepes.losses.forms import spanned
 from krepes.losses.hinge_minimum import cosine_matrix
 from krepes.moments import Moments
@@ -64,7 +73,8 @@ class MomentDescent(Solver[Moments]):
     """
 
     name = "moment_descent"
-    required = ("of_statistics",)
+    known_elsewhere_as = ("lbfgs", "l_bfgs")
+    required = (OfStatistics,)
     order = 1
 
     def __init__(self, max_iter: int = 200, tol: float = 1e-5):
@@ -125,7 +135,7 @@ def whitened(moments: Moments, origin: Tensor, lam: float) -> tuple[MomentForms,
     if not len(values):
         return forms, vectors
     metric = values + max(lam, METRIC_FLOOR * values[0].item())
-    centered = forms.exchangeable and not bool(forms.mean_a.any())
+    centered = forms.exchangeable and not bool(forms.mean_1.any())
     basis = vectors * metric.rsqrt()
     return forms.in_basis(basis, values / metric if centered else None), basis
 
@@ -145,9 +155,9 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
     weakly where the two views are nearly alike.
     """
     forms, lam = descent.forms, descent.lam
-    if forms.norm is None or len(M) < 2 * M.shape[1]:
+    if forms.basis_norm_sq is None or len(M) < 2 * M.shape[1]:
         return None
-    root = forms.norm.sqrt()[:, None]
+    root = forms.basis_norm_sq.sqrt()[:, None]
     Q, T = torch.linalg.qr(root * M)
     values, U = torch.linalg.eigh(forms.in_basis(Q / root).second_moment)
     metric = values.clamp_min(0) + max(lam, METRIC_FLOOR * values[-1].item())
@@ -160,22 +170,28 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
 
 def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, Tensor, bool]:
     """The start M (k, h) and c (h,), and whether the loss knows it to be the minimum."""
-    if hasattr(loss, "start"):
-        M, is_minimum = loss.start(forms, h, lam)
+    if (knowing := ability(loss, HasStart)) is not None:
+        M, is_minimum = knowing.start(forms, h, lam)
         return M, M.new_zeros(h), is_minimum
-    M, c = start(h, len(forms.mean_a), loss.intercept == "learned")
-    return M.to(forms.mean_a.device), c.to(forms.mean_a.device), False
+    M, c = start(h, len(forms.mean_1), loss.intercept == "learned")
+    return M.to(forms.mean_1.device), c.to(forms.mean_1.device), False
 
 
 def _smoothed(loss: Loss) -> list[Loss]:
     """The loss, after smoother and smoother ones if it has corners."""
-    return [*(loss.smoothed(width) for width in WIDTHS), loss] if hasattr(loss, "smoothed") else [loss]
+    cornered = ability(loss, HasCorners)
+    return [loss] if cornered is None else [*(cornered.smoothed(width) for width in WIDTHS), loss]
 
 
 def _finished(loss: Loss, forms: MomentForms, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Drop components that the regulariser drove to zero; give the rest unit variance where scale is free."""
     if loss.scale_invariant:
-        scale = loss.column_scale(forms.embed(M, c)).clamp_min(torch.finfo(M.dtype).tiny).rsqrt()
+        scale = (
+            required(loss, IgnoresScale)
+            .column_scale(forms.embed(M, c))
+            .clamp_min(torch.finfo(M.dtype).tiny)
+            .rsqrt()
+        )
         M, c = M * scale, c * scale
     statistics = forms.embed(M, c)
     kept = statistics.variance > VANISHED * statistics.power.max()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import row_blocks, rows_within
-from krepes.kernels.base import Kernel
+from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.views.chebyshev import coefficients
 from krepes.views.forms import Binary, Categories, GatedSeries, Series
 from krepes.views.units import Unit
@@ -41,14 +41,13 @@ class ProductExpectation:
 
     Parameters
     ----------
-    kernel : Kernel
-        With `coordinate_factor`.
+    kernel : CoordinateProduct
     units : list of Unit
         They cover all columns.
     Y : Tensor of shape (m, d)
     """
 
-    def __init__(self, kernel: Kernel, units: list[Unit], Y: Tensor):
+    def __init__(self, kernel: CoordinateProduct, units: list[Unit], Y: Tensor):
         self.kernel = kernel
         self.units = units
         self.Y = Y

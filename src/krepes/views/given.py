@@ -42,7 +42,7 @@ class NoViews(Views):
 class Paired(Views):
     """Marks views that come with the data: `fit(X, positives=P, negatives=N)`.
 
-    The anchor and its positive keep their order, so S_aa and S_bb differ. Nothing is drawn; batches already
+    The anchor and its positive keep their order, so S_11 and S_22 differ. Nothing is drawn; batches already
     hold the pairs.
     """
 

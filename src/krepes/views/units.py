@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from krepes.kernels.base import Kernel
+from krepes.kernels.coordinate_product import CoordinateProduct
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Unit:
     def has_few_values(self) -> bool:
         return len(self.levels) > 0 and not bool(self.levels.isnan().any())
 
-    def product(self, kernel: Kernel, X: Tensor, Z: Tensor) -> Tensor:
+    def product(self, kernel: CoordinateProduct, X: Tensor, Z: Tensor) -> Tensor:
         """kappa_g: values X of the unit, (b, g), and rows Z, (m, d) -> (b, m)."""
         product: Tensor | None = None
         for i, (column, noise) in enumerate(zip(self.columns, self.noise, strict=True)):
@@ -68,7 +68,7 @@ class Unit:
             raise ValueError("A unit without columns has no kernel factor.")
         return product
 
-    def constant(self, kernel: Kernel, Z: Tensor) -> Tensor:
+    def constant(self, kernel: CoordinateProduct, Z: Tensor) -> Tensor:
         """The part of the expectation that does not depend on x, (m,)."""
         constant = Z.new_zeros(len(Z))
         if self.drop > 0:
@@ -77,7 +77,7 @@ class Unit:
             constant += self.replace * self.product(kernel, self.table.to(Z), Z).mean(dim=0)
         return constant
 
-    def expectation(self, kernel: Kernel, X: Tensor, Z: Tensor, constant: Tensor) -> Tensor:
+    def expectation(self, kernel: CoordinateProduct, X: Tensor, Z: Tensor, constant: Tensor) -> Tensor:
         """E_aug kappa_g, from values X of the unit (b, g) and rows Z (m, d): shape (b, m)."""
         return self.product(kernel, X, Z).mul_(self.keep).add_(constant)
 

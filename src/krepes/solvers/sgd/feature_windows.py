@@ -45,38 +45,38 @@ class FeatureBatch:
         Of the two views (one, where there is one), then of the negatives.
     X : Tensor of shape (b, d), optional
         The rows themselves, flattened.
-    norm : Tensor of shape (b,), optional
+    norm_sq : Tensor of shape (b,), optional
         k(x, x) of the first view.
     """
 
     features: tuple[Tensor, ...]
     X: Tensor | None = None
-    norm: Tensor | None = None
+    norm_sq: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.features[0])
 
     def first(self, n: int) -> FeatureBatch:
         """The first n samples."""
-        norm, X = self.norm, self.X
+        norm_sq, X = self.norm_sq, self.X
         return FeatureBatch(
             tuple(values[:n] for values in self.features),
             None if X is None else X[:n],
-            None if norm is None else norm[:n],
+            None if norm_sq is None else norm_sq[:n],
         )
 
     def like(self, n: int) -> FeatureBatch:
         """Room for n samples of the same kind."""
-        features, X, norm = self.features, self.X, self.norm
+        features, X, norm_sq = self.features, self.X, self.norm_sq
         return FeatureBatch(
             tuple(values.new_empty(n, *values.shape[1:]) for values in features),
             None if X is None else X.new_empty(n, *X.shape[1:]),
-            None if norm is None else norm.new_empty(n),
+            None if norm_sq is None else norm_sq.new_empty(n),
         )
 
     def put(self, first: int, other: FeatureBatch) -> None:
         """Write other samples here, from position `first` on."""
-        mine, theirs = ((*b.features, b.X, b.norm) for b in (self, other))
+        mine, theirs = ((*b.features, b.X, b.norm_sq) for b in (self, other))
         for values, written in zip(mine, theirs):
             if values is not None and written is not None:
                 values[first : first + len(other)] = written
@@ -98,7 +98,7 @@ class FeatureWindows:
         Bytes that the features of a window may take.
     fresh : bool
         Draw new views in every epoch.
-    with_inputs, with_norm : bool
+    with_inputs, with_norm_sq : bool
         Whether batches hold X and k(x, x).
     held_out : int
         How many rows, drawn at random, are kept from training.
@@ -120,7 +120,7 @@ class FeatureWindows:
     budget: int = 2 * 2**30
     fresh: bool = False
     with_inputs: bool = False
-    with_norm: bool = False
+    with_norm_sq: bool = False
     held_out: int = 0
     replays: int = 1
     replay_batches: int | None = None
@@ -242,7 +242,7 @@ class FeatureWindows:
             return values if chosen is None or values is None else values[chosen.to(values.device)]
 
         views = tuple(pick(values).to(self.compute_dtype) for values in features)  # type: ignore[union-attr]
-        return FeatureBatch(views, pick(stored.X), pick(stored.norm))
+        return FeatureBatch(views, pick(stored.X), pick(stored.norm_sq))
 
     def _windows(self, epoch: int, first: int) -> Iterator[tuple[int, FeatureBatch, Tensor]]:
         """(index, features, global rows) of the windows of an epoch."""
@@ -280,9 +280,9 @@ class FeatureWindows:
             indices = chosen if len(block.inputs) == 1 and V > 1 else range(len(views))
             functions = [self.functions[v % len(self.functions)] for v in indices]
             features = tuple(function(view).to(self.dtype) for function, view in zip(functions, views))
-            norm = samples.features.kernel.diag(views[0]) if self.with_norm else None
+            norm_sq = samples.features.kernel.diag(views[0]) if self.with_norm_sq else None
             X = dense(block.inputs[0]).reshape(len(block), -1) if self.with_inputs else None
-            piece = FeatureBatch(features, X, norm)
+            piece = FeatureBatch(features, X, norm_sq)
             if result is None:
                 result = piece if len(piece) == len(batch) else piece.like(len(batch))
             if result is not piece:

@@ -77,25 +77,25 @@ class Objective:
         if target is not None:
             with torch.no_grad():
                 target_Z = self.embed(target, samples.features)
-        needs = self.loss.needs
+        needs = self.loss.fields_needed
         with_gram = "gram" in needs or self.lam > 0
         Z = self.embed(theta, samples.features)
         return Batch(
             Z,
             X=samples.X,
-            phi_norm=self._phi_norm(samples) if "phi_norm" in needs else None,
+            phi_norm_sq=self._phi_norm_sq(samples) if "phi_norm_sq" in needs else None,
             gram=self.coordinates.gram(theta[P]) if with_gram else None,
             target_Z=target_Z,
             parameters=own,
         )
 
-    def _phi_norm(self, samples: FeatureBatch) -> Tensor:
+    def _phi_norm_sq(self, samples: FeatureBatch) -> Tensor:
         """|phi(x) - mu|^2 = k(x, x) - 2 mu^T phi(x) + |mu|^2, with the batch's own mean."""
-        if samples.norm is None:
+        if samples.norm_sq is None:
             raise ValueError("This loss needs k(x, x) of every sample.")
         Phi = self.coordinates.to_phi(samples.features[0])
         mu = Phi.mean(0)
-        return samples.norm.to(Phi) - 2 * Phi @ mu + mu @ mu
+        return samples.norm_sq.to(Phi) - 2 * Phi @ mu + mu @ mu
 
     def __call__(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None = None

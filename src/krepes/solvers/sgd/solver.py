@@ -22,6 +22,13 @@ from krepes.solvers.base import Callback, Solution, Solver
 from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
 from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner
+from krepes.solvers.sgd.settings import (
+    EarlyStopping,
+    FeatureStorage,
+    Schedule,
+    StepSettings,
+    TrainingSettings,
+)
 from krepes.solvers.sgd.training import Training
 
 MOST_REPLAYS = 10_000
@@ -84,8 +91,8 @@ class SGD(Solver[Samples]):
     """
 
     name = "sgd"
+    known_elsewhere_as = ("adam",)
     data = "samples"
-    required = ("terms",)
     constraints = (None, "orthogonal")
     order = 2
 
@@ -153,8 +160,26 @@ class SGD(Solver[Samples]):
             device=features.F.device,
         )
         generator = generator or torch.Generator().manual_seed(data.seed)
-        training = Training(self, loss, data, self._coordinates(data), n_components, lam, generator, callback)
-        return training.run()
+        settings, coordinates = self._settings(loss, features.dtype), self._coordinates(data)
+        return Training(settings, loss, data, coordinates, n_components, lam, generator, callback).run()
+
+    def _settings(self, loss: Loss, dtype: torch.dtype) -> TrainingSettings:
+        """The parameters in groups, with everything resolved for a loss and features of a dtype."""
+        preconditioner: Preconditioner = resolve(Preconditioner, self.preconditioner)
+        stored = self.stored_dtype(dtype)
+        return TrainingSettings(
+            self.batch_size,
+            resolve(Initialization, self.initialization),
+            self.constraint_on(loss) == "orthogonal",
+            self._schedule(preconditioner.default_rate),
+            EarlyStopping(self.patience, self.validation_fraction),
+            FeatureStorage(stored, self.cache_bytes, self.fresh_views, self.replays, self.replay_batches),
+            StepSettings(preconditioner, self.optimizer, self.weight_decay, self.gradient_clip),
+        )
+
+    def _schedule(self, default_rate: float) -> Schedule:
+        top = self.chosen_rate(default_rate)
+        return Schedule(top, self.max_epochs, self.warmup_epochs, self.min_learning_rate)
 
     def check_settings(self, loss: Loss) -> None:
         """Refuse settings that make no sense, before any feature is computed."""
@@ -203,11 +228,7 @@ class SGD(Solver[Samples]):
             )
         lacking = chosen.missing(loss)
         if lacking is not None:
-            fitting = [
-                name
-                for name, kind in named(Preconditioner).items()  # type: ignore[type-abstract]
-                if kind().missing(loss) is None
-            ]
+            fitting = [name for name, kind in named(Preconditioner).items() if kind().missing(loss) is None]
             raise ValueError(
                 f"preconditioner={chosen.name!r} needs {lacking} of the loss, which {loss} does not have. "
                 f"Preconditioners that work with it: {', '.join(fitting)}."
@@ -228,16 +249,5 @@ class SGD(Solver[Samples]):
         return default if self.learning_rate is None else self.learning_rate
 
     def rate(self, epochs: float, default: float) -> float:
-        """The learning rate after so many epochs (a fraction counts): warm-up, then a cosine.
-
-        >>> sgd = SGD(learning_rate=1.0, max_epochs=3, warmup_epochs=1, min_learning_rate=0.0)
-        >>> [round(sgd.rate(t, 0.01), 3) for t in (0.5, 1, 2, 3)]
-        [0.5, 1.0, 0.5, 0.0]
-        """
-        top = self.chosen_rate(default)
-        low = min(self.min_learning_rate, top)
-        warm = min(self.warmup_epochs, self.max_epochs / 2)
-        if epochs < warm:
-            return max(low, top * epochs / warm)
-        share = (epochs - warm) / max(self.max_epochs - warm, 1e-12)
-        return low + (top - low) * (1 + math.cos(math.pi * min(share, 1.0))) / 2
+        """The learning rate after so many epochs (a fraction counts): warm-up, then a cosine."""
+        return self._schedule(default).rate(epochs)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 
-from krepes.base.components import resolve
+from krepes.losses import MovingTarget
 from krepes.losses.checking import own_parameters
 from krepes.solvers.sgd.feature_windows import FeatureBatch
-from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.base import StepRule
-
-if TYPE_CHECKING:
-    from krepes.solvers.sgd.solver import SGD
+from krepes.solvers.sgd.settings import StepSettings, TrainingSettings
 
 
 def first_theta(
-    settings: SGD, objective: Objective, sample: FeatureBatch, n_components: int, generator: torch.Generator
+    settings: TrainingSettings,
+    objective: Objective,
+    sample: FeatureBatch,
+    n_components: int,
+    generator: torch.Generator,
 ) -> Theta:
     """Of the starts that the initialisation offers, the one with the lowest loss on the sample.
 
     The first, at unit variance, for a loss that does not find its scale that way; the last, made orthonormal, under
     that constraint.
     """
-    rule: Initialization = resolve(Initialization, settings.initialization)
     coordinates = objective.coordinates
-    starts = rule.candidates(coordinates, n_components, sample.features[0], generator)
+    starts = settings.initialization.candidates(coordinates, n_components, sample.features[0], generator)
     if objective.constrained:
         starts = [coordinates.orthonormal(starts[-1])]
     elif not objective.loss.finds_scale:
@@ -48,12 +47,12 @@ def first_theta(
 
 
 def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
-    target = theta if hasattr(objective.loss, "target_decay") else None
+    target = theta if objective.loss.offers(MovingTarget) else None
     total = objective.values(theta, sample, target)["total"]
     return total if math.isfinite(total) else math.inf
 
 
-def step_rule(settings: SGD, theta: Theta, sample: FeatureBatch) -> StepRule:
+def step_rule(settings: StepSettings, theta: Theta, sample: FeatureBatch) -> StepRule:
     """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
     rates = dict.fromkeys(theta, 1.0)
     if settings.optimizer == "adam":

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
-from krepes.base.components import resolve
 from krepes.base.streams import stream_key
 from krepes.features.samples import Samples
-from krepes.losses import Loss
+from krepes.losses import IgnoresScale, Loss, MovingTarget, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.base import Callback, Solution
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.preconditioners.base import Preconditioner
+from krepes.solvers.sgd.settings import TrainingSettings
 from krepes.solvers.sgd.start import first_theta, step_rule
-
-if TYPE_CHECKING:
-    from krepes.solvers.sgd.solver import SGD
 
 logger = logging.getLogger("krepes")
 
@@ -44,7 +40,7 @@ class Training:
 
     Parameters
     ----------
-    settings : SGD
+    settings : TrainingSettings
     loss : Loss
     samples : Samples
     coordinates : Coordinates
@@ -57,7 +53,7 @@ class Training:
 
     def __init__(
         self,
-        settings: SGD,
+        settings: TrainingSettings,
         loss: Loss,
         samples: Samples,
         coordinates: Coordinates,
@@ -68,22 +64,20 @@ class Training:
     ):
         self.settings, self.loss, self.samples, self.callback = settings, loss, samples, callback
         self.coordinates = coordinates
-        self.constrained = settings.constraint_on(loss) == "orthogonal"
-        self.objective = Objective(loss, coordinates, lam, self.constrained)
+        self.objective = Objective(loss, coordinates, lam, settings.constrained)
         self.windows = self._windows()
         self.noise = samples.noise_variance**0.5
-        self.preconditioner: Preconditioner = resolve(Preconditioner, settings.preconditioner)
         sample = self._noisy(self.windows.sample_batch(), -1)
         self.theta = first_theta(settings, self.objective, sample, n_components, generator)
-        self.target = self._copied([P, GAMMA]) if hasattr(loss, "target_decay") else None
-        self.steps = self.preconditioner.steps(
-            self.objective, self.theta, step_rule(settings, self.theta, sample)
-        )
+        self.moving = ability(loss, MovingTarget)
+        self.target = None if self.moving is None else self._copied([P, GAMMA])
+        rule = step_rule(settings.steps, self.theta, sample)
+        self.steps = settings.steps.preconditioner.steps(self.objective, self.theta, rule)
         self.held_out = [
             self._noisy(batch, -2 - i)
             for i, batch in enumerate(self.windows.held_out_batches(EVALUATION_ROWS))
         ]
-        self.epoch_rows = settings.replays * (samples.n_rows - len(self.windows.excluded))
+        self.epoch_rows = settings.storage.replays * (samples.n_rows - len(self.windows.excluded))
         self.epoch, self.position = 0, (0, 0)
         self.rows_done = 0  # in this epoch
         self.sums: dict[str, float] = {}
@@ -95,24 +89,20 @@ class Training:
     # What is trained
 
     def _windows(self) -> FeatureWindows:
-        n, share = self.samples.n_rows, self.settings.validation_fraction
-        held_out = min(HELD_OUT_MOST, int(share * n))
+        share = self.settings.stopping.validation_fraction
+        held_out = min(HELD_OUT_MOST, int(share * self.samples.n_rows))
         return FeatureWindows(
             self.samples,
             self.coordinates.functions,
             self.coordinates.width,
-            self.settings.stored_dtype(self.coordinates.dtype),
-            self.settings.cache_bytes,
-            self.settings.fresh_views,
-            with_inputs="X" in self.loss.needs,
-            with_norm="phi_norm" in self.loss.needs,
+            **vars(self.settings.storage),
+            with_inputs="X" in self.loss.fields_needed,
+            with_norm_sq="phi_norm_sq" in self.loss.fields_needed,
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
-            replays=self.settings.replays,
-            replay_batches=self.settings.replay_batches,
         )
 
     def _if_targets(self, theta: Theta) -> Theta | None:
-        return theta if hasattr(self.loss, "target_decay") else None
+        return None if self.moving is None else theta
 
     def _copied(self, names: list[str]) -> Theta:
         return {name: self.theta[name].clone() for name in names if name in self.theta}
@@ -124,7 +114,7 @@ class Training:
         saved = None if checkpoint is None else checkpoint.restored()
         if saved is not None:
             self._restore(saved)
-        max_epochs = self.settings.max_epochs
+        max_epochs = self.settings.schedule.max_epochs
         total = max(0, max_epochs - self.epoch) * self.epoch_rows - self.rows_done
         with self.samples.progress.stage("Training", total) as stage:
             while self.epoch < max_epochs and not self._stalled():
@@ -146,9 +136,7 @@ class Training:
         if self.epoch == 0 and self.loss.intercept == "centered":
             self.feature_sum += torch.stack([Phi.double().sum(0) for Phi in batch.features[:2]]).sum(0)
             self.feature_count += len(batch) * len(batch.features[:2])
-        rate = self.settings.rate(
-            self.epoch + self.rows_done / self.epoch_rows, self.preconditioner.default_rate
-        )
+        rate = self.settings.schedule.rate(self.epoch + self.rows_done / self.epoch_rows)
         values = self.steps.step(
             self.theta, self._noisy(batch, self.epoch, *self.position), self.target, rate
         )
@@ -158,16 +146,16 @@ class Training:
             self.sums[name] = self.sums.get(name, 0.0) + value * len(batch)
         if not all(bool(value.isfinite().all()) for value in self.theta.values()):
             raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
-        if self.constrained:
+        if self.settings.constrained:
             self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
-        if self.target is not None:
-            decay = float(self.loss.target_decay)
+        if self.target is not None and self.moving is not None:
+            decay = float(self.moving.target_decay)
             for name, average in self.target.items():
                 average.lerp_(self.theta[name], 1 - decay)
 
     def _end_epoch(self) -> None:
         values = {name: value / self.rows_done for name, value in self.sums.items()}
-        values["learning_rate"] = self.settings.rate(self.epoch + 1, self.preconditioner.default_rate)
+        values["learning_rate"] = self.settings.schedule.rate(self.epoch + 1)
         if self.held_out:
             values["held_out"] = self._held_out_value()
             if not math.isfinite(values["held_out"]):
@@ -193,7 +181,7 @@ class Training:
         return total / sum(map(len, self.held_out))
 
     def _stalled(self) -> bool:
-        patience = self.settings.patience
+        patience = self.settings.stopping.patience
         return bool(self.held_out) and patience is not None and self.epoch - self.best["epoch"] >= patience
 
     def _noisy(self, batch: FeatureBatch, *place: int) -> FeatureBatch:
@@ -203,7 +191,7 @@ class Training:
         key = stream_key(self.samples.seed, NOISE, *place)
         generator = torch.Generator().manual_seed(key % 2**63)
         noisy = [Phi + self.noise * self.coordinates.noise(len(Phi), generator) for Phi in batch.features]
-        return FeatureBatch(tuple(noisy), batch.X, batch.norm)
+        return FeatureBatch(tuple(noisy), batch.X, batch.norm_sq)
 
     # Stopping and going on
 
@@ -220,8 +208,10 @@ class Training:
                     f"The last good state is in {checkpoint.path} ({checkpoint.place}); a fit with other settings "
                     "starts anew, with another checkpoint file."
                 )
-        rate = self.settings.chosen_rate(self.preconditioner.default_rate)
-        clip = "" if "gradient_clip" in self.preconditioner.without else " or set gradient_clip"
+        rate = self.settings.schedule.top
+        clip = (
+            "" if "gradient_clip" in self.settings.steps.preconditioner.without else " or set gradient_clip"
+        )
         which = "gradient" if name == "gradient" else f"term {name!r}"
         return ValueError(
             f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.epoch_rows} rows: the {which} "
@@ -291,10 +281,9 @@ class Training:
     def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
         """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
         statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
-        scale = self.loss.column_scale(statistics)
-        scale = torch.where(
-            scale > torch.finfo(scale.dtype).tiny ** 0.5, scale, 1.0
-        ).rsqrt()  # no variance, no scale
+        scale = required(self.loss, IgnoresScale).column_scale(statistics)
+        varies = scale > torch.finfo(scale.dtype).tiny ** 0.5
+        scale = torch.where(varies, scale, 1.0).rsqrt()
         return theta | {name: theta[name] * scale for name in (P, GAMMA) if name in theta}
 
     def _intercept(self, theta: Theta) -> Tensor:

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.limits import is_number
-from krepes.losses import Batch, Loss
+from krepes.losses import Batch, Classification, IgnoresScale, Loss, SumOfSquares, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
@@ -84,9 +84,8 @@ class GaussNewton(Preconditioner):
         self.floor = floor
 
     def missing(self, loss: Loss) -> str | None:
-        if hasattr(loss, "residuals") or hasattr(loss, "logits"):
-            return None
-        return "residuals() or logits()"
+        kinds = (SumOfSquares, Classification)
+        return None if any(map(loss.offers, kinds)) else " or ".join(kind.described() for kind in kinds)
 
     def check(self) -> None:
         for name in ("max_iter", "damping", "tol", "floor"):
@@ -114,7 +113,9 @@ class GaussNewtonSteps(Steps):
 
     def state(self) -> dict[str, Any]:
         kept = self.previous
-        previous = None if kept is None else {"features": list(kept.features), "X": kept.X, "norm": kept.norm}
+        previous = (
+            None if kept is None else {"features": list(kept.features), "X": kept.X, "norm": kept.norm_sq}
+        )
         return {
             "mu": self.mu,
             "S": self.metric.S,
@@ -131,8 +132,8 @@ class GaussNewtonSteps(Steps):
         kept = state["previous"]
         if kept is not None:
             features = tuple(Phi.to(device) for Phi in kept["features"])
-            X, norm = (None if kept[name] is None else kept[name].to(device) for name in ("X", "norm"))
-            self.previous = FeatureBatch(features, X, norm)
+            X, norm_sq = (None if kept[name] is None else kept[name].to(device) for name in ("X", "norm"))
+            self.previous = FeatureBatch(features, X, norm_sq)
 
     def step(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None, rate: float
@@ -231,16 +232,16 @@ class Curvature:
     def __init__(self, objective: Objective, theta: Theta, samples: FeatureBatch, target: Theta | None):
         self.objective, self.samples = objective, samples
         self.batch = objective.batch({k: v.detach() for k, v in theta.items()}, samples, target)
-        loss: Any = objective.loss
         self.own = list(self.batch.parameters)
         self.inputs = (*self.batch.Z, *self.batch.parameters.values())
-        if hasattr(loss, "residuals"):
-            self.function: Callable[..., Tensor] = lambda *u: loss.residuals(self._with(u))
+        if (squares := ability(objective.loss, SumOfSquares)) is not None:
+            self.function: Callable[..., Tensor] = lambda *u: squares.residuals(self._with(u))
             self.inner: Callable[[Tensor], Tensor] = lambda v: 2 * v
         else:
-            self.function = lambda *u: loss.logits(self._with(u)).values
+            classes = required(objective.loss, Classification)
+            self.function = lambda *u: classes.logits(self._with(u)).values
             with torch.no_grad():
-                p = loss.logits(self.batch).values.softmax(1)
+                p = classes.logits(self.batch).values.softmax(1)
             self.inner = lambda v: (p * v - p * (p * v).sum(1, keepdim=True)) / len(p)
         self.transposed = torch.func.vjp(self.function, *self.inputs)[1]
         self.scale = self._scale()
@@ -251,7 +252,9 @@ class Curvature:
         if not loss.scale_invariant:
             return torch.ones_like(self.batch.Z[0][0])
         with torch.no_grad():
-            scale = loss.column_scale(SampleStatistics(self.batch)).to(self.batch.Z[0])
+            scale = (
+                required(loss, IgnoresScale).column_scale(SampleStatistics(self.batch)).to(self.batch.Z[0])
+            )
         return torch.where(scale > 0, scale, 1.0)
 
     def _with(self, u: tuple[Tensor, ...]) -> Batch:
@@ -260,7 +263,7 @@ class Curvature:
         return Batch(
             u[:k],
             batch.X,
-            batch.phi_norm,
+            batch.phi_norm_sq,
             batch.gram,
             batch.target_Z,
             dict(zip(self.own, u[k:], strict=True)),

@@ -21,7 +21,7 @@ FLUSH_ROWS = 8192  # that are summed in the precision of the blocks
 
 
 @dataclass(frozen=True, eq=False)
-class GramSum:
+class OuterSum:
     """A sum of X^T X: a value, which `plus` does not change.
 
     Attributes
@@ -36,7 +36,7 @@ class GramSum:
     Examples
     --------
     >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> GramSum.zero(2).plus(X[:1]).plus(X[1:]).result().tolist()
+    >>> OuterSum.zero(2).plus(X[:1]).plus(X[1:]).result().tolist()
     [[10.0, 14.0], [14.0, 20.0]]
     """
 
@@ -45,10 +45,10 @@ class GramSum:
     buffered: int = 0
 
     @classmethod
-    def zero(cls, width: int, device: torch.device | str = "cpu") -> GramSum:
+    def zero(cls, width: int, device: torch.device | str = "cpu") -> OuterSum:
         return cls(torch.zeros(width, width, dtype=torch.float64, device=device))
 
-    def plus(self, *parts: Tensor) -> GramSum:
+    def plus(self, *parts: Tensor) -> OuterSum:
         """The sum with more rows, each part of shape (b, r)."""
         sum_ = self
         if self.strips and (self.buffered >= FLUSH_ROWS or self.strips[0].dtype != parts[0].dtype):
@@ -61,18 +61,18 @@ class GramSum:
             for X in others:
                 strip.addmm_(X[:, rows].mT, X[:, : rows.stop])
             strips.append(strip)
-        return GramSum(sum_.total, tuple(strips), sum_.buffered + sum(map(len, parts)))
+        return OuterSum(sum_.total, tuple(strips), sum_.buffered + sum(map(len, parts)))
 
-    def flushed(self) -> GramSum:
+    def flushed(self) -> OuterSum:
         """The same sum, all of it in float64."""
         if not self.strips:
             return self
         total = self.total.clone()
         for rows, strip in zip(_strips(len(total)), self.strips):
             total[rows, : rows.stop] += strip
-        return GramSum(total)
+        return OuterSum(total)
 
-    def __add__(self, other: GramSum) -> GramSum:
+    def __add__(self, other: OuterSum) -> OuterSum:
         mine, theirs = self.flushed(), other.flushed()
         return replace(mine, total=mine.total + theirs.total)
 

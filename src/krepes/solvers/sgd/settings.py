@@ -1,0 +1,77 @@
+"""The settings of a run of training, in groups: what `SGD` takes as flat parameters, resolved for one loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from krepes.solvers.sgd.initializations import Initialization
+from krepes.solvers.sgd.preconditioners import Preconditioner
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate over the epochs: a linear warm-up, then a cosine from `top` to `bottom`.
+
+    >>> schedule = Schedule(top=1.0, max_epochs=3, warmup_epochs=1, bottom=0.0)
+    >>> [round(schedule.rate(t), 3) for t in (0.5, 1, 2, 3)]
+    [0.5, 1.0, 0.5, 0.0]
+    """
+
+    top: float
+    max_epochs: int
+    warmup_epochs: float = 1.0
+    bottom: float = 1e-5
+
+    def rate(self, epochs: float) -> float:
+        """The rate after so many epochs; a fraction counts."""
+        low = min(self.bottom, self.top)
+        warm = min(self.warmup_epochs, self.max_epochs / 2)
+        if epochs < warm:
+            return max(low, self.top * epochs / warm)
+        share = (epochs - warm) / max(self.max_epochs - warm, 1e-12)
+        return low + (self.top - low) * (1 + math.cos(math.pi * min(share, 1.0))) / 2
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Which share of the rows is held out, and after how many epochs without a lower loss on them training ends."""
+
+    patience: int | None
+    validation_fraction: float
+
+
+@dataclass(frozen=True)
+class FeatureStorage:
+    """How features are kept in memory and how often they serve; see `FeatureWindows`."""
+
+    dtype: torch.dtype
+    budget: int
+    fresh: bool
+    replays: int
+    replay_batches: int | None
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """How gradients become steps."""
+
+    preconditioner: Preconditioner
+    optimizer: str
+    weight_decay: float
+    gradient_clip: float | None
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """All settings of one run."""
+
+    batch_size: int
+    initialization: Initialization
+    constrained: bool  # W is kept orthonormal
+    schedule: Schedule
+    stopping: EarlyStopping
+    storage: FeatureStorage
+    steps: StepSettings
