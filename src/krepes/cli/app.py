@@ -7,18 +7,19 @@ from typing import Annotated
 import typer
 
 from krepes import __version__
-from krepes.cli.align import align
-from krepes.cli.cluster import cluster
-from krepes.cli.demo import demo
-from krepes.cli.evaluate import evaluate
-from krepes.cli.explain import explain
-from krepes.cli.fit import fit
-from krepes.cli.info import info
-from krepes.cli.prune import prune
-from krepes.cli.rank_models import rank_models
-from krepes.cli.reproduce import reproduce
-from krepes.cli.transform import transform
-from krepes.cli.tune import tune
+from krepes.cli.command import EXIT_CODES
+from krepes.cli.commands.align import align
+from krepes.cli.commands.cluster import cluster
+from krepes.cli.commands.demo import demo
+from krepes.cli.commands.evaluate import evaluate
+from krepes.cli.commands.explain import explain
+from krepes.cli.commands.fit import fit
+from krepes.cli.commands.info import info
+from krepes.cli.commands.prune import prune
+from krepes.cli.commands.rank_models import rank_models
+from krepes.cli.commands.reproduce import reproduce
+from krepes.cli.commands.transform import transform
+from krepes.cli.commands.tune import tune
 
 app = typer.Typer(
     name="krepes",
@@ -51,7 +52,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog=EXIT_CODES)
 def krepes(
     version: Annotated[
         bool,

@@ -57,7 +57,7 @@ class Trial:
     number : from 1.
     params : what was tried.
     value : of the metric; None if the trial failed.
-    scores : "accuracy", "balanced_accuracy", and "deviation" of the metric between draws.
+    scores : "accuracy", "balanced_accuracy", "deviation" of the metric between draws, and the "n_components" left.
     seconds : taken.
     message : why it failed.
     notes : what was warned of.
@@ -123,7 +123,7 @@ class Study:
         except Exception as error:  # whatever a damaged file makes Optuna raise
             raise ValueError(
                 f"{self.path} is not a study that can be read ({type(error).__name__}: {error}). Name another file, or "
-                "start anew (overwrite=True, --force)."
+                "start anew (overwrite=True)."
             ) from error
         if found is None and not finished:
             study.set_user_attr(FINGERPRINT, fingerprint)
@@ -147,7 +147,7 @@ class Study:
         if different:
             raise ValueError(
                 f"{self.path} is the study of another search: it differs in {', '.join(different)}. Name another file, "
-                "or start anew (overwrite=True, --force)."
+                "or start anew (overwrite=True)."
             )
 
     def _finished(self, study: optuna.Study | None = None) -> list[FrozenTrial]:
@@ -263,11 +263,11 @@ def _check_journal(path: Path) -> None:
             what = f"line {number:,} is damaged" if number > 1 else "it does not begin as one"
             raise ValueError(
                 f"{path} is not a study that can be read: {what}. Name another file, or start anew "
-                "(overwrite=True, --force)."
+                "(overwrite=True)."
             )
     if not lines:
         raise ValueError(
-            f"{path} is not a study of a search. Name another file, or start anew (overwrite=True, --force)."
+            f"{path} is not a study of a search. Name another file, or start anew (overwrite=True)."
         )
     if rest:  # a run was killed while it wrote
         os.truncate(path, path.stat().st_size - len(rest))
