@@ -136,11 +136,16 @@ def model_summary(model: KernelEmbedding) -> dict[str, Any]:
     return {
         "rows": model.n_samples_seen_,
         "input": input_words(model.input_space_),
-        "kernel": _parts(model.kernel_),
-        "landmarks": {"number": len(model.landmarks_), "rule": _parts(model.landmarks), "rank": model.rank_},
-        "views": _parts(model.views_) | {"exact": model.exact_views_},
-        "loss": _parts(model.loss_) | {"terms": _terms(model)},
-        "solver": _parts(model.solver_) | {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_},
+        "kernel": part_summary(model.kernel_),
+        "landmarks": {
+            "number": len(model.landmarks_),
+            "rule": part_summary(model.landmarks),
+            "rank": model.rank_,
+        },
+        "views": part_summary(model.views_) | {"exact": model.exact_views_},
+        "loss": part_summary(model.loss_) | {"terms": _terms(model)},
+        "solver": part_summary(model.solver_)
+        | {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_},
         "components": len(model.intercept_),
         "moments": model.moments_ is not None,
         "columns": None if encoder is None else columns_summary(encoder),
@@ -148,12 +153,15 @@ def model_summary(model: KernelEmbedding) -> dict[str, Any]:
 
 
 def columns_summary(encoder: TableEncoder) -> list[dict[str, Any]]:
-    """The role of every column of a table, for --json."""
-    keys = ("column", "role", "detail", "features")
-    return [dict(zip(keys, role)) for role in encoder.describe()]
+    """The role of every column of a table, with the numbers of its encoding, for --json."""
+    encoded = {column["column"]: column for column in encoder.columns_}
+    return [
+        encoded.get(name, {}) | {"column": name, "role": role, "detail": detail, "n_outputs": n_outputs}
+        for name, role, detail, n_outputs in encoder.describe()
+    ]
 
 
-def _parts(part: Any) -> dict[str, Any]:
+def part_summary(part: Any) -> dict[str, Any]:
     """A component's name and parameters; objects among them by what they print."""
     if isinstance(part, str):
         return {"name": part}

@@ -143,7 +143,7 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     import numpy as np
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    from krepes.cli.describe import component, console, facts
+    from krepes.cli.describe import component, console, facts, part_summary
 
     sizes = np.bincount(model.labels_).tolist()
     largest = sorted(sizes, reverse=True)
@@ -167,7 +167,7 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
         "clusters": model.n_clusters_,
         "estimated": model.n_clusters is None,
         "rows_in_each": sizes,
-        "kernel": component(model.kernel_),
+        "kernel": part_summary(model.kernel_),
         "iteration": model.n_iter_,
         "iterations": len(model.history_) - 1,
         "agreement_with_labels": agreement,
