@@ -39,12 +39,9 @@ def few_images(path: Path) -> None:
 
 def weights(path: Path) -> None:
     """Random weights, under the names of the published ones."""
-    import torch
-
     from krepes.networks import EfficientNetLite0
 
-    torch.manual_seed(0)
-    module = EfficientNetLite0().module((3, 8, 8))
+    module = EfficientNetLite0().build((8, 8, 3))
     np.savez(path, **{name: value.numpy() for name, value in module.state_dict().items()})
 
 
