@@ -115,7 +115,7 @@ HELP = {
     "kernel__network__weights": "Weights of the network, an .npz, .safetensors or .pth file. Without it they are "
     "random.",
     "kernel__lengthscale": "The distance at which the kernel tells rows apart; rows much nearer than that count as the "
-    "same. median takes it from the data.",
+    "same. With median it is taken from the data.",
     "solver__max_epochs": "The largest number of passes over the training rows.",
     "solver__batch_size": "Rows in each step.",
     "solver__learning_rate": "Size of the steps. Without it, what suits the preconditioner.",

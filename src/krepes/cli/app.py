@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from krepes import __version__
 from krepes.cli.command import EXIT_CODES
@@ -21,8 +22,27 @@ from krepes.cli.commands.reproduce import reproduce
 from krepes.cli.commands.transform import transform
 from krepes.cli.commands.tune import tune
 
+
+class _Help:
+    """The option --help is a flag, and its line says so."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        option.metavar = ""
+        return option
+
+
+class _Command(_Help, TyperCommand):
+    pass
+
+
+class _Group(_Help, TyperGroup):
+    pass
+
+
 app = typer.Typer(
     name="krepes",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -43,7 +63,7 @@ for function in (
     prune,
     reproduce,
 ):
-    app.command()(function)
+    app.command(cls=_Command)(function)
 
 
 def _version(wanted: bool) -> None:

@@ -22,7 +22,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('dtype', '--dtype', 'str', 'float32', 'Precision of kernel values and features; float64 is for exact work.', choices=('float32', 'float64'), panel='Running'),
         Parameter('kernel__network', '--network', 'str', 'resmlp', 'The network of the kernel empirical_ntk.', choices=('convnet', 'efficientnet_lite0', 'mlp', 'mobilenet_v2', 'resmlp', 'resnet', 'resnet18', 'resnet34', 'resnet50')),
         Parameter('kernel__network__weights', '--weights', 'path', None, 'Weights of the network, an .npz, .safetensors or .pth file. Without it they are random.'),
-        Parameter('kernel__lengthscale', '--lengthscale', 'float', 'median', 'The distance at which the kernel tells rows apart; rows much nearer than that count as the same. median takes it from the data.', choices=('median',)),
+        Parameter('kernel__lengthscale', '--lengthscale', 'float', 'median', 'The distance at which the kernel tells rows apart; rows much nearer than that count as the same. With median it is taken from the data.', choices=('median',)),
         Parameter('solver__max_epochs', '--epochs', 'int', 50, 'The largest number of passes over the training rows.', panel='Training on samples (solver sgd)', least=1),
         Parameter('solver__batch_size', '--batch-size', 'int', 256, 'Rows in each step.', panel='Training on samples (solver sgd)', least=2),
         Parameter('solver__learning_rate', '--learning-rate', 'float', None, 'Size of the steps. Without it, what suits the preconditioner.', panel='Training on samples (solver sgd)'),

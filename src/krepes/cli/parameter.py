@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 TYPES = {"int": int, "float": float, "str": str, "path": Path, "flag": bool}
-METAVARS = {"int": "N", "float": "NUMBER", "str": "NAME", "path": "FILE", "flag": ""}
+METAVARS = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "FILE", "flag": ""}
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class Parameter:
         """The option as an argument of a command's function; an `optional` one is None where it is not given."""
         words = self.kind in ("int", "float") and bool(self.choices)
         kind: Any = str if words else TYPES[self.kind]
-        shown: str | bool = self.kind != "flag" and self.default is not None
-        default = False if self.kind == "flag" else self.default
+        shown = self.kind != "flag" and self.default is not None
+        default, unset = False if self.kind == "flag" else self.default, ""
         if optional or default is None:
-            shown = str(self.default) if shown and text is None else False
-            kind, default = kind | None, None
+            unset = f" By default {self.default}." if shown and text is None else ""
+            kind, default, shown = kind | None, None, False
         option = typer.Option(
             *self.option.split(),
-            metavar=METAVARS[self.kind],
-            help=(text or self.help) + self._listed(words),
+            metavar="NAME" if self.kind == "str" and self.choices else METAVARS[self.kind],
+            help=(text or self.help) + self._listed(words) + unset,
             rich_help_panel=self.panel,
             min=None if words else self.least,
             callback=self.checked if self.choices else None,
@@ -92,7 +92,7 @@ class Parameter:
     def _listed(self, words: bool) -> str:
         if not self.choices:
             return ""
-        return f" {'Or' if words else 'Choose from'} {', '.join(self.choices)}."
+        return f" {'A number, or' if words else 'Choose from'} {', '.join(self.choices)}."
 
     def value(self, given: object) -> object:
         """The parameter's value for what the option gave."""

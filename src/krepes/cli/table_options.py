@@ -71,4 +71,12 @@ def with_options(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[
         else:
             marks[name] = mark
             shown += mark.options()
-    return inspect.Signature(shown), marks
+    return inspect.Signature(sorted(shown, key=_place)), marks
+
+
+def _place(argument: inspect.Parameter) -> int:
+    """Where the help page has an option: without a heading, of data, of the work itself, of running it."""
+    for mark in getattr(argument.annotation, "__metadata__", ()):
+        panel = getattr(mark, "rich_help_panel", None)
+        return {None: 0, "Data": 1, "Running": 3}.get(panel, 2)
+    return 0

@@ -73,8 +73,8 @@ def prune(
 
     [cyan]krepes prune probabilities.npy --labels y.npy --method stacking[/]
 
-    Give predictions for rows that the members were not trained on. Models are never read, only what they predict; in
-    Python, krepes.alignment.prune_ensemble takes the ensemble itself.
+    Give predictions for rows that the members were not trained on. Models are never read, only what they predict; \
+in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
     from krepes.alignment import prune_ensemble
     from krepes.cli.outputs import check_outputs, write_csv

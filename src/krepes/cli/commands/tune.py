@@ -118,8 +118,8 @@ beside the numbers.
     for name in held:
         if name in space:
             raise typer.BadParameter(f"{name} is both set and searched: leave one of them out.")
-    if labels is not None and label is not None:
-        raise typer.BadParameter("Give either --label or --labels, not both.")
+    if label is not None and labels is not None and labels.rpartition(".")[2][:3] in ("npy", "npz"):
+        raise typer.BadParameter(f"Give either --label or --labels, not both: {labels} has no columns.")
     if split is not None and n_train is not None:
         raise typer.BadParameter("Give only one of --split and --n-train.")
     pixels = parse_size(size)
@@ -134,6 +134,7 @@ beside the numbers.
     from krepes.labelled import labels_of, training_rows
 
     y, where = labels_of(source, data, label, labels)
+    label = label if labels is None else None  # else it is a column of that table
     excluded = [*exclude, *([split] if split and source.kind == "table" and split not in exclude else [])]
     model, given = model_from(parameters, held, space, source, data, label, excluded, random_state)
     n_trials = searching.pop("n_trials")
