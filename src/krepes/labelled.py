@@ -23,6 +23,8 @@ import numpy as np
 
 from krepes.sources import Source, TableSource, open_source, read_array
 
+__all__ = ["LabelledRows", "labels_of", "open_labelled", "read_labels", "training_rows", "weights_of"]
+
 ARRAYS = (".npy", ".npz")
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 _SPLITS = ("split", "fold", "set", "partition")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyarrow.csv import CSVWriter
     from pyarrow.parquet import ParquetWriter
 
+__all__ = ["kept_columns", "write_rows"]
+
 SUFFIXES = (".npy", ".npz", ".parquet", ".csv")
 TABLES = (".parquet", ".csv")
 BATCH_ROWS = 8192

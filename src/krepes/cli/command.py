@@ -115,7 +115,7 @@ def _report(error: Exception, verbose: bool) -> None:
     session.say(in_options(text), prefix="Error: ", style="bold red")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as JSON has it: arrays are lists, and what is not a finite number is null."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}

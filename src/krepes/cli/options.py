@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 DATA, MODEL, RUN = "Data", "Model", "Running"
 
 
-def option(*words: str, metavar: str = "NAME", panel: str | None = None, **settings: Any) -> Any:
+def option(*words: str, metavar: str = "NAME", panel: str | None = None, **settings: Any) -> OptionInfo:
     """An option; the last of the words is its help, those before are its names."""
     *names, text = words
     settings = {"show_default": False} | settings
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **settings)
 
 
-def flag(name: str, text: str, panel: str | None = None) -> Any:
+def flag(name: str, text: str, panel: str | None = None) -> OptionInfo:
     """An option without a value."""
     return option(name, text, metavar="", panel=panel)
 

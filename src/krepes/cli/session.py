@@ -87,8 +87,8 @@ def check_files(given: dict[str, Any]) -> None:
             )
             if same_file(path, read) or (part and path.exists()):
                 raise ValueError(
-                    f"--{name} {path} is also given as {other.upper()} ({read}): it would be overwritten. Choose "
-                    "another name."
+                    f"--{name} {path} is also given as {other.rpartition('__')[2].upper()} ({read}): it would be "
+                    "overwritten. Choose another name."
                 )
         for other, written in outputs.items():
             if other != name and same_file(path, written):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from krepes.embedding import KernelEmbedding
+    from krepes.features import FeatureSpace
 
 _SCALES_APART = 100.0
 
@@ -108,7 +109,7 @@ def fit(
     if of_parts | changes:
         model.set_params(**of_parts, **changes)
     space = model.prepare(source, sample_weight=counts)
-    _show_inputs(space.inputs.encoder, space)
+    _show_inputs(space)
     model.fit(source, sample_weight=counts, checkpoint=checkpoint, space=space)
     model.verbose = 0
     model.save(output, moments=not no_moments, overwrite=overwrite)
@@ -124,13 +125,13 @@ def fit(
     return facts | model_summary(model) | {"next": following}
 
 
-def _show_inputs(encoder: Any, space: Any) -> None:
+def _show_inputs(space: FeatureSpace) -> None:
     """What became of every column, before the long pass begins."""
     from krepes.base.rows import dense
     from krepes.cli.describe import column_roles, console
 
-    if encoder is not None:
-        console().print(column_roles(encoder))
+    if space.inputs.encoder is not None:
+        console().print(column_roles(space.inputs.encoder))
     elif space.inputs.kind == "vectors":
         warn_of_scales(dense(space.landmarks))
 
