@@ -15,5 +15,5 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def words(text: str) -> str:
-    """A text without its line breaks, which depend on the length of paths."""
-    return " ".join(text.split())
+    """A text without its line breaks, which depend on the length of paths, and without boxes."""
+    return " ".join(text.replace("│", " ").split())

@@ -49,21 +49,25 @@ class KernelEmbedding(
     Parameters
     ----------
     n_components : int, default=64
-        h, the width of the representation.
+        Width h of the representation.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
+        How rows are compared.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
-        The default has a closed form and no parameter of its own.
+        What is learned. The default has a closed form and no parameter of its own.
     views : "auto", str, Views or None, default="auto"
-        Augmentations: image views for (n, h, w[, c]) arrays and image folders, tabular views for vectors and
-        tables, none for kernel PCA. "auto" draws more of them where rows are few: 8 views below 5000 rows, 2
-        above 20 000.
+        How rows are varied to find what stays the same. "auto" is image views for (n, h, w[, c]) arrays and image
+        folders, tabular views for vectors and tables, none for kernel PCA; it draws more of them where rows are
+        few: 8 views below 5000 rows, 2 above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
+        How landmarks, the rows that carry the model, are chosen.
     n_landmarks : int, default=1000
-        m; ignored where landmarks are given.
+        Number m of landmarks; more are better, and slower. Ignored where landmarks are given.
     solver : "auto", str or Solver, default="auto"
-        The closed form where the loss has one, else descent on the moments, else training on samples.
+        How the loss is minimised. "auto" takes the closed form where the loss has one, else descent on the
+        moments, else training on samples.
     regularization : float, default=0.01
-        lambda = regularization * tr(S) / r multiplies |W|^2: dimensionless, the same for every kernel scale.
+        How strongly the representation is smoothed; larger is smoother. lambda = regularization * tr(S) / r
+        multiplies |W|^2: dimensionless, the same for every kernel scale.
     feature_noise : float or "auto", default="auto"
         Noise added to every view in the kernel's feature space, as a share of the features' mean variance. It is
         an augmentation that is exact for every kernel, and keeps weak directions from being blown up. "auto" is
@@ -74,9 +78,9 @@ class KernelEmbedding(
     engine : Engine or None, default=None
         Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
-        "auto" takes a GPU where there is one.
+        Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
     dtype : "float32" or "float64", default="float32"
-        Of kernel values and features. Moments are float64.
+        Precision of kernel values and features; float64 is for exact work. Moments are float64.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress on a terminal.

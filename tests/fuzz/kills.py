@@ -49,10 +49,9 @@ IMPORTED = (
     ),
     *(
         "krepes.cli.app",
-        "krepes.cli.fit",
-        "krepes.cli.transform",
-        "krepes.cli.fit_summary",
-        "krepes.cli.writers",
+        "krepes.cli.commands.fit",
+        "krepes.cli.commands.transform",
+        "krepes.results",
     ),
 )
 PATIENCE = 120.0  # seconds: a child that takes longer hangs

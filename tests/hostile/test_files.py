@@ -27,7 +27,7 @@ def test_an_exception_leaves_nothing(tmp_path):
 def test_existing_files_are_kept(tmp_path):
     target = tmp_path / "a"
     target.write_text("old")
-    with pytest.raises(FileExistsError, match="--force"), atomic_path(target) as temporary:
+    with pytest.raises(FileExistsError, match="overwrite=True"), atomic_path(target) as temporary:
         temporary.write_text("new")
     assert target.read_text() == "old"
     with atomic_path(target, overwrite=True) as temporary:

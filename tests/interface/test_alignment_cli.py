@@ -52,7 +52,7 @@ def test_a_sketch_of_several_files_with_table_and_figure(files):
 
 def test_formats_of_figures_are_checked_before_the_work(files):
     folder, _, _ = files
-    text = run("align", folder / "x.npy", folder / "z.parquet", "--figure", folder / "table.doc", code=1)
+    text = run("align", folder / "x.npy", folder / "z.parquet", "--figure", folder / "table.doc", code=2)
     assert ".png, .pdf, .svg" in text
     assert "CKA" not in text
 
@@ -79,7 +79,7 @@ def test_options_are_checked_before_files_are_read(files):
         "align", *missing, "--estimator", "unbiased", "--sketch", 64, code=2
     )
     output = folder / "a.txt"
-    assert "ends in .csv" in run("align", folder / "x.npy", folder / "z.parquet", "-o", output, code=1)
+    assert "ends in .csv" in run("align", folder / "x.npy", folder / "z.parquet", "-o", output, code=2)
     assert not output.exists()
 
 

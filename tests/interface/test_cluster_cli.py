@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 
 import numpy as np
@@ -11,9 +10,6 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from command_line import run as command
-from krepes.base.components import named
-from krepes.cli.names import declared_names
-from krepes.clustering import Coding, SubspaceClustering
 
 run = partial(command, "cluster")
 
@@ -67,17 +63,3 @@ def test_parameters_reach_the_estimator(planes):
         *common, "--coding", "matching-pursuit", "--projection", "none", "--truncation", 0
     )
     assert "estimated" in run(planes / "planes.npz", "-o", planes / "c.npy", "--force")
-
-
-def test_the_defaults_are_the_estimators():
-    from krepes.cli.cluster import cluster
-
-    given = inspect.signature(cluster).parameters
-    expected = inspect.signature(SubspaceClustering).parameters
-    shared = set(given) & set(expected)
-    assert {"kernel", "projection", "coding", "n_iterations", "regularization", "truncation"} <= shared
-    assert {name: given[name].default for name in shared} == {name: expected[name].default for name in shared}
-
-
-def test_the_names_in_the_help_are_those_that_exist():
-    assert set(declared_names("clustering/codings")) == set(named(Coding))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from command_line import run
+from command_line import run, words
 from krepes.alignment import prune_ensemble
 from krepes.reproduction import pruning
 
@@ -71,17 +71,17 @@ def test_votes_with_gaps_are_out_of_bag(tmp_path):
     assert "Accuracy " in text
     assert "with the vote of all" in text
     assert "cat, dog, eel" in text
-    assert "give --out-of-bag." in run("prune", tmp_path / "votes.parquet", "--label", "y", code=1)
+    assert "say --out-of-bag." in run("prune", tmp_path / "votes.parquet", "--label", "y", code=1)
 
 
 def test_what_is_wrong_is_said(files):
     folder, _, y = files
     table = folder / "p.parquet"
-    assert "--label COL" in run("prune", table, code=1)
+    assert "--label COLUMN" in run("prune", table, code=2)
     assert "Did you mean 'price'" in run("prune", table, "--label", "prise", code=1)
     for option in ("--method", "--task"):
         text = run("prune", folder / "none.npy", "--label", "price", option, "best", code=2)
-        assert f"{option} best: expected" in text
+        assert f"'{option}': 'best' is not known. Choose from" in words(text)
     assert "no file" in run("prune", folder / "none.npy", "--label", "y", code=1)
     assert "without columns" in run("prune", folder / "p.npy", "--label", "y", code=1)
     np.save(folder / "short.npy", y[:5])

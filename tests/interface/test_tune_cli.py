@@ -95,6 +95,32 @@ def test_what_is_set_is_not_searched(iris):
     assert proposed(text)[proposed(text).index("--regularization") + 1] == "0.1"
 
 
+def test_a_recommendation_keeps_the_components_or_says_that_it_does_not():
+    """Of trials that chance cannot tell apart, one that keeps all components is proposed."""
+    from krepes.cli.tune_report import recommended
+    from krepes.evaluation import SearchResult, Trial
+
+    def trial(number, value, width):
+        return Trial(
+            number, {"regularization": float(number)}, value, {"deviation": 0.02, "n_components": width}
+        )
+
+    cut, near, far = trial(1, 0.90, 3.0), trial(2, 0.89, 16.0), trial(3, 0.80, 16.0)
+    assert recommended(SearchResult([cut, near, far], "accuracy", {}), 16) is near
+    assert recommended(SearchResult([cut, far], "accuracy", {}), 16) is cut
+    assert recommended(SearchResult([near, far], "accuracy", {}), 16) is near
+    old = Trial(1, {}, 0.9, {"deviation": 0.1})  # of a study of an earlier version
+    assert recommended(SearchResult([old, near], "accuracy", {}), 16) is old
+
+
+def test_tune_says_how_many_components_are_left(iris):
+    text = run(
+        *("tune", "iris.npz", "--n-landmarks", "20", "--n-components", "40", "--trials", "2"),
+    )
+    assert "components" in next(line for line in text.splitlines() if "accuracy" in line and "trial" in line)
+    assert re.search(r"Trial \d leaves \d+ of 40 components: no trial that keeps all did as well.", text)
+
+
 def test_the_progress_says_trial_best_and_time():
     from krepes.cli.tune_report import Display
     from krepes.evaluation import SearchResult, Trial

@@ -36,7 +36,7 @@ def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_byte
         raise OSError(f"{path} is a device or a pipe, not a file; give the name of a file to write.")
     if target.exists() and not overwrite:
         raise FileExistsError(
-            f"{path} exists already; choose another name, or allow overwriting (overwrite=True, --force)."
+            f"{path} exists already; choose another name, or allow overwriting (overwrite=True)."
         )
     folder = target.parent
     if not folder.is_dir():

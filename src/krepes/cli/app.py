@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from krepes import __version__
-from krepes.cli.align import align
-from krepes.cli.cluster import cluster
-from krepes.cli.demo import demo
-from krepes.cli.evaluate import evaluate
-from krepes.cli.explain import explain
-from krepes.cli.fit import fit
-from krepes.cli.info import info
-from krepes.cli.prune import prune
-from krepes.cli.rank_models import rank_models
-from krepes.cli.reproduce import reproduce
-from krepes.cli.transform import transform
-from krepes.cli.tune import tune
+from krepes.cli.command import EXIT_CODES
+from krepes.cli.commands.align import align
+from krepes.cli.commands.cluster import cluster
+from krepes.cli.commands.demo import demo
+from krepes.cli.commands.evaluate import evaluate
+from krepes.cli.commands.explain import explain
+from krepes.cli.commands.fit import fit
+from krepes.cli.commands.info import info
+from krepes.cli.commands.prune import prune
+from krepes.cli.commands.rank_models import rank_models
+from krepes.cli.commands.reproduce import reproduce
+from krepes.cli.commands.transform import transform
+from krepes.cli.commands.tune import tune
+
+
+class _Help:
+    """The option --help is a flag, and its line says so."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        option.metavar = ""
+        return option
+
+
+class _Command(_Help, TyperCommand):
+    pass
+
+
+class _Group(_Help, TyperGroup):
+    pass
+
 
 app = typer.Typer(
     name="krepes",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,7 +63,7 @@ for function in (
     prune,
     reproduce,
 ):
-    app.command()(function)
+    app.command(cls=_Command)(function)
 
 
 def _version(wanted: bool) -> None:
@@ -51,7 +72,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog=EXIT_CODES)
 def krepes(
     version: Annotated[
         bool,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from krepes.cli.demo import Compared, Digits, Influence
+    from krepes.cli.commands.demo import Compared, Digits, Influence
 
 # Ten colours of similar lightness that stay apart for colour-blind readers as far as ten can.
 COLOURS = (

@@ -1,4 +1,4 @@
-"""A model in words and tables, for people."""
+"""A model in words and tables, for people; and as a dictionary, for programs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def console() -> Console:
     """Standard output; wide enough for tables where it is a file or a pipe."""
     found = terminal()
     return found if found.is_terminal else terminal(width=max(found.width, 110))
+
+
+def line(text: str, out: Console | None = None, style: str = "") -> None:
+    """One line of text as it is: brackets are no markup, and paths are not broken."""
+    (out or console()).print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
 
 def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
@@ -103,11 +108,8 @@ def model_facts(model: KernelEmbedding) -> dict[str, str]:
     landmarks, rank = len(model.landmarks_), model.rank_
     chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
     from krepes.report.model_card import steps_words
-    from krepes.solvers import WORK
 
-    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
-    terms = {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
-    values = ", ".join(f"{name} {value:.4g}" for name, value in terms.items())
+    values = ", ".join(f"{name} {value:.4g}" for name, value in _terms(model).items())
     return {
         "rows": f"{model.n_samples_seen_:,}",
         "input": input_words(model.input_space_),
@@ -126,6 +128,53 @@ def views_words(model: KernelEmbedding) -> str:
         return {"NoViews": "none", "Paired": "given in pairs"}.get(type(model.views_).__name__, "none")
     how = "expectation in closed form" if model.exact_views_ else f"{model.views_.n_views} sampled per row"
     return f"{component(model.views_, hidden=('n_views',))}, {how}"
+
+
+def model_summary(model: KernelEmbedding) -> dict[str, Any]:
+    """What a fitted model is, for --json: what `model_facts` says, unrounded."""
+    encoder = model.input_space_.encoder
+    return {
+        "rows": model.n_samples_seen_,
+        "input": input_words(model.input_space_),
+        "kernel": part_summary(model.kernel_),
+        "landmarks": {
+            "number": len(model.landmarks_),
+            "rule": part_summary(model.landmarks),
+            "rank": model.rank_,
+        },
+        "views": part_summary(model.views_) | {"exact": model.exact_views_},
+        "loss": part_summary(model.loss_) | {"terms": _terms(model)},
+        "solver": part_summary(model.solver_)
+        | {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_},
+        "components": len(model.intercept_),
+        "moments": model.moments_ is not None,
+        "columns": None if encoder is None else columns_summary(encoder),
+    }
+
+
+def columns_summary(encoder: TableEncoder) -> list[dict[str, Any]]:
+    """The role of every column of a table, with the numbers of its encoding, for --json."""
+    encoded = {column["column"]: column for column in encoder.columns_}
+    return [
+        encoded.get(name, {}) | {"column": name, "role": role, "detail": detail, "n_outputs": n_outputs}
+        for name, role, detail, n_outputs in encoder.describe()
+    ]
+
+
+def part_summary(part: Any) -> dict[str, Any]:
+    """A component's name and parameters; objects among them by what they print."""
+    if isinstance(part, str):
+        return {"name": part}
+    params = part.get_params(deep=False) if hasattr(part, "get_params") else {}
+    return {"name": getattr(part, "name", None) or type(part).__name__, "parameters": params}
+
+
+def _terms(model: KernelEmbedding) -> dict[str, float]:
+    """The terms of the loss at the coefficients that were taken."""
+    from krepes.solvers import WORK
+
+    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
+    return {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
 
 
 def input_words(space: InputSpace) -> str:

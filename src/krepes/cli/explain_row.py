@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from krepes.cli.describe import console, line, simple_table
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Console
 
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
@@ -27,27 +28,29 @@ def explain_row(
     against: int | None,
     concepts: list[Concept],
     seed: int,
-) -> None:
-    from krepes.cli.describe import console
+) -> dict[str, Any]:
+    """Show what a row is made of, and return it as a dictionary."""
+    from krepes.preprocessing.labels import missing_values
 
-    out = console()
     x = _row(source, row)
-    known = None if y is None else f", {y[row]}"
+    words = None  # of every row's label, None where it is missing
+    if y is not None:
+        words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
     covered = float(model.coverage(x)[0])
-    out.print(
-        f"Row {row:,}{known or ''}: the landmarks span {covered:.0%} of it.", markup=False, highlight=False
-    )
+    label = None if words is None else words[row]
+    line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
     if covered < UNLIKE:
-        out.print("This sample is unlike every landmark: what follows explains little of it.", style="yellow")
-    landmark_labels = _landmark_labels(model, source, y)
+        line("This sample is unlike every landmark: what follows explains little of it.", style="yellow")
+    found: dict[str, Any] = {"row": row, "label": label, "coverage": covered}
+    names = _Names(model, source, words)
     if component is not None or class_ is not None:
-        direction, words = _direction(model, source, y, component, class_, seed)
+        direction, called = _direction(model, source, y, words, component, class_, seed)
         other = None if against is None else _row(source, against)
-        _show_contributions(model, x, other, direction, words, n_top, landmark_labels, out)
+        found["contributions"] = _contributions(model, x, other, direction, called, n_top, names)
     else:
-        _show_influence(model, x, n_top, landmark_labels, out)
-    for concept in concepts:
-        _show_concept(model, x, concept, n_top, out)
+        found["influence"] = _influence(model, x, n_top, names)
+    found["concepts"] = [_concept(model, x, concept, n_top, names) for concept in concepts]
+    return found
 
 
 def _row(source: Source, row: int) -> Source:
@@ -60,58 +63,64 @@ def _row(source: Source, row: int) -> Source:
     return subset(source, np.array([row]))
 
 
-def _landmark_labels(model: KernelEmbedding, source: Source, y: np.ndarray | None) -> np.ndarray | None:
-    """Labels of the landmarks, where these are rows of DATA."""
-    from krepes.explain import landmarks_are_rows_of
-    from krepes.explain.top_landmarks import landmark_rows
+class _Names:
+    """Landmarks by the rows of the training data that they are, with labels where these are rows of DATA."""
 
-    if y is None or not landmarks_are_rows_of(model, source):
-        return None
-    return y[landmark_rows(model)]
+    def __init__(self, model: KernelEmbedding, source: Source, labels: list[str | None] | None):
+        from krepes.explain import landmarks_are_rows_of
+        from krepes.explain.top_landmarks import landmark_rows
+
+        self.rows = landmark_rows(model)
+        known = labels is not None and self.rows is not None and landmarks_are_rows_of(model, source)
+        self.labels = labels if known else None
+
+    def fields(self, landmark: int) -> dict[str, Any]:
+        row = None if self.rows is None else int(self.rows[landmark])
+        label = None if self.labels is None or row is None else self.labels[row]
+        return {"landmark": int(landmark), "row": row, "label": label}
+
+    def words(self, landmark: int) -> str:
+        found = self.fields(landmark)
+        name = f"landmark {landmark}" if found["row"] is None else f"row {found['row']:,}"
+        return name if found["label"] is None else f"{name}, {found['label']}"
 
 
-def _names(model: KernelEmbedding, landmarks: np.ndarray, labels: np.ndarray | None) -> list[str]:
-    from krepes.explain.top_landmarks import landmark_rows
-
-    rows = landmark_rows(model)
-    names = [f"landmark {index}" if rows is None else f"row {rows[index]:,}" for index in landmarks]
-    return names if labels is None else [f"{name}, {labels[i]}" for name, i in zip(names, landmarks)]
-
-
-def _show_influence(
-    model: KernelEmbedding, x: Source, n_top: int, labels: np.ndarray | None, out: Console
-) -> None:
+def _influence(model: KernelEmbedding, x: Source, n_top: int, names: _Names) -> list[dict[str, Any]]:
     from rich.text import Text
 
-    from krepes.cli.describe import simple_table
     from krepes.explain import landmark_norms, leave_out, top_influence
 
     top = top_influence(model, x, n_top)
     norms, changes = landmark_norms(model), leave_out(model, x)[0]
     columns = ("training row", "influence", "similarity", "weight", "without it")
     table = simple_table(*columns, right=columns[1:])
-    for index, value, name in zip(top.landmarks[0], top.values[0], _names(model, top.landmarks[0], labels)):
+    rows = []
+    for index, value in zip(top.landmarks[0], top.values[0]):
         similarity = value / norms[index] if norms[index] else 0.0
         numbers = (value, similarity, norms[index], changes[index])
-        table.add_row(Text(name), *(f"{number:.3g}" for number in numbers))
-    out.print(table)
-    out.print(
+        table.add_row(Text(names.words(index)), *(f"{number:.3g}" for number in numbers))
+        keys = ("influence", "similarity", "weight", "without_it")
+        rows.append(names.fields(index) | dict(zip(keys, map(float, numbers))))
+    console().print(table)
+    console().print(
         "influence = similarity × weight, the size of what a landmark adds. without it: how far the row moves when the "
         "other landmarks take over, small where one has a near-duplicate.",
         style="dim",
         highlight=False,
     )
+    return rows
 
 
 def _direction(
     model: KernelEmbedding,
     source: Source,
     y: np.ndarray | None,
+    words: list[str | None] | None,
     component: int | None,
     class_: str | None,
     seed: int,
 ) -> tuple[int | np.ndarray, str]:
-    """A direction and what it is called."""
+    """A direction and what it is called. A classifier learns from rows that have a label."""
     import numpy as np
 
     from krepes.evaluation import linear_probe
@@ -120,31 +129,29 @@ def _direction(
 
     if component is not None:
         return component, f"component {component}"
-    if y is None:
+    if y is None or words is None:
         raise ValueError("--class needs labels: name them with --label NAME or --labels FILE.")
-    rows = np.sort(np.random.default_rng(seed).permutation(source.n_rows)[:PROBE_LABELS])
+    labelled = np.array([i for i, word in enumerate(words) if word is not None], dtype=np.int64)
+    rows = np.sort(np.random.default_rng(seed).permutation(labelled)[:PROBE_LABELS])
     Z = model.transform(subset(source, rows))
     probe = linear_probe(Z, y[rows], Z, y[rows], random_state=seed).classifier
     wanted = next((c for c in probe.classes if str(c) == class_), str(class_))
-    return class_direction(
-        probe, wanted
-    ), f"{class_} against the other classes (a probe of {len(rows):,} labels)"
+    called = f"{class_} against the other classes (a classifier from {len(rows):,} labels)"
+    return class_direction(probe, wanted), called
 
 
-def _show_contributions(
+def _contributions(
     model: KernelEmbedding,
     x: Source,
     other: Source | None,
     direction: int | np.ndarray,
-    words: str,
+    called: str,
     n_top: int,
-    labels: np.ndarray | None,
-    out: Console,
-) -> None:
+    names: _Names,
+) -> dict[str, Any]:
     import numpy as np
     from rich.text import Text
 
-    from krepes.cli.describe import simple_table
     from krepes.explain import as_direction, attribution
 
     parts = attribution(model, x, direction)[0].astype(np.float64)
@@ -152,18 +159,19 @@ def _show_contributions(
     if other is not None:
         parts, constant = parts - attribution(model, other, direction)[0], 0.0
     first = np.argsort(-np.abs(parts), kind="stable")[:n_top]
+    rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
     table = simple_table("training row", "adds", "", right=("adds",))
     largest = max(float(np.abs(parts[first]).max()), 1e-300)
-    for index, name in zip(first, _names(model, first, labels)):
-        table.add_row(Text(name), f"{parts[index]:+.4g}", _bar(parts[index] / largest))
-    table.add_row(
-        f"the other {len(parts) - len(first):,} landmarks", f"{parts.sum() - parts[first].sum():+.4g}", ""
-    )
+    for index in first:
+        table.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest))
+    table.add_row(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}", "")
     if other is None:
         table.add_row("constant", f"{constant:+.4g}", "")
-    table.add_row("sum", f"{parts.sum() + constant:+.4g}", "", style="bold")
-    out.print(Text(f"Along {words}{' (difference of the two rows)' if other is not None else ''}:"))
-    out.print(table)
+    table.add_row("sum", f"{total:+.4g}", "", style="bold")
+    line(f"Along {called}{' (difference of the two rows)' if other is not None else ''}:")
+    console().print(table)
+    landmarks = [names.fields(index) | {"adds": float(parts[index])} for index in first]
+    return {"along": called, "landmarks": landmarks, "others": rest, "constant": constant, "sum": total}
 
 
 def _bar(share: float, width: int = 12) -> str:
@@ -175,32 +183,41 @@ def _bar(share: float, width: int = 12) -> str:
     return f"{'':{width}}│{blocks}" if share >= 0 else f"{blocks:>{width}}│"
 
 
-def _show_concept(model: KernelEmbedding, x: Source, concept: Concept, n_top: int, out: Console) -> None:
+def _concept(
+    model: KernelEmbedding, x: Source, concept: Concept, n_top: int, names: _Names
+) -> dict[str, Any]:
     from rich.text import Text
 
-    from krepes.cli.describe import simple_table
     from krepes.explain import concept_profile
 
     profile = concept_profile(model, x, concept, n_top)
-    out.print(
-        Text(
-            f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. Told from its absence with "
-            f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability "
-            f"{concept.stability_:.2f}."
-        )
+    line(
+        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. Told from its absence with "
+        f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
     table = simple_table("training row", "alignment", "score", "adds", right=("alignment", "score", "adds"))
-    names = _names(model, profile.top.landmarks[0], None)
-    for place, (index, name) in enumerate(zip(profile.top.landmarks[0], names)):
+    landmarks = []
+    for place, index in enumerate(profile.top.landmarks[0]):
         numbers = (profile.alignment[index], profile.scores[0, place], profile.exact[0, place])
-        table.add_row(Text(name), *(f"{number:+.3g}" for number in numbers))
-    table.add_row(
-        f"all {len(names)}", "", f"{profile.psi[0]:+.3g}", f"{profile.exact[0].sum():+.3g}", style="bold"
-    )
-    out.print(table)
-    out.print(
+        table.add_row(Text(names.words(index)), *(f"{number:+.3g}" for number in numbers))
+        keys = ("alignment", "score", "adds")
+        landmarks.append(names.fields(index) | dict(zip(keys, map(float, numbers))))
+    adds = float(profile.exact[0].sum())
+    table.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
+    console().print(table)
+    console().print(
         "score = alignment × influence, as published; adds: the exact part of the concept in this row that the "
         "landmark brings.",
         style="dim",
         highlight=False,
     )
+    return {
+        "name": concept.name,
+        "in_row": float(profile.sample[0]),
+        "balanced_accuracy": concept.accuracy_,
+        "p_value": concept.p_value_,
+        "stability": concept.stability_,
+        "landmarks": landmarks,
+        "score": float(profile.psi[0]),
+        "adds": adds,
+    }

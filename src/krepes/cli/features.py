@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,12 @@ class FeatureFile:
     """Rows of numbers in an .npy, .npz (NAME.npz:ARRAY), Parquet or CSV file; never a pickle."""
 
     def __init__(self, file: str, left_out: tuple[str, ...] = ()):
-        from krepes.cli.data import open_data, split_array
+        from krepes.cli.opening import check_exists, open_data
+        from krepes.labelled import split_array
         from krepes.sources import TableSource
 
         path, array = split_array(file, "X")
+        check_exists(path)
         self.name = file
         self.columns: list[str] = []  # of a table, before any is left out
         self.source = _single_column(file) or open_data(Path(path), array)
@@ -69,24 +71,24 @@ class FeatureFile:
 
 def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
-    from krepes.cli.data import is_npz, npz_names, split_array
+    from krepes.labelled import ARRAYS, array_names, split_array
     from krepes.sources import open_source, read_array
     from krepes.sources.arrays.numpy_files import npy_header, npz_header
 
     path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
-    if not path.is_file() or path.suffix.lower() not in (".npy", ".npz"):
+    suffix = path.suffix.lower()
+    if not path.is_file() or suffix not in ARRAYS:
         return None
-    if is_npz(path) and name not in npz_names(path):
+    if suffix == ".npz" and name not in (names := array_names(path)):
         raise ValueError(
-            f"{file}: there is no array {name!r}; the file has {', '.join(npz_names(path))}. Name one: {path}:ARRAY."
+            f"{file}: there is no array {name!r}; the file has {', '.join(names)}. Name one: {path}:ARRAY."
         )
-    header = npz_header(path, name)[0] if is_npz(path) else npy_header(path)
+    header = npz_header(path, name)[0] if suffix == ".npz" else npy_header(path)
     return open_source(read_array(path, name).reshape(-1, 1)) if len(header.shape) == 1 else None
 
 
 def _warn_of_targets(columns: list[str], file: str) -> None:
     """The warning that `fit` gives of a column named target, label, class, ..."""
-
     from krepes.preprocessing.column_roles import TARGET_NAMES
 
     targets = [name for name in columns if name.lower() in TARGET_NAMES]
@@ -106,15 +108,15 @@ def _check_numbers(source: TableSource, file: str) -> None:
         shown = ", ".join(map(repr, others[:10]))
         raise ValueError(
             f"{file}: every column of a representation is numbers; {shown or 'there is none'}"
-            f"{' is not' if len(others) == 1 else ' are not' if others else ''}. Leave such columns out: --exclude COL."
+            f"{' is not' if len(others) == 1 else ' are not' if others else ''}. Leave such columns out: --exclude "
+            "COLUMN."
         )
 
 
 def open_aligned(
-    files: list[str], left_out: tuple[str, ...] = (), exclude: list[str] | None = None
+    files: list[str], left_out: tuple[str, ...] = (), exclude: Sequence[str] = ()
 ) -> list[FeatureFile]:
     """Several representations of the same rows, without some columns; each of `exclude` is in one of them."""
-    exclude = exclude or []
     found = [FeatureFile(file, (*left_out, *exclude)) for file in files]
     unknown = [name for name in exclude if not any(name in file.columns for file in found)]
     if unknown:
@@ -129,7 +131,7 @@ def open_aligned(
 
 
 def check_buckets(sketch: int) -> None:
-    """Refuse a --sketch that is no power of two, before any file is read."""
+    """Refuse a --sketch that is not a power of two, before any file is read."""
     import typer
 
     if sketch & (sketch - 1):

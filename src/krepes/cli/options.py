@@ -1,86 +1,113 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and that are not parameters of a class.
+
+An argument has the name that the library gives it (`random_state`, `overwrite`), so that errors of the library can be
+told in options.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
-DATA_HELP = (
-    "A .parquet, .csv, .tsv, .npy or .npz file, a folder of Parquet files, or a folder of PNG or JPEG images "
-    "(subfolders are their labels)."
-)
+DATA, MODEL, RUN = "Data", "Model", "Running"
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+
+def option(*words: str, metavar: str = "NAME", panel: str | None = None, **settings: Any) -> OptionInfo:
+    """An option; the last of the words is its help, those before are its names."""
+    *names, text = words
+    settings = {"show_default": False} | settings
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **settings)
+
+
+def flag(name: str, text: str, panel: str | None = None) -> OptionInfo:
+    """An option without a value."""
+    return option(name, text, metavar="", panel=panel)
+
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="A .parquet, .csv, .tsv, .npy or .npz file, a folder of Parquet files, or a folder of PNG or JPEG images "
+        "(subfolders are their labels).",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that `krepes fit` wrote.", show_default=False)
 ]
-Array = Annotated[str, typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite files that exist.")]
-LeftOut = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL", help="A column of tables to leave out. Repeat for several.", show_default=False
+Array = Annotated[str, option("Which array of an .npz file holds the rows.", panel=DATA, show_default=True)]
+Size = Annotated[
+    str | None,
+    option(
+        "Bring the images of a folder to this size: 32, or height x width such as 48x42.",
+        metavar="PIXELS",
+        panel=DATA,
     ),
 ]
-TableFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the table as .csv.", show_default=False),
+Exclude = Annotated[
+    list[str], option("A column to leave out. Repeat the option for several.", metavar="COLUMN", panel=DATA)
 ]
-
-_DATA, _RUN = "Data", "Running"
 Label = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The column of a table, or the array of an .npz file, that holds the labels. By default the one "
-        "named in fit, the array y, or the subfolders of images.",
-        rich_help_panel=_DATA,
-        show_default=False,
+    option(
+        "The column of a table, or the array of an .npz file, that holds the labels. By default the column named in "
+        "fit, the array y, or the subfolders of images.",
+        panel=DATA,
     ),
 ]
 Labels = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Labels in a file of their own, one for every row of DATA: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
         metavar="FILE",
-        help="Labels in a file of their own: y.npy, or y.npz:ARRAY; one per row of DATA.",
-        rich_help_panel=_DATA,
-        show_default=False,
+        panel=DATA,
     ),
 ]
-RowArray = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Which array of an .npz file holds the rows.", rich_help_panel=_DATA),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.",
-        rich_help_panel=_RUN,
+Keep = Annotated[
+    list[str],
+    option(
+        "Carry a column of the table, such as an id, into a .parquet, .csv or .npz file. Repeat the option for "
+        "several.",
+        metavar="COLUMN",
+        panel=DATA,
     ),
 ]
+Override = Annotated[
+    list[str],
+    option(
+        "--set",
+        "Any other parameter, such as loss__redundancy=0.1, or views__noise=0.2 with --views tabular. Repeat the "
+        "option for several.",
+        metavar="KEY=VALUE",
+        panel=MODEL,
+    ),
+]
+CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.", metavar="FILE")]
+Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).", metavar="FILE")]
 Seed = Annotated[
-    int, typer.Option(metavar="N", min=0, help="The same seed gives the same result.", rich_help_panel=_RUN)
+    int,
+    option(
+        "--seed",
+        "Where random draws start: the same seed gives the same result.",
+        metavar="N",
+        panel=RUN,
+        min=0,
+        show_default=True,
+    ),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Processor threads to use; by default all.",
-        rich_help_panel=_RUN,
-        show_default=False,
-    ),
+    int | None, option("Processor threads to use. Without it, all.", metavar="N", panel=RUN, min=1)
 ]
+Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        metavar="",
-        help="Show what is done, and where an error arose.",
-        rich_help_panel=_RUN,
-    ),
+    option("--verbose", "-v", "Show what is done, and where an error arose.", metavar="", panel=RUN),
+]
+Json = Annotated[
+    bool,
+    flag("--json", "Print one JSON object instead of text, for programs. Numbers are not rounded.", RUN),
 ]

@@ -1,10 +1,12 @@
-"""Small files that commands write beside what they print: tables as .csv, figures."""
+"""Files that commands write: their names checked before any work; small tables as .csv, figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,14 +18,22 @@ def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: 
     """Refuse files that cannot be written, before anything is computed."""
     from krepes.base.files import check_writable
 
-    if table is not None and table == figure:
-        raise ValueError(f"--output and --figure are both {table}: give two names.")
+    for option, path, endings in (("--output", table, tables), ("--figure", figure, FIGURES)):
+        if path is not None and endings and path.suffix.lower() not in endings:
+            raise typer.BadParameter(f"{option} {path}: expected a name that ends in {', '.join(endings)}.")
     for path in filter(None, (table, figure)):
         check_writable(path, force)
-    if table is not None and tables and table.suffix.lower() not in tables:
-        raise ValueError(f"--output {table}: expected a name that ends in {', '.join(tables)}.")
-    if figure is not None and figure.suffix.lower() not in FIGURES:
-        raise ValueError(f"--figure {figure}: expected a name that ends in {', '.join(FIGURES)}.")
+
+
+def check_result_file(path: Path, keep: list[str]) -> None:
+    """Refuse a name that asks for a format that there is not, or that cannot hold the columns to keep."""
+    from krepes.cli.command import in_options
+    from krepes.results import check_suffix
+
+    try:
+        check_suffix(path, keep)
+    except ValueError as error:
+        raise typer.BadParameter(in_options(str(error))) from None
 
 
 def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.progress import Bars
-from krepes.cli.labelled import LabelledData
 from krepes.cli.needs import check_rows_memory
 from krepes.evaluation import ProtocolResult, plan_protocol
+from krepes.labelled import LabelledRows
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
@@ -21,27 +21,19 @@ _BATCH_ROWS = 16_384
 
 def probe_all(
     model: KernelEmbedding,
-    dataset: LabelledData,
-    label_fraction: float | None,
-    repeats: int,
+    dataset: LabelledRows,
     probes: dict[str, dict[str, Any]],
     raw: bool,
-    seed: int,
+    protocol: dict[str, Any],
 ) -> dict[str, ProtocolResult]:
     """Results by the name of what was probed, the embedding first; `probes` has the options of each."""
     plan = plan_protocol(
-        dataset.y,
-        dataset.train,
-        dataset.test,
-        label_fraction=label_fraction,
-        n_repeats=repeats,
-        random_state=seed,
-        name=f"The label {dataset.where}",
+        dataset.y, dataset.train, dataset.test, name=f"The label {dataset.where}", **protocol
     )
     features = gather(model, dataset, plan.rows, raw)
     words = {"linear": "linear probe", "knn": "nearest neighbours"}
     results = {}
-    total = len(features) * len(probes) * repeats
+    total = len(features) * len(probes) * len(plan.draws)
     with Bars().stage("Probing", total, unit="fits") as stage:
         for probe, options in probes.items():
             for name, Z in features.items():
@@ -52,7 +44,7 @@ def probe_all(
 
 
 def gather(
-    model: KernelEmbedding, dataset: LabelledData, rows: np.ndarray, raw: bool
+    model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, raw: bool
 ) -> dict[str, np.ndarray]:
     """The representation, and the features before the kernel, of some rows of a data set."""
     from krepes.base.rows import dense

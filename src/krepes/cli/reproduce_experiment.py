@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,33 +13,36 @@ if TYPE_CHECKING:
 
 
 def run_experiment(
-    experiment: Experiment, conditions: Conditions, output: Path | None, figure: Path | None, force: bool
-) -> None:
+    experiment: Experiment, conditions: Conditions, output: Path | None, figure: Path | None, overwrite: bool
+) -> dict[str, Any]:
     """Run, and print or write everything that was found."""
-    from krepes.cli.describe import console
+    from krepes.cli.describe import console, line
     from krepes.cli.outputs import check_outputs, save_figure
     from krepes.reproduction import write_findings
 
     experiment.check(conditions)
-    check_outputs(output, figure, force)
-    out = console()
-
-    def say(text: str) -> None:
-        out.print(text, markup=False, highlight=False)
-
-    say(experiment.title)
-    findings = experiment.run(replace(conditions, say=lambda text: say(f"  {text}")))
-    out.print(_shown(findings))
-    for line in findings.summary:
-        say(line)
+    check_outputs(output, figure, overwrite)
+    line(experiment.title)
+    findings = experiment.run(replace(conditions, say=lambda text: line(f"  {text}")))
+    console().print(_shown(findings))
+    for text in findings.summary:
+        line(text)
     for note in experiment.notes:
-        say(f"- {note}")
+        line(f"- {note}")
     if output is not None:
-        write_findings(output, experiment, conditions, findings, force)
+        write_findings(output, experiment, conditions, findings, overwrite)
     if figure is not None:
         if findings.draw is None:
             raise ValueError(f"{experiment.name} has no figure.")
-        save_figure(findings.draw(), figure, force)
+        save_figure(findings.draw(), figure, overwrite)
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "columns": findings.columns,
+        "table": findings.table,
+        "summary": findings.summary,
+        "notes": experiment.notes,
+    }
 
 
 def _shown(findings: Findings) -> Table:

@@ -1,11 +1,7 @@
-"""What every command has in common: threads, warnings as one line, errors as messages, exit codes.
-
-0 done   1 something was wrong with the input or the machine   2 wrong usage   130 stopped by Ctrl-C
-"""
+"""What goes on around a command: threads, warnings as one line, the log, termination, files that must not meet."""
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import signal
@@ -16,64 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from krepes.cli.terminal import terminal
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 THREADS_PER_PROCESSOR = 4  # far more end in a crash of the thread libraries
 _ROWS = (".parquet", ".pq", ".png", ".jpg", ".jpeg")  # files of a folder that hold its rows
 _OUTPUTS = ("output", "figure", "checkpoint", "study")  # options that name files to write
-# Library messages name Python arguments; these are their options.
-_OPTIONS = {
-    "size=": "--size 32",
-    "array=": "--array NAME",
-    "n_landmarks=": "--n-landmarks",
-    "n_components=": "--n-components",
-    "regularization=": "--regularization",
-    "views=": "--views",
-    "loss=": "--loss",
-    "device=": "--device",
-    "dtype=": "--dtype",
-}
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Run a command with its threads set and its failures turned into messages and exit codes."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
-        verbose = bool(kwargs.get("verbose"))
-        try:
-            check_files(kwargs)
-            with clean_warnings(), log(verbose), limited_threads(kwargs.get("threads")), terminated_gently():
-                function(*args, **kwargs)
-        except (typer.Exit, typer.BadParameter):
-            raise
-        except KeyboardInterrupt:
-            say("Stopped. No output was written, and no partial file is left.", style="yellow")
-            raise typer.Exit(130) from None
-        except Exception as error:
-            report(error, verbose)
-            raise typer.Exit(1) from None
-
-    return run
-
-
-def report(error: Exception, verbose: bool) -> None:
-    """An error for a person; with --verbose also where it arose."""
-    if verbose:
-        import traceback
-
-        sys.stderr.write(traceback.format_exc())
-    text = str(error).strip() or type(error).__name__
-    expected = isinstance(error, ValueError | TypeError | OSError | MemoryError | ImportError | RuntimeError)
-    if not expected:
-        text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it arose."
-    options = [option for argument, option in _OPTIONS.items() if argument in text and option not in text]
-    if options:
-        text += f" (On the command line: {', '.join(options)}.)"
-    say(text, prefix="Error: ", style="bold red")
+@contextmanager
+def running(verbose: bool, threads: int | None, worded: Callable[[str], str]) -> Iterator[None]:
+    """All of it; `worded` puts messages of the library into the words of the command line."""
+    with clean_warnings(worded), log(verbose), limited_threads(threads), terminated_gently():
+        yield
 
 
 def say(text: str, prefix: str = "", style: str = "") -> None:
@@ -86,12 +37,12 @@ def say(text: str, prefix: str = "", style: str = "") -> None:
 
 
 @contextmanager
-def clean_warnings() -> Iterator[None]:
+def clean_warnings(worded: Callable[[str], str]) -> Iterator[None]:
     """Warnings as one line each, every text once."""
     seen = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = worded(" ".join(str(message).split()))
         if text not in seen:
             seen.add(text)
             say(text, prefix="Warning: ", style="bold yellow")
@@ -136,8 +87,8 @@ def check_files(given: dict[str, Any]) -> None:
             )
             if same_file(path, read) or (part and path.exists()):
                 raise ValueError(
-                    f"--{name} {path} is also given as {other.upper()} ({read}): it would be overwritten. Choose "
-                    "another name."
+                    f"--{name} {path} is also given as {other.rpartition('__')[2].upper()} ({read}): it would be "
+                    "overwritten. Choose another name."
                 )
         for other, written in outputs.items():
             if other != name and same_file(path, written):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
+silent: ContextVar[bool] = ContextVar("silent", default=False)  # standard output is for one JSON object
 # C0 without tab and new line, delete, C1, and the marks that turn the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -34,7 +36,7 @@ def _code(number: int) -> str:
 
 def terminal(*, stderr: bool = False, width: int | None = None) -> Console:
     """Standard output, or standard error, as the only consoles that commands print to."""
-    return _guarded()(stderr=stderr, width=width)
+    return _guarded()(stderr=stderr, width=width, quiet=silent.get() and not stderr)
 
 
 @cache

@@ -5,50 +5,37 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.model_options import parsed
-from krepes.cli.names import estimator_defaults
+from krepes.cli.describe import console, line, simple_table
+from krepes.cli.model_parameters import parsed
+from krepes.cli.session import say
+from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
 
-    from krepes.evaluation import Search, SearchResult
+    from krepes.evaluation import Search, SearchResult, Trial
 
 SHOWN_TRIALS = 10
-_OPTIONS = {  # parameters that have an option of their own in `krepes fit`
-    "n_components": "--n-components",
-    "n_landmarks": "--n-landmarks",
-    "loss": "--loss",
-    "kernel": "--kernel",
-    "views": "--views",
-    "landmarks": "--landmarks",
-    "regularization": "--regularization",
-    "solver": "--solver",
-    "preprocess": "--preprocess",
-    "dtype": "--dtype",
-    "device": "--device",
-}
 
 # While it runs
 
 
-def introduce(search: Search, n_trials: int, study: Path | None, out: Console) -> None:
+def introduce(search: Search, n_trials: int, study: Path | None) -> None:
     """What is going to happen."""
     names = ", ".join(f"{name} ({spec})" for name, spec in search.space.varied.items())
     if search.one_pass:
         cost = "One pass over the data serves all trials."
     else:
         cost = "Every trial goes through the data."
-    lines = [f"{search.split.describe()}.", f"Searched: {names}.", cost]
+    for text in (f"{search.split.describe()}.", f"Searched: {names}.", cost):
+        line(text)
     done = len(search.study.trials)
     if study is not None and done:
-        lines.append(f"{study} has {done} trials already; {max(0, n_trials - done)} to go.")
-    for line in lines:
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        line(f"{study} has {done} trials already; {max(0, n_trials - done)} to go.")
 
 
 class Display:
@@ -130,40 +117,80 @@ def duration(seconds: float) -> str:
 # At the end
 
 
-def show_result(result: SearchResult, command: Command, out: Console) -> None:
-    """The best trials, those that failed, and what to do next."""
-    from krepes.cli.describe import simple_table
-    from krepes.cli.session import say
+def show_result(result: SearchResult, command: FitCommand) -> dict[str, Any]:
+    """The best trials, those that failed, and what to do next; also as a dictionary."""
     from krepes.evaluation.tuning.search import failures
 
-    metric = result.metric.replace("_", " ")
-    names = list(result.best_trial.params)
-    table = simple_table("trial", metric, *names, "time", right=("trial", metric, *names, "time"))
+    wide, best = command.n_components, recommended(result, command.n_components)
+    metric, names = result.metric.replace("_", " "), list(best.params)
+    cut = not all(_keeps_all(trial, wide) for trial in result.ranked)
+    columns = ("trial", metric, *names, *(("components",) if cut else ()), "time")
+    table = simple_table(*columns, right=columns)
     for trial in result.ranked[:SHOWN_TRIALS]:
         deviation = f" ± {100 * trial.scores['deviation']:.1f}" if trial.scores.get("deviation") else ""
-        values = (
-            f"{trial.params[name]:g}" if _is_number(trial.params[name]) else str(trial.params[name])
-            for name in names
-        )
-        style = "bold green" if trial is result.ranked[0] else ""
+        values = [trial.params[name] for name in names] + ([_width(trial)] if cut else [])
         table.add_row(
             str(trial.number),
             f"{100 * (trial.value or 0):.1f}{deviation} %",
-            *values,
+            *(f"{value:g}" if _is_number(value) else str(value) for value in values),
             f"{trial.seconds:.1f} s",
-            style=style,
+            style="bold green" if trial is best else "",
         )
-    out.print(table)
+    console().print(table)
     hidden = len(result.ranked) - SHOWN_TRIALS
     if hidden > 0:
-        out.print(f"and {hidden} that did worse.", style="dim")
+        line(f"and {hidden} that did worse.", style="dim")
     if result.failed:
         text = f"{len(result.failed)} of {len(result.trials)} trials failed: {failures(result.trials)}"
-        out.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
-    for note in result.best_trial.notes:
+        line(text, style="dim")
+    for note in best.notes:
         say(note, prefix="Warning: ", style="bold yellow")
-    out.print("Labels chose these parameters: measure the result on rows that took no part.", style="dim")
-    out.print(f"Next: {command.line(result.best_params)}", markup=False, highlight=False, soft_wrap=True)
+    first, left = result.best_trial, _width(best)
+    lead = 100 * ((first.value or 0) - (best.value or 0))
+    if best is not first:
+        line(
+            f"Recommended: trial {best.number}, which keeps all {wide} components. Trial {first.number} leaves "
+            f"{_width(first)} of them and did better by {lead:.1f} points, which may be chance."
+        )
+    elif not _keeps_all(best, wide):
+        asked = best.params.get("n_components", wide)
+        line(f"Trial {best.number} leaves {left} of {asked} components: no trial that keeps all did as well.")
+    line("Labels chose these parameters: measure the result on rows that took no part.", style="dim")
+    following = command.line(result.fixed | best.params)
+    line(f"Next: {following}")
+    return {
+        "metric": result.metric,
+        "recommended": best.number,
+        "best": first.number,
+        "parameters": result.fixed | best.params,
+        "trials": [asdict(trial) for trial in result.trials],
+        "next": following,
+    }
+
+
+def recommended(result: SearchResult, n_components: int | None) -> Trial:
+    """The best trial; or, where it cuts components, the best that keeps all and is not worse than chance explains.
+
+    "Chance" is the deviation of the best trial between its draws of labels.
+    """
+    first = result.best_trial
+    if _keeps_all(first, n_components):
+        return first
+    low = (first.value or 0) - first.scores.get("deviation", 0.0)
+    whole = (
+        trial for trial in result.ranked if _keeps_all(trial, n_components) and (trial.value or 0) >= low
+    )
+    return next(whole, first)
+
+
+def _keeps_all(trial: Trial, n_components: int | None) -> bool:
+    return _width(trial) in (None, trial.params.get("n_components", n_components))
+
+
+def _width(trial: Trial) -> int | None:
+    """Components that were left in a trial; None in studies of earlier versions."""
+    found = trial.scores.get("n_components")
+    return None if found is None else int(found)
 
 
 def _is_number(value: object) -> bool:
@@ -171,32 +198,34 @@ def _is_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Command:
+class FitCommand:
     """`krepes fit` with what was searched from; `line` adds what was found."""
 
     data: Path
     settings: dict[str, Any]  # options as they were given
     given: dict[str, Any]  # parameters set besides
 
+    @property
+    def n_components(self) -> int | None:
+        """The width of all trials, unless it was searched."""
+        return self.given.get("n_components", self.settings["n_components"])
+
     def line(self, best: dict[str, Any]) -> str:
         """The command, ready to paste."""
-        defaults = estimator_defaults() | {
-            "array": "X",
-            "size": None,
-            "label": None,
-            "exclude": [],
-            "seed": 0,
-        }
+        rows = {row.name: row for row in Parameters("KernelEmbedding").rows()}
+        plain: dict[str, Any] = {"array": "X", "size": None, "label": None, "exclude": [], "random_state": 0}
         words = ["krepes", "fit", str(self.data)]
-        settings = dict(self.settings)
-        found = self.given | best
-        for name in [name for name in found if name in _OPTIONS]:
-            settings[name] = found.pop(name)
-        for name, value in settings.items():
-            if value != defaults.get(name):
-                option = _OPTIONS.get(name, f"--{name}")
+        found = self.settings | self.given | best
+        for name in [name for name in found if name in rows or name in plain]:
+            value = found.pop(name)
+            default = plain[name] if name in plain else rows[name].default
+            option = rows[name].option.split()[0] if name in rows else f"--{name}"
+            if value != default or (name in rows and rows[name].nested):
                 for item in value if isinstance(value, list) else [value]:
-                    words += [option, str(item)]
+                    words += [
+                        "--seed" if name == "random_state" else option,
+                        "none" if item is None else str(item),
+                    ]
         for name, value in found.items():
             words += ["--set", f"{name}={_as_text(value)}"]
         words += ["-o", f"{self.data.stem or 'model'}.krepes"]

@@ -307,8 +307,7 @@ class TableEncoder(TransformerMixin, Component):
         if targets and self.named_:
             warn(
                 f"The column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. If "
-                "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude= "
-                "(--label, --exclude).",
+                "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude=.",
             )
 
     def _layout(self) -> list[list[int]]:

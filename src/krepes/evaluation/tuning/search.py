@@ -177,10 +177,14 @@ class Search:
     def _scores(self, params: dict[str, Any]) -> dict[str, float]:
         """Fit with these parameters, and probe."""
         Z = self._fitted(params).transform(self._validation)
+        width = float(Z.shape[1])  # the regularisation may have cut components
         result = self.split.plan.run(Z, C_grid=PROBE_C_GRID)
         values = {"accuracy": result.accuracies, "balanced_accuracy": result.balanced_accuracies}
         deviation = float(values[self.split.metric].std(ddof=min(1, len(result.results) - 1)))
-        return {name: float(value.mean()) for name, value in values.items()} | {"deviation": deviation}
+        return {name: float(value.mean()) for name, value in values.items()} | {
+            "deviation": deviation,
+            "n_components": width,
+        }
 
     def _fitted(self, params: dict[str, Any]) -> KernelEmbedding:
         if self._summed is not None:

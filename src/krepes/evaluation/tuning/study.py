@@ -36,7 +36,7 @@ FINGERPRINT = "krepes_fingerprint"
 SAMPLERS = {"random": "RandomSampler", "tpe": "TPESampler"}  # classes of Optuna
 SETTINGS = {"tpe": {"n_startup_trials": 5}}  # drawn at random before TPE has anything to go by
 DIGITS = 4  # significant, of every number tried: the result can be typed
-REMEDY = "Name another file, or start over (overwrite=True, --force)."
+REMEDY = "Name another file, or start over (overwrite=True)."
 
 
 def import_optuna() -> ModuleType:
@@ -57,7 +57,7 @@ class Trial:
     number : counted from 1.
     params : the parameters that were tried.
     value : of the metric; None if the trial failed.
-    scores : "accuracy", "balanced_accuracy", and "deviation", that of the metric between draws of the rows.
+    scores : "accuracy", "balanced_accuracy", "deviation" of the metric between draws, and the "n_components" left.
     seconds : how long it took.
     message : why it failed.
     notes : the warnings that were given.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
-from krepes.cli.session import command
+from krepes.cli.command import command
+from krepes.cli.options import option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,75 +29,74 @@ def align(
     ],
     estimator: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="unbiased (0 for unrelated data), or biased (near 1 for wide features). By default unbiased; a "
-            "sketch approximates the biased one.",
-            show_default=False,
+        option(
+            "unbiased is 0 for unrelated data; biased is near 1 for wide features. By default unbiased; a sketch "
+            "approximates the biased one."
         ),
     ] = None,
     permutations: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="For a p-value and an interval; two files, held in memory."),
+        option(
+            "How many times rows are shuffled for a p-value and an interval. For two files, which are held in memory.",
+            metavar="N",
+            min=0,
+            show_default=True,
+        ),
     ] = 0,
     sketch: Annotated[
         int,
-        typer.Option(
+        option(
+            "Use a sketch of M buckets (a power of two) of the biased CKA: one pass, O(M d) memory. 0 is exact.",
             metavar="M",
             min=0,
-            help="Use a sketch of M buckets (a power of two) of the biased CKA: one pass, O(M d) memory. 0 is exact.",
+            show_default=True,
         ),
     ] = 0,
-    exclude: options.LeftOut = None,
-    output: options.TableFile = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the table (.png, .pdf, .svg).", show_default=False),
-    ] = None,
-    seed: options.Seed = 0,
+    exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    output: options.CsvFile = None,
+    figure: options.Figure = None,
+    random_state: options.Seed = 0,
     threads: options.Threads = None,
-    force: options.Force = False,
-    verbose: options.Verbose = False,
-) -> None:
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
     """Compare representations of the same rows by centred kernel alignment: 1 the same, 0 unrelated.
 
     [cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
 
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
-    from krepes.cli.data import check_exists, split_array
-    from krepes.cli.describe import console
+    from krepes.cli.describe import console, line
     from krepes.cli.features import open_aligned, short_names
     from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
     estimator = _checked(features, estimator, permutations, sketch)
-    for file in features:
-        check_exists(Path(split_array(file, "X")[0]))
-    check_outputs(output, figure, force, tables=(".csv",))
+    check_outputs(output, figure, overwrite, tables=(".csv",))
     opened = open_aligned(features, exclude=exclude)
-    out = console()
     for representation in opened:
-        out.print(f"{representation.name}: {representation.source.describe()}", markup=False, highlight=False)
-    values = _sketched(opened, sketch, seed) if sketch else _exact(opened, estimator)
+        line(f"{representation.name}: {representation.source.describe()}")
+    values = _sketched(opened, sketch, random_state) if sketch else _exact(opened, estimator)
+    found = {"files": features, "estimator": estimator, "sketched": bool(sketch), "cka": values}
     if permutations:
         from krepes.alignment import cka_test
 
         X, Y = (file.matrix() for file in opened)
-        test = cka_test(X, Y, estimator=estimator, n_permutations=permutations, random_state=seed)
-        out.print(f"\n{test} ({estimator})", markup=False, highlight=False)
+        test = cka_test(X, Y, estimator=estimator, n_permutations=permutations, random_state=random_state)
+        line(f"\n{test} ({estimator})")
+        found["test"] = vars(test)
     else:
-        out.print(_table(features, values, f"CKA, {estimator}" + (", sketched" if sketch else "")))
+        heading = f"CKA, {estimator}" + (", sketched" if sketch else "")
+        console().print(_table(features, values, heading))
         undefined = [name for i, name in enumerate(features) if values[i][i] != values[i][i]]
         if undefined:
-            out.print(
-                f"Blank: all rows of {', '.join(undefined)} are the same.", markup=False, highlight=False
-            )
+            line(f"Blank: all rows of {', '.join(undefined)} are the same.")
     if output is not None:
-        write_csv(output, [["", *features], *([name, *row] for name, row in zip(features, values))], force)
+        rows: list[list[Any]] = [["", *features], *([name, *row] for name, row in zip(features, values))]
+        write_csv(output, rows, overwrite)
     if figure is not None:
         from krepes.alignment import plot_alignment
 
-        save_figure(plot_alignment(values, short_names(features)), figure, force)
+        save_figure(plot_alignment(values, short_names(features)), figure, overwrite)
+    return found
 
 
 def _checked(features: list[str], estimator: str | None, permutations: int, sketch: int) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from krepes.cli import options
-from krepes.cli.session import command
+from krepes.cli.command import command
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Console
     from rich.table import Table
 
     from krepes.embedding import KernelEmbedding
@@ -49,63 +46,81 @@ class Influence:
 def demo(
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where to leave the model, the figure and the page."
+        options.option(
+            "--output",
+            "-o",
+            "The folder in which to leave the model, the figure and the page.",
+            metavar="FOLDER",
+            show_default=True,
         ),
     ] = Path("krepes-demo"),
-    seed: options.Seed = 0,
+    random_state: options.Seed = 0,
     threads: options.Threads = 1,  # the fastest number for data this small
-    force: options.Force = False,
-    verbose: options.Verbose = False,
-) -> None:
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
     """Learn a representation of handwritten digits in a few seconds. Nothing is downloaded.
 
     Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples \
 that explain one digit, and leaves a saved model, a figure and a page that explains every digit.
     """
     from krepes.base.files import atomic_path, check_writable
-    from krepes.cli.describe import console
+    from krepes.cli.describe import console, line
 
-    endings = ("krepes", "png", "npz", "html")
-    model_path, figure_path, data_path, report_path = (output / f"digits.{ending}" for ending in endings)
+    paths = {
+        name: output / f"digits.{ending}"
+        for name, ending in {"figure": "png", "model": "krepes", "data": "npz", "report": "html"}.items()
+    }
     if output.is_file():
         raise NotADirectoryError(f"{output} is a file; give the name of a folder (--output FOLDER).")
     output.mkdir(parents=True, exist_ok=True)
-    for path in (model_path, figure_path, data_path, report_path):
-        check_writable(path, force, needed_bytes=10_000_000)
+    for path in paths.values():
+        check_writable(path, overwrite, needed_bytes=10_000_000)
     import numpy as np
 
     from krepes.cli.demo_figure import draw
     from krepes.report import write_report
 
-    out = console()
-    digits = load_digits(seed)
-    out.print(
+    digits = load_digits(random_state)
+    line(
         f"{len(digits.X):,} images of handwritten digits, 8 × 8 pixels. The model sees {digits.n_train:,} of them and "
         "no label;\nthen a linear classifier learns from a tenth of their labels and is tested on the other "
-        f"{N_TEST}.",
-        highlight=False,
+        f"{N_TEST}."
     )
-    model, rows = compare(digits, seed)
-    out.print(_table(rows))
-    out.print(f"krepes: {_words(model)}\n", style="dim", highlight=False, markup=False, soft_wrap=True)
+    model, rows = compare(digits, random_state)
+    console().print(_table(rows))
+    line(f"krepes: {_words(model)}\n", style="dim")
     influence = most_influential(model, digits, digits.n_train + SAMPLE)
-    out.print(_explanation(digits, influence), highlight=False)
-    model.save(model_path, overwrite=force)
-    with atomic_path(data_path, overwrite=force) as temporary, temporary.open("wb") as stream:
+    line(_explanation(digits, influence))
+    model.save(paths["model"], overwrite=overwrite)
+    with atomic_path(paths["data"], overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, X=digits.X, y=digits.y, n_train=digits.n_train)
-    with atomic_path(figure_path, overwrite=force) as temporary:
-        draw(temporary, digits, model.transform(digits.X), rows, influence, seed)
+    with atomic_path(paths["figure"], overwrite=overwrite) as temporary:
+        draw(temporary, digits, model.transform(digits.X), rows, influence, random_state)
     write_report(
         model,
         digits.X,
-        report_path,
+        paths["report"],
         labels=digits.y,
         title="Handwritten digits",
-        overwrite=force,
-        random_state=seed,
+        overwrite=overwrite,
+        random_state=random_state,
     )
-    _next_steps(model_path, figure_path, data_path, report_path, influence.row, out)
+    _next_steps(paths, influence.row)
+    compared = {
+        name: {
+            "accuracies": result.accuracies,
+            "balanced_accuracies": result.balanced_accuracies,
+            "rank": rank,
+            "seconds": seconds,
+        }
+        for name, (result, seconds, rank) in rows.items()
+    }
+    landmarks = [
+        {"row": row, "label": digits.y[row], "influence": value}
+        for row, value in zip(influence.landmarks.tolist(), influence.values)
+    ]
+    explained = {"row": influence.row, "label": digits.y[influence.row], "landmarks": landmarks}
+    return {"compared": compared, "explained": explained, "files": paths}
 
 
 def load_digits(seed: int) -> Digits:
@@ -189,13 +204,13 @@ def _explanation(digits: Digits, influence: Influence) -> str:
     )
 
 
-def _next_steps(model: Path, figure: Path, data: Path, report: Path, row: int, out: Console) -> None:
-    out.print(
-        f"[bold]Figure[/]  {figure}\n[bold]Model[/]   {model}\n[bold]Data[/]    {data}\n"
-        f"[bold]Report[/]  {report}  (open it in a browser)\n",
-        highlight=False,
-        soft_wrap=True,
-    )
+def _next_steps(paths: dict[str, Path], row: int) -> None:
+    from krepes.cli.describe import console
+
+    out, model, data = console(), paths["model"], paths["data"]
+    for name, path in paths.items():
+        where = "  (open it in a browser)" if name == "report" else ""
+        out.print(f"[bold]{name.capitalize():<6}[/]  {path}{where}", highlight=False, soft_wrap=True)
     steps = {
         f"krepes info {model}": "what the model is",
         f"krepes explain {model} {data} --sample {row}": "which examples a digit is made of",
@@ -203,7 +218,7 @@ def _next_steps(model: Path, figure: Path, data: Path, report: Path, row: int, o
         f"krepes transform {model} {data} -o digits.parquet": "the representation as a table",
         f"krepes fit {data} --loss vicreg -o mine.krepes": "learn with another loss",
     }
-    out.print("[bold]Try next[/]")
+    out.print("\n[bold]Try next[/]")
     width = max(map(len, steps))
     for step, words in steps.items():
         out.print(f"  [cyan]{step:<{width}}[/]  [dim]{words}[/]", highlight=False, soft_wrap=True)

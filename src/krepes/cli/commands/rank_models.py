@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
-from krepes.cli.session import command
+from krepes.cli.command import command
+from krepes.cli.options import option
+from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Console
 
     from krepes.alignment import Transferability
     from krepes.cli.features import FeatureFile
@@ -29,62 +30,54 @@ def rank_models(
     features: Annotated[
         list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
     ],
+    scoring: Annotated[dict[str, Any], Parameters("transferability")],
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The class of every row: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
-            show_default=False,
-        ),
+        option("The class of every row: y.npy, y.npz:ARRAY, or a table with --label COLUMN.", metavar="FILE"),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The column of labels, in the file of --labels or else in the first table of features. It is never a "
+            "feature.",
             metavar="COLUMN",
-            help="The column of labels, in --labels or else in the first table of features; never a feature.",
-            show_default=False,
         ),
     ] = None,
     probabilities: Annotated[
-        list[str] | None,
-        typer.Option(
+        list[str],
+        option(
+            "Class probabilities that a model's own classifier gives, for LEEP. Repeat the option: one file for each "
+            "model, in their order.",
             metavar="FILE",
-            help="Class probabilities that a model's own classifier gives, for LEEP: one per model, in their order.",
-            show_default=False,
         ),
-    ] = None,
-    sort_by: Annotated[str, typer.Option(metavar="SCORE", help=f"{', '.join(SORTS)}.")] = "log-cka",
+    ] = [],  # noqa: B006  (typer copies it)
+    sort_by: Annotated[
+        str,
+        option(
+            f"Which score the ranking goes by: {', '.join(SORTS)}.",
+            metavar="SCORE",
+            panel="Scores",
+            show_default=True,
+        ),
+    ] = "log-cka",
     sketch: Annotated[
         int,
-        typer.Option(
+        option(
+            "Compute CKA only, from a sketch of M buckets (a power of two) for all models, with O(M d) memory. 0 is "
+            "exact, and sketched only above --max-width.",
             metavar="M",
+            panel="Scores",
             min=0,
-            help="CKA only, from a sketch of M buckets (a power of two) for all models, with O(M d) memory. By default "
-            "it is exact, and sketched above --max-width.",
+            show_default=True,
         ),
     ] = 0,
-    permutations: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Of the labels, for the p-values of sketches.")
-    ] = 99,
-    max_width: Annotated[
-        int,
-        typer.Option(
-            metavar="D",
-            min=1,
-            help="More features than this are sketched: no LogME and H-score, which take d x d memory.",
-        ),
-    ] = 2048,
-    exclude: options.LeftOut = None,
-    output: options.TableFile = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the scores (.png, .pdf, .svg).", show_default=False),
-    ] = None,
-    seed: options.Seed = 0,
+    exclude: options.Exclude = [],  # noqa: B006
+    output: options.CsvFile = None,
+    figure: options.Figure = None,
+    random_state: options.Seed = 0,
     threads: options.Threads = None,
-    force: options.Force = False,
-    verbose: options.Verbose = False,
-) -> None:
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
     """Rank pretrained models, or layers, by how well their features suit labels. Each file is read once.
 
     [cyan]krepes rank-models resnet.npy vit.npy clip.parquet --labels y.npy[/]
@@ -97,29 +90,27 @@ def rank_models(
     linear model. H-score: how far apart class means lie, 0 for noise. Larger is
     better; blank is undefined, or not computed where CKA is sketched.
     """
-    from krepes.cli.data import check_exists, split_array
-    from krepes.cli.describe import console
+    from krepes.cli.describe import line
     from krepes.cli.features import open_aligned
     from krepes.cli.outputs import check_outputs, save_figure, write_csv
 
-    probabilities = probabilities or []
     _check(features, labels, label, probabilities, sort_by, sketch)
-    for file in (*features, *probabilities):
-        check_exists(Path(split_array(file, "X")[0]))
-    check_outputs(output, figure, force, tables=(".csv",))
+    check_outputs(output, figure, overwrite, tables=(".csv",))
     opened = open_aligned(features, (label,) if label else (), exclude)
     y = _labels(features, labels, label, opened[0].n_rows)
-    out = console()
-    found = _ranked(opened, y, probabilities, SORTS[sort_by], sketch, permutations, max_width, seed)
-    out.print(f"{found.n_rows:,} rows, {found.n_classes} classes", highlight=False)
-    _print(found, out)
+    sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
+    settings = scoring | sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
+    found = _ranked(opened, y, probabilities, settings)
+    line(f"{found.n_rows:,} rows, {found.n_classes} classes")
+    _print(found)
+    rows = found.rows()
     if output is not None:
-        rows = found.rows()
-        write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], force)
+        write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], overwrite)
     if figure is not None:
         from krepes.alignment import plot_transferability
 
-        save_figure(plot_transferability(found), figure, force)
+        save_figure(plot_transferability(found), figure, overwrite)
+    return {"rows": found.n_rows, "classes": found.n_classes, "sorted_by": sort_by, "models": rows}
 
 
 def _check(
@@ -154,31 +145,23 @@ def _check(
 
 def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> np.ndarray:
     """The labels: an array, a column of a table of their own, or a column beside the features."""
-    from krepes.cli.data import read_label_file, split_array
+    from krepes.labelled import ARRAYS, read_labels, split_array
 
     if labels is None:
-        arrays = (".npy", ".npz")
-        tables = [file for file in features if Path(split_array(file, "")[0]).suffix.lower() not in arrays]
+        tables = [file for file in features if Path(split_array(file, "")[0]).suffix.lower() not in ARRAYS]
         if not tables:
             raise ValueError(
                 f"--label {label}: there is no table that could have this column. Give --labels FILE."
             )
         labels = tables[0]
-    y = read_label_file(labels, label)
+    y = read_labels(labels, label)
     if len(y) != n_rows:
         raise ValueError(f"There are {len(y):,} labels for {n_rows:,} rows of features.")
     return y
 
 
 def _ranked(
-    opened: list[FeatureFile],
-    y: np.ndarray,
-    probabilities: list[str],
-    rank_by: str,
-    n_buckets: int,
-    n_permutations: int,
-    max_width: int,
-    seed: int,
+    opened: list[FeatureFile], y: np.ndarray, probabilities: list[str], settings: dict[str, Any]
 ) -> Transferability:
     """One pass over every file."""
     from krepes.alignment import transferability
@@ -189,24 +172,19 @@ def _ranked(
         {file.name: (batch for _, batch in file.finite_batches()) for file in opened},
         y,
         probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
-        rank_by=rank_by,
-        method="sketch" if n_buckets else "auto",
-        n_buckets=n_buckets or 256,
-        n_permutations=n_permutations,
-        max_width=max_width,
-        seed=seed,
+        **settings,
     )
 
 
-def _print(found: Transferability, out: Console) -> None:
+def _print(found: Transferability) -> None:
     from rich.text import Text
 
-    from krepes.cli.describe import simple_table
+    from krepes.cli.describe import console, line, simple_table
 
     (headings, *lines), notes = found.cells()
     table = simple_table(*headings, right=tuple(headings[1:]))
-    for line in lines:
-        table.add_row(*map(Text, line))
-    out.print(table)
+    for cells in lines:
+        table.add_row(*map(Text, cells))
+    console().print(table)
     for note in notes:
-        out.print(note, markup=False, highlight=False)
+        line(note)

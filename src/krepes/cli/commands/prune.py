@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from krepes.cli import options
-from krepes.cli.session import command
+from krepes.cli.command import command
+from krepes.cli.model_parameters import parsed
+from krepes.cli.options import option
+from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,13 +21,6 @@ if TYPE_CHECKING:
     from krepes.alignment import PrunedEnsemble
 
 SHOWN = 30
-# Messages of the library name Python arguments; these are the options.
-ARGUMENTS = {
-    'say predictions="out_of_bag"': "give --out-of-bag",
-    'Pass held-out rows with predictions="given"': "Give predictions for held-out rows, without --out-of-bag",
-    'use task="regression"': "use --task regression",
-    "give classes=[...], in the order of the columns": "give the target as numbers, 0 for the first of the classes",
-}
 PREDICTIONS_HELP = (
     "The members' predictions for the same rows: a table (.parquet, .csv) with a column per member and one for the "
     "label, or an array (.npy, FILE.npz:ARRAY) of shape (rows, members) or (rows, members, classes)."
@@ -33,151 +29,121 @@ PREDICTIONS_HELP = (
 
 @command
 def prune(
-    predictions: Annotated[
-        str, typer.Argument(metavar="PREDICTIONS", help=PREDICTIONS_HELP, show_default=False)
-    ],
+    file: Annotated[str, typer.Argument(metavar="PREDICTIONS", help=PREDICTIONS_HELP, show_default=False)],
+    choosing: Annotated[dict[str, Any], Parameters("prune_ensemble")],
     label: Annotated[
         str | None,
-        typer.Option(
-            metavar="COL",
-            help="The column, or the array of an .npz file, with the target; with --labels a column of that table.",
-            show_default=False,
+        option(
+            "The column, or the array of an .npz file, that holds the target; with --labels, a column of that table.",
+            metavar="COLUMN",
         ),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The target in a file of its own: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
             metavar="FILE",
-            help="The target in a file of its own: y.npy, y.npz:ARRAY, or a table with --label COL.",
-            show_default=False,
         ),
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="alignment (choose by kernel alignment, then weigh), stacking (weigh by non-negative least squares), "
-            "or r2 (the one best member).",
+    classes: Annotated[
+        str | None,
+        option(
+            "The classes of an array (rows, members, classes), in its order. Without it, the sorted labels.",
+            metavar="A,B",
         ),
-    ] = "alignment",
-    task: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="regression or classification; auto takes numbers for classes if they are labels of the target, or "
-            "probabilities (0 to 1) of two.",
-        ),
-    ] = "auto",
-    out_of_bag: Annotated[
-        bool,
-        typer.Option(
-            "--out-of-bag",
-            metavar="",
-            help="Empty cells are rows on which a member was trained; without it they are an error.",
-        ),
-    ] = False,
+    ] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="A column that is no member; repeatable.", show_default=False),
-    ] = None,
+        list[str],
+        option(
+            "A column that does not hold a member's predictions. Repeat the option for several.",
+            metavar="COLUMN",
+        ),
+    ] = [],  # noqa: B006  (typer copies it)
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write every member's weight, scores and reason as .csv.",
-            show_default=False,
-        ),
+        option("--output", "-o", "Write every member's weight, scores and reason as .csv.", metavar="FILE"),
     ] = None,
     threads: options.Threads = None,
-    force: options.Force = False,
+    overwrite: options.Force = False,
     verbose: options.Verbose = False,
-) -> None:
+) -> dict[str, Any]:
     """Find the few members of an ensemble that predict as well as all, and the weights to sum them with.
 
     [cyan]krepes prune forest.parquet --label price -o kept.csv[/]
 
     [cyan]krepes prune probabilities.npy --labels y.npy --method stacking[/]
 
-    Give predictions for rows that the members were not trained on. Models are never read, only what they predict; in
-    Python, krepes.alignment.prune_ensemble takes the ensemble itself.
+    Give predictions for rows that the members were not trained on. Models are never read, only what they predict; \
+in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
-    from krepes.alignment.pruning.member_selection import METHODS
-    from krepes.alignment.pruning.prediction_matrices import TASKS
-    from krepes.cli.describe import console
+    from krepes.alignment import prune_ensemble
     from krepes.cli.outputs import check_outputs, write_csv
 
-    for option, value, known in (("--method", method, METHODS), ("--task", task, TASKS)):
-        if value not in known:
-            raise typer.BadParameter(f"{option} {value}: expected {', '.join(known)}.")
-    check_outputs(output, None, force)
-    P, y, names = _read(predictions, label, labels, tuple(exclude or ()))
-    pruned = _pruned(P, y, names, method, task, out_of_bag)
-    out = console()
+    check_outputs(output, None, overwrite)
+    P, y, names = _read(file, label, labels, tuple(exclude))
+    order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
+    if choosing["predictions"] == "auto":  # of an array it says the same, and no gaps
+        choosing["predictions"] = "given"
+    pruned = prune_ensemble(P, y=y, names=names, classes=order, **choosing)
+    _show(pruned, len(y), verbose)
+    rows = list(_rows(pruned))
+    if output is not None:
+        write_csv(output, rows, overwrite)
+    members = [dict(zip(rows[0], row)) for row in rows[1 : 1 + pruned.n_members_]]
+    return {
+        "rows": len(y),
+        "task": "regression" if pruned.classes is None else "classification",
+        "classes": pruned.classes,
+        "kept": pruned.size_,
+        "members": members,
+        "intercept": pruned.intercept_,
+        "score": pruned.score_,
+        "score_of_all": pruned.score_of_all_,
+    }
+
+
+def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
+    from krepes.cli.describe import console, line
+
     classes = pruned.classes
     numbers = classes is None
     kind = "regression" if classes is None else f"classification, {len(classes)} classes"
-    out.print(
-        f"{len(y):,} rows, {kind}: {pruned.size_} of {pruned.n_members_} members kept.",
-        markup=False,
-        highlight=False,
-    )
+    line(f"{n_rows:,} rows, {kind}: {pruned.size_} of {pruned.n_members_} members kept.")
     if pruned.score_ == pruned.score_:
-        out.print(
+        line(
             f"{'R²' if numbers else 'Accuracy'} {pruned.score_:.3f} (on rows left out of the choice in turn), "
-            f"{pruned.score_of_all_:.3f} with the {'mean' if numbers else 'vote'} of all.",
-            markup=False,
-            highlight=False,
+            f"{pruned.score_of_all_:.3f} with the {'mean' if numbers else 'vote'} of all."
         )
-    out.print(_table(pruned, verbose))
+    console().print(_table(pruned, everything))
     intercept = ", ".join(f"{value:.4g}" for value in pruned.intercept_)
-    out.print(
+    line(
         f"prediction = sum of weight x member, plus {intercept}"
-        f"{'' if classes is None else ' for the classes ' + ', '.join(map(str, classes))}.",
-        markup=False,
-        highlight=False,
+        f"{'' if classes is None else ' for the classes ' + ', '.join(map(str, classes))}."
     )
-    if output is not None:
-        write_csv(output, _rows(pruned), force)
-
-
-def _pruned(
-    P: np.ndarray, y: np.ndarray, names: list[str] | None, method: str, task: str, out_of_bag: bool
-) -> PrunedEnsemble:
-    """The choice; what is wrong is said in options instead of arguments."""
-    from krepes.alignment import prune_ensemble
-
-    predictions = "out_of_bag" if out_of_bag else "given"
-    try:
-        return prune_ensemble(P, y=y, method=method, predictions=predictions, task=task, names=names)
-    except (ValueError, TypeError) as error:
-        text = str(error)
-        for argument, option in ARGUMENTS.items():
-            text = text.replace(argument, option)
-        raise type(error)(text) from error
 
 
 def _read(
     file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]
 ) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
     """Predictions, target, and the members' names."""
-    from krepes.cli.data import check_exists, read_label_file, read_named, split_array
+    from krepes.cli.opening import check_exists
+    from krepes.labelled import ARRAYS, read_labels, read_named, split_array
 
     if label is None and labels is None:
-        raise ValueError(
-            "Where is the target? Name its column with --label COL, or its file with --labels FILE."
+        raise typer.BadParameter(
+            "Where is the target? Name its column with --label COLUMN, or its file with --labels FILE."
         )
-    path, array = split_array(file, "X")
-    check_exists(Path(path))
-    if Path(path).suffix.lower() not in (".npy", ".npz"):
-        return _read_table(Path(path), label, labels, exclude)
+    name, array = split_array(file, "X")
+    path = Path(name)
+    check_exists(path)
+    if path.suffix.lower() not in ARRAYS:
+        return _read_table(path, label, labels, exclude)
     if exclude:
         raise ValueError("--exclude names columns of a table; an array has none.")
     P = read_named(path, array, f"{path}:ARRAY")
     if labels is not None:
-        return P, read_label_file(labels, label), None
-    if Path(path).suffix.lower() == ".npy":
+        return P, read_labels(labels, label), None
+    if path.suffix.lower() == ".npy":
         raise ValueError(f"--label {label}: {path} is one array without columns. Give --labels FILE.npy.")
     return P, read_named(path, str(label), "--label ARRAY"), None
 
@@ -188,7 +154,8 @@ def _read_table(
     import numpy as np
     import pyarrow as pa
 
-    from krepes.cli.data import open_data, read_label_file
+    from krepes.cli.opening import open_data
+    from krepes.labelled import read_labels
     from krepes.sources import TableSource
     from krepes.sources.source import check_columns, column_values
 
@@ -209,9 +176,9 @@ def _read_table(
     if text and len(text) < len(names):
         raise ValueError(
             f"{path}: members predict numbers or labels, all the same; {text[0]!r} is text and others are not. Leave "
-            f"columns that are no members out: --exclude {text[0]}."
+            f"columns that are not members out: --exclude {text[0]}."
         )
-    y = read_label_file(labels, label) if labels is not None else column_values(table.column(label))
+    y = read_labels(labels, label) if labels is not None else column_values(table.column(label))
     return np.column_stack(columns), y, names
 
 
@@ -231,7 +198,7 @@ def _table(pruned: PrunedEnsemble, everything: bool) -> Table:
             "" if value != value else f"{value:.3f}"
             for value in (row.score, row.alignment)[: len(numbers) - 1]
         )
-        # Text, because brackets in names are no markup.
+        # Text, because brackets in names are not markup.
         shown.add_row(Text(row.name), f"{row.weight:.4g}" if row.kept else "", *alone, Text(row.reason))
     if not everything and len(rows) > SHOWN:
         more = f"... and {len(rows) - SHOWN:,} more (--verbose shows all)"

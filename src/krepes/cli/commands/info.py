@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from krepes.cli import options
-from krepes.cli.session import command
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from krepes.cli.command import command
 
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
@@ -27,49 +24,58 @@ _PARTS = {
 
 
 @command
-def info(model: options.Model, verbose: options.Verbose = False) -> None:
+def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, Any]:
     """Show what a model is, which columns it uses, and what its file holds."""
-    from krepes.cli.data import check_exists
+    from krepes.cli.opening import check_exists
 
     check_exists(model)
     from krepes import load
     from krepes.base.files import readable_bytes
     from krepes.base.model_file import read, sizes
-    from krepes.cli.describe import column_roles, console, facts, model_facts
+    from krepes.cli.describe import (
+        column_roles,
+        console,
+        facts,
+        line,
+        model_facts,
+        model_summary,
+        simple_table,
+    )
 
     embedding = load(model, device="cpu")
     header, _ = read(model)
-    out = console()
-    size = readable_bytes(model.stat().st_size)
+    out, size = console(), model.stat().st_size
     written = f"krepes {header['version']}, format {header['format']}"
-    out.print(facts({"file": f"{model}, {size}", "written by": written} | model_facts(embedding)))
+    file = {"file": f"{model}, {readable_bytes(size)}", "written by": written}
+    out.print(facts(file | model_facts(embedding)))
     encoder = embedding.input_space_.encoder
     if encoder is not None:
         out.print(column_roles(encoder, None if verbose else 60))
-    out.print(_sizes(sizes(model)))
+    parts = _parts(sizes(model))
+    table = simple_table("part", "size", right=("size",))
+    for part, taken in parts.items():
+        table.add_row(part, readable_bytes(taken))
+    out.print(table)
     if embedding.moments_ is None:
         why = "Trained on samples" if embedding.solver_.data == "samples" else "Without moments"
-        out.print(f"{why}: it transforms, but cannot be refitted, continued or merged.")
+        line(f"{why}: it transforms, but cannot be refitted, continued or merged.")
     else:
-        out.print(
+        line(
             "With moments: it can be refitted with another loss or width, continued and merged, without the data."
         )
-    landmarks = f"{len(embedding.landmarks_):,}"
-    out.print(
-        f"[yellow]Its {landmarks} landmarks are rows of the training data: share the file as you would the data.[/]"
+    line(
+        f"Its {len(embedding.landmarks_):,} landmarks are rows of the training data: share the file as you would the "
+        "data.",
+        style="yellow",
     )
+    about = {"file": str(model), "bytes": size, "version": header["version"], "format": header["format"]}
+    return about | model_summary(embedding) | {"parts": parts}
 
 
-def _sizes(tensors: dict[str, int]) -> Table:
+def _parts(tensors: dict[str, int]) -> dict[str, int]:
     """Bytes by part, largest first."""
-    from krepes.base.files import readable_bytes
-    from krepes.cli.describe import simple_table
-
     parts: dict[str, int] = {}
     for name, size in tensors.items():
         part = _PARTS.get(name.lstrip(".").split(".")[0], "other")
         parts[part] = parts.get(part, 0) + size
-    table = simple_table("part", "size", right=("size",))
-    for part, size in sorted(parts.items(), key=lambda item: -item[1]):
-        table.add_row(part, readable_bytes(size))
-    return table
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))

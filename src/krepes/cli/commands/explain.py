@@ -1,0 +1,176 @@
+"""`krepes explain`: which examples a representation is made of, in the terminal or as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.command import command
+from krepes.cli.options import option
+from krepes.cli.table_options import Parameters
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.explain import Concept
+    from krepes.sources import Source
+
+_SAMPLE = "In the terminal"
+N_RANDOM = 500  # random rows that stand for the absence of a concept
+
+
+@command
+def explain(
+    model: options.Model,
+    data: options.Data,
+    page: Annotated[dict[str, Any], Parameters("write_report")],
+    place: Annotated[dict[str, Any], Parameters("KernelEmbedding", only=("device",))],
+    output: Annotated[
+        Path | None, option("--output", "-o", "Write a page to open in a browser.", metavar="FILE.html")
+    ] = None,
+    sample: Annotated[
+        int | None, option("Explain this row of DATA here.", metavar="ROW", panel=_SAMPLE, min=0)
+    ] = None,
+    top: Annotated[
+        int,
+        option("How many landmarks to show.", metavar="N", panel=_SAMPLE, min=1, show_default=True),
+    ] = 8,
+    component: Annotated[
+        int | None,
+        option(
+            "Show what every landmark adds to this component of the representation.",
+            metavar="N",
+            panel=_SAMPLE,
+        ),
+    ] = None,
+    class_: Annotated[
+        str | None,
+        option(
+            "--class",
+            "Show what every landmark adds for this class, against the others, in a linear classifier.",
+            metavar="LABEL",
+            panel=_SAMPLE,
+        ),
+    ] = None,
+    against: Annotated[
+        int | None,
+        option(
+            "With --component or --class, explain the difference from this row.",
+            metavar="ROW",
+            panel=_SAMPLE,
+            min=0,
+        ),
+    ] = None,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    array: options.Array = "X",
+    concept: Annotated[
+        list[str],
+        option(
+            "A concept, given by a file of rows that have it. Rows without it are random rows of DATA, or those of a "
+            "second file: NAME=FILE,FILE. Repeat the option for several.",
+            metavar="NAME=FILE",
+        ),
+    ] = [],  # noqa: B006  (typer copies it)
+    random_state: options.Seed = 0,
+    threads: options.Threads = None,
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
+    """Show which landmarks, real rows of the training data, a representation is made of.
+
+    [cyan]krepes explain people.krepes people.parquet -o report.html[/]
+
+    [cyan]krepes explain people.krepes people.parquet --sample 17[/]
+
+    [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
+    """
+    from krepes import load
+    from krepes.base.files import check_writable
+    from krepes.cli.explain_row import explain_row
+    from krepes.cli.opening import check_exists, open_for
+
+    if output is None and sample is None:
+        raise typer.BadParameter(
+            "Give --sample ROW to explain one row here, or -o FILE.html to write a page."
+        )
+    if component is not None and class_ is not None:
+        raise typer.BadParameter("Give only one of --component and --class.")
+    if against is not None and component is None and class_ is None:
+        raise typer.BadParameter(
+            "--against explains a difference along --component or --class; give one of them."
+        )
+    check_exists(model, data)
+    if output is not None:
+        check_writable(output, overwrite)
+    embedding = load(model, **place)
+    source = open_for(embedding, data, array)
+    y = _labels(embedding, source, data, label, labels)
+    concepts = [_concept(embedding, source, text, array, random_state) for text in concept]
+    found: dict[str, Any] = {}
+    if sample is not None:
+        found = explain_row(
+            embedding, source, y, sample, top, component, class_, against, concepts, random_state
+        )
+    if output is not None:
+        named = None if y is None else {label or "label": y}
+        settings = page | {"labels": named, "concepts": concepts, "random_state": random_state}
+        found |= _write(embedding, source, output, settings, overwrite)
+    return found
+
+
+def _labels(
+    model: KernelEmbedding, source: Source, data: Path, label: str | None, labels: str | None
+) -> np.ndarray | None:
+    """Labels where they were asked for or are easily found; an explanation does not need them."""
+    from krepes.cli.opening import label_in_fit
+    from krepes.labelled import labels_of
+
+    try:
+        return labels_of(source, data, label or (label_in_fit(model) if labels is None else None), labels)[0]
+    except ValueError:
+        if label or labels:
+            raise
+        return None
+
+
+def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed: int) -> Concept:
+    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`."""
+    import numpy as np
+
+    from krepes.cli.opening import open_for
+    from krepes.explain import Concept
+    from krepes.sources.row_subset import subset
+
+    name, equals, files = text.partition("=")
+    if not equals or not name or not files:
+        raise typer.BadParameter(f"--concept {text}: expected NAME=FILE, such as sea=sea.npz.")
+    with_it, _, without = files.partition(",")
+    positives = open_for(model, Path(with_it), array)
+    if without:
+        negatives = open_for(model, Path(without), array)
+    else:
+        size = min(N_RANDOM, source.n_rows)
+        rows = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)
+        negatives = subset(source, np.sort(rows))
+    return Concept(positives, negatives, name=name, random_state=seed).fit(model)
+
+
+def _write(
+    model: KernelEmbedding, source: Source, output: Path, settings: dict[str, Any], overwrite: bool
+) -> dict[str, Any]:
+    from krepes.base.files import readable_bytes
+    from krepes.cli.describe import line
+    from krepes.report import write_report
+
+    write_report(model, source, output, overwrite=overwrite, **settings)
+    shown = "It shows real rows of the data to whoever opens it."
+    size = output.stat().st_size
+    line(
+        f"Wrote {output} ({readable_bytes(size)}). "
+        f"{shown if settings['samples'] else 'It holds no row of the data.'}"
+    )
+    return {"output": str(output), "bytes": size, "holds_rows": settings["samples"]}

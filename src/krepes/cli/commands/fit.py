@@ -1,0 +1,173 @@
+"""`krepes fit`: learn a representation and save it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from krepes.base.caller_warning import warn
+from krepes.cli import options
+from krepes.cli.command import command
+from krepes.cli.options import option
+from krepes.cli.table_options import Parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from krepes.embedding import KernelEmbedding
+    from krepes.features import FeatureSpace
+
+_SCALES_APART = 100.0
+
+
+@command
+def fit(
+    data: options.Data,
+    output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
+    parameters: Annotated[dict[str, Any], Parameters("KernelEmbedding")],
+    label: Annotated[
+        list[str],
+        option(
+            "A column that holds labels. It is never a feature, and `evaluate` finds it by itself. Repeat the option "
+            "for several.",
+            metavar="COLUMN",
+            panel=options.DATA,
+        ),
+    ] = [],  # noqa: B006  (typer copies it)
+    exclude: options.Exclude = [],  # noqa: B006
+    sample_weight: Annotated[
+        str | None,
+        option(
+            "A column, or an array of an .npz file, that says how often each row counts. It is never a feature.",
+            metavar="COLUMN",
+            panel=options.DATA,
+        ),
+    ] = None,
+    array: options.Array = "X",
+    size: options.Size = None,
+    override: options.Override = [],  # noqa: B006
+    no_moments: Annotated[
+        bool,
+        options.flag(
+            "--no-moments",
+            "Write a smaller file, without the sums that refit, partial_fit and merge need.",
+            options.MODEL,
+        ),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        option(
+            "Keep the state of a long fit in this file. After an interruption the same command goes on from it.",
+            metavar="FILE",
+            panel=options.RUN,
+        ),
+    ] = None,
+    random_state: options.Seed = 0,
+    threads: options.Threads = None,
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
+    """Learn a representation from unlabelled rows and save it as one file.
+
+    [cyan]krepes fit people.parquet --label income --exclude id -o people.krepes[/]
+
+    [cyan]krepes fit digits.npz -o digits.krepes --n-landmarks 2000[/]
+
+    [cyan]krepes fit digits.npz -o digits.krepes --loss simclr --epochs 20[/]
+
+    [cyan]krepes fit photos/ --size 32 -o photos.krepes[/]
+
+    [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
+    """
+    from krepes.base.files import check_writable
+    from krepes.cli.describe import line, model_summary
+    from krepes.cli.model_parameters import check_trains, components, overrides, preprocessing
+    from krepes.cli.needs import check_fit_memory, model_bytes, row_width
+    from krepes.cli.opening import check_exists, open_data, parse_size
+
+    check_trains(parameters)
+    changes = overrides(override)
+    pixels = parse_size(size)
+    check_exists(data)
+    check_writable(output, overwrite)
+    source = open_data(data, array, pixels)
+    line(f"{data}: {source.describe()}")
+    from krepes import KernelEmbedding
+    from krepes.labelled import weights_of
+
+    counts = None if sample_weight is None else weights_of(source, data, sample_weight)
+    if sample_weight is not None and source.kind == "table":
+        exclude = [*exclude, sample_weight]
+    m = min(parameters["n_landmarks"], source.n_rows)
+    check_fit_memory(m)
+    needed = model_bytes(m, row_width(source), parameters["n_components"], not no_moments)
+    check_writable(output, overwrite, needed)
+    own, of_parts = components(parameters)
+    own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude)
+    start = time.perf_counter()
+    model = KernelEmbedding(**own, random_state=random_state, verbose=1)
+    if of_parts | changes:
+        model.set_params(**of_parts, **changes)
+    space = model.prepare(source, sample_weight=counts)
+    _show_inputs(space)
+    model.fit(source, sample_weight=counts, checkpoint=checkpoint, space=space)
+    model.verbose = 0
+    model.save(output, moments=not no_moments, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    following = _next_command(model, output, data)
+    _show(model, output, following, seconds)
+    facts = {
+        "data": source.describe(),
+        "model": str(output),
+        "bytes": output.stat().st_size,
+        "seconds": seconds,
+    }
+    return facts | model_summary(model) | {"next": following}
+
+
+def _show_inputs(space: FeatureSpace) -> None:
+    """What became of every column, before the long pass begins."""
+    from krepes.base.rows import dense
+    from krepes.cli.describe import column_roles, console
+
+    if space.inputs.encoder is not None:
+        console().print(column_roles(space.inputs.encoder))
+    elif space.inputs.kind == "vectors":
+        warn_of_scales(dense(space.landmarks))
+
+
+def warn_of_scales(landmarks: Tensor) -> None:
+    """An array is used as it is; say so where one column would drown the others."""
+    deviations = landmarks.double().std(0)
+    deviations = deviations[deviations > 0]
+    apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0
+    if apart > _SCALES_APART:
+        warn(
+            f"Some columns vary {apart:,.0f} times as much as others and will dominate every distance. "
+            "--preprocess table standardises the columns.",
+        )
+
+
+def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) -> None:
+    """What was fitted, where it is, and what to do next."""
+    from krepes.base.files import readable_bytes
+    from krepes.cli.describe import console, facts, line, model_facts
+
+    size = readable_bytes(output.stat().st_size)
+    console().print(facts(model_facts(model) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"}))
+    line(
+        f"The file holds its {len(model.landmarks_):,} landmarks, which are rows of the data: share it as you would "
+        "the data."
+    )
+    line(f"Next: {following}")
+
+
+def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
+    """Evaluate where labels are at hand, else transform."""
+    from krepes.labelled import array_names
+
+    space = model.input_space_
+    labelled = (space.encoder is not None and space.encoder.label) or "y" in array_names(data)
+    if labelled or (data.is_dir() and space.kind == "images"):
+        return f"krepes evaluate {output} {data}"
+    return f"krepes transform {output} {data} -o features.parquet"

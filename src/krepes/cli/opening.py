@@ -1,0 +1,89 @@
+"""Opening what a path on the command line names, with progress where opening needs a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from krepes.base.progress import Bars
+
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.preprocessing import InputSpace
+    from krepes.sources import Source
+
+
+def check_exists(*paths: Path | str | None) -> None:
+    """Refuse a path that is not there before anything heavy is imported."""
+    for path in paths:
+        if path is not None and not Path(path).expanduser().exists():
+            raise FileNotFoundError(f"There is no file or folder {path}.")
+
+
+def parse_size(size: str | None) -> tuple[int, int] | None:
+    """`32` or `48x42` (height × width) as a pair.
+
+    >>> parse_size("48x42")
+    (48, 42)
+    """
+    if size is None:
+        return None
+    parts = size.lower().replace("×", "x").split("x")
+    if len(parts) > 2 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(
+            f"--size {size}: expected a number of pixels such as 32, or height x width such as 48x42."
+        )
+    numbers = [int(part) for part in parts]
+    return numbers[0], numbers[-1]
+
+
+def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None) -> Source:
+    """A source of the rows of a file or folder."""
+    from krepes.sources import open_source
+
+    check_exists(path)
+    with _counting("Reading") as progress:
+        return open_source(path, array=array, size=size, progress=progress)
+
+
+def open_for(model: KernelEmbedding, path: Path, array: str = "X") -> Source:
+    """A source of rows for a fitted model; images are brought to the model's size."""
+    space = model.input_space_
+    folder = path.expanduser().is_dir()
+    size = (space.shape[0], space.shape[1]) if space.kind == "images" and folder else None
+    source = open_data(path, array, size)
+    _check_kind(source, space, path)
+    return source
+
+
+def label_in_fit(model: KernelEmbedding) -> str | None:
+    """The column that `krepes fit --label` named."""
+    encoder = model.input_space_.encoder
+    return None if encoder is None else encoder.label
+
+
+def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
+    """Refuse images for a model of tables and the like, in words that name both."""
+    fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
+    if source.kind not in fits:
+        from krepes.cli.describe import input_words
+
+        raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")
+
+
+@contextmanager
+def _counting(name: str) -> Iterator[Callable[[int], None]]:
+    """A progress function that is told how many rows have been seen."""
+    with Bars().stage(name) as stage:
+        seen = 0
+
+        def progress(rows: int) -> None:
+            nonlocal seen
+            stage.advance(rows - seen)
+            seen = rows
+
+        yield progress

@@ -1,0 +1,80 @@
+"""Options of the command line that are parameters of the library, with their defaults.
+
+Generated from the classes by `python tools/option_table.py`; do not edit. A test compares the two.
+"""
+
+from krepes.cli.parameter import Parameter
+
+# fmt: off
+TABLE: dict[str, tuple[Parameter, ...]] = {
+    "KernelEmbedding": (
+        Parameter('n_components', '--n-components', 'int', 64, 'Width h of the representation.', least=1),
+        Parameter('kernel', '--kernel', 'str', 'gaussian', 'How rows are compared.', choices=('arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('loss', '--loss', 'str', 'spectral_contrastive', 'What is learned.', choices=('autoencoder', 'barlow_twins', 'byol', 'kernel_pca', 'simclr', 'simple_contrastive', 'spectral_contrastive', 'vicreg')),
+        Parameter('views', '--views', 'str', 'auto', 'How rows are varied to find what stays the same.', choices=('auto', 'none', 'image', 'tabular'), null=True),
+        Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that carry the model, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),
+        Parameter('n_landmarks', '--n-landmarks', 'int', 1000, 'Number m of landmarks; more are better, and slower.', least=1),
+        Parameter('solver', '--solver', 'str', 'auto', 'How the loss is minimised.', choices=('auto', 'closed_form', 'moment_descent', 'sgd')),
+        Parameter('regularization', '--regularization', 'float', 0.01, 'How strongly the representation is smoothed; larger is smoother.', least=0),
+        Parameter('feature_noise', '--feature-noise', 'float', 'auto', "Noise added to every view in the kernel's feature space, as a share of the features' mean variance.", choices=('auto',)),
+        Parameter('preprocess', '--preprocess', 'str', 'auto', 'What is done to the data first. auto encodes tables and uses arrays as they are; table standardises the columns of an array; normalize standardises the channels of images; none changes nothing.', choices=('auto', 'table', 'normalize', 'none'), panel='Data', null=True),
+        Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.', panel='Running'),
+        Parameter('dtype', '--dtype', 'str', 'float32', 'Precision of kernel values and features; float64 is for exact work.', choices=('float32', 'float64'), panel='Running'),
+        Parameter('kernel__network', '--network', 'str', 'resmlp', 'The network of the kernel empirical_ntk.', choices=('convnet', 'efficientnet_lite0', 'mlp', 'mobilenet_v2', 'resmlp', 'resnet', 'resnet18', 'resnet34', 'resnet50')),
+        Parameter('kernel__network__weights', '--weights', 'path', None, 'Weights of the network, an .npz, .safetensors or .pth file. Without it they are random.'),
+        Parameter('kernel__lengthscale', '--lengthscale', 'float', 'median', 'The distance at which the kernel tells rows apart; rows much nearer than that count as the same. With median it is taken from the data.', choices=('median',)),
+        Parameter('solver__max_epochs', '--epochs', 'int', 50, 'The largest number of passes over the training rows.', panel='Training on samples (solver sgd)', least=1),
+        Parameter('solver__batch_size', '--batch-size', 'int', 256, 'Rows in each step.', panel='Training on samples (solver sgd)', least=2),
+        Parameter('solver__learning_rate', '--learning-rate', 'float', None, 'Size of the steps. Without it, what suits the preconditioner.', panel='Training on samples (solver sgd)'),
+        Parameter('solver__replays', '--replays', 'int', 1, 'How many times an epoch trains on the rows in memory before it reads more.', panel='Training on samples (solver sgd)', least=1),
+        Parameter('solver__preconditioner', '--preconditioner', 'str', 'none', 'What the gradients are multiplied by.', choices=('none', 'kernel', 'gauss_newton'), panel='Training on samples (solver sgd)'),
+        Parameter('solver__initialization', '--initialization', 'str', 'principal', 'Where training starts.', choices=('principal', 'moments', 'kaiming'), panel='Training on samples (solver sgd)'),
+    ),
+    "SubspaceClustering": (
+        Parameter('n_clusters', '--n-clusters -k', 'int', None, 'The number of clusters. Without it, the number is estimated from the affinity.', least=1),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto is a Gaussian kernel that follows the data.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('n_iterations', '--n-iterations', 'int', 8, 'The largest number of times that the metric is learned.', least=0),
+        Parameter('regularization', '--regularization', 'float', 1.0, 'The ridge of the regressions. Larger spreads the coefficients.', least=0),
+        Parameter('projection', '--projection', 'str', 'precision', 'How the metric is learned from the data. none learns no metric (KTRR).', choices=('precision', 'covariance', 'inverse', 'none'), null=True),
+        Parameter('truncation', '--truncation', 'int', 7, 'How many of its largest coefficients a row keeps; 0 keeps all.', choices=('none',), least=0, null=True),
+        Parameter('normalization', '--normalization', 'str', 'auto', 'How rows are scaled after the metric has changed.', choices=('auto', 'unit', 'global', 'none')),
+        Parameter('selection', '--selection', 'str', 'eigengap', 'Which iteration is taken: the one with the clearest clusters, or the last.', choices=('eigengap', 'last')),
+        Parameter('coding', '--coding', 'str', 'ridge', 'How a row is expressed by the others.', choices=('ridge', 'least_squares', 'matching_pursuit', 'elastic_net')),
+        Parameter('n_landmarks', '--n-landmarks', 'int', 'auto', 'Landmarks for the regressions.', choices=('auto', 'none'), least=1, null=True),
+        Parameter('n_init', '--n-init', 'int', 10, 'How many times K-means starts.', least=1),
+    ),
+    "search": (
+        Parameter('n_trials', '--trials', 'int', 20, 'Trials in all, including those of earlier runs of the same study.', panel='Search', least=1),
+        Parameter('sampler', '--sampler', 'str', 'random', 'How parameters are drawn. tpe draws near what did well before.', choices=('random', 'tpe'), panel='Search'),
+        Parameter('metric', '--metric', 'str', 'auto', 'What is maximised. auto takes the balanced accuracy where one class is more than twice as large as another.', choices=('accuracy', 'balanced_accuracy', 'auto'), panel='Search'),
+        Parameter('validation_fraction', '--validation-fraction', 'float', None, 'Share of the rows that the model does not see and whose labels are used. Without it, 2 % of images, 10 % of other rows, and at least 20 rows of every class.', panel='Search'),
+        Parameter('label_fraction', '--label-fraction', 'float', 0.5, 'Share of these labels that the classifier learns from; the others score it.', panel='Search'),
+    ),
+    "probe_protocol": (
+        Parameter('n_repeats', '--repeats', 'int', 5, 'How many times labels are drawn; the table has mean and deviation over them.', panel='Protocol', least=1),
+    ),
+    "linear_probe": (
+        Parameter('classifier', '--classifier', 'str', 'logistic', 'The linear classifier: logistic regression, or the support vector machine of the paper (svm).', choices=('logistic', 'svm'), panel='Protocol'),
+    ),
+    "write_report": (
+        Parameter('title', '--title', 'str', None, 'The title of the page.', panel='Report'),
+        Parameter('max_rows', '--max-rows', 'int', 5000, 'Rows on the page. Of more rows a random sample is shown.', panel='Report', least=1),
+        Parameter('samples', '--no-samples', 'flag', True, "Leave real rows out of the page, which shows them to whoever opens it. What remains are row numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and concepts that you give.", panel='Report', flag=False),
+    ),
+    "transferability": (
+        Parameter('n_permutations', '--permutations', 'int', 99, 'How many times labels are shuffled for the p-values of sketches.', panel='Scores', least=1),
+        Parameter('max_width', '--max-width', 'int', 2048, 'Files with more features than this are sketched, and have no LogME and no H-score, which need d x d memory.', panel='Scores', least=1),
+    ),
+    "prune_ensemble": (
+        Parameter('method', '--method', 'str', 'alignment', 'alignment chooses members by kernel alignment and then weighs them, stacking weighs all members by non-negative least squares, r2 keeps the one best member.', choices=('alignment', 'stacking', 'r2'), panel='Method'),
+        Parameter('task', '--task', 'str', 'auto', 'What is predicted. auto takes numbers for classes if they are labels of the target, or probabilities (0 to 1) of two.', choices=('auto', 'regression', 'classification'), panel='Method'),
+        Parameter('predictions', '--out-of-bag', 'flag', 'auto', 'Empty cells are rows on which a member was trained. Without this option they are an error.', panel='Method', flag='out_of_bag'),
+    ),
+    "Size": (
+        Parameter('test_rows', '--test-rows', 'int', 5000, 'Test rows, at most.', panel='Size', least=100),
+        Parameter('labels', '--labels', 'int', None, 'Labelled training rows. Without it, a tenth of --rows.', panel='Size', least=20),
+        Parameter('landmarks', '--n-landmarks', 'int', 500, 'Landmarks of every model.', panel='Size', least=1),
+        Parameter('components', '--n-components', 'int', 64, 'Width of every representation.', panel='Size', least=1),
+        Parameter('epochs', '--epochs', 'int', 20, 'The largest number of epochs, where a model is trained on samples.', panel='Size', least=1),
+    ),
+}

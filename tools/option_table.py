@@ -1,0 +1,253 @@
+"""Write src/krepes/cli/option_table.py: the parameters of the library that are options of the command line.
+
+    python tools/option_table.py            # after a change of a default, a name, a docstring, or of TABLE below
+    python tools/option_table.py --check    # exit code 1 if the file is not what the classes say
+
+Names, types and defaults come from signatures; choices from the names that classes declare and the words that
+docstrings quote; the help from the first sentence of a parameter's description, unless HELP below has another.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from krepes import KernelEmbedding
+from krepes.alignment import prune_ensemble, transferability
+from krepes.base.components import Component, named
+from krepes.cli.parameter import Parameter
+from krepes.clustering import SubspaceClustering
+from krepes.evaluation import linear_probe, probe_protocol, search
+from krepes.kernels import EmpiricalNTK, Gaussian
+from krepes.networks import EfficientNetLite0, Network
+from krepes.report import write_report
+from krepes.reproduction import Size
+from krepes.solvers import SGD
+from krepes.solvers.sgd.initializations import Initialization
+from krepes.solvers.sgd.preconditioners import Preconditioner
+
+OUTPUT = Path(__file__).parents[1] / "src" / "krepes" / "cli" / "option_table.py"
+HEADER = '''"""Options of the command line that are parameters of the library, with their defaults.
+
+Generated from the classes by `python tools/option_table.py`; do not edit. A test compares the two.
+"""
+
+from krepes.cli.parameter import Parameter
+
+'''
+NOT_OPTIONS = ("engine", "verbose", "random_state")  # of estimators; --seed is the same in all commands
+TRAINING = "Training on samples (solver sgd)"
+
+# Of owner (class or function): the parameters, in the order of the help page. A parameter of a part is written
+# part__name, with the class that it is taken from.
+TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
+    KernelEmbedding: [
+        *[name for name in inspect.signature(KernelEmbedding).parameters if name not in NOT_OPTIONS],
+        ("kernel__network", EmpiricalNTK),
+        ("kernel__network__weights", EfficientNetLite0),
+        ("kernel__lengthscale", Gaussian),
+        *[(f"solver__{name}", SGD) for name in ("max_epochs", "batch_size", "learning_rate", "replays")],
+        *[(f"solver__{name}", SGD) for name in ("preconditioner", "initialization")],
+    ],
+    SubspaceClustering: [
+        name for name in inspect.signature(SubspaceClustering).parameters if name not in NOT_OPTIONS
+    ],
+    search: ["n_trials", "sampler", "metric", "validation_fraction", "label_fraction"],
+    probe_protocol: ["n_repeats"],
+    linear_probe: ["classifier"],
+    write_report: ["title", "max_rows", "samples"],
+    transferability: ["n_permutations", "max_width"],
+    prune_ensemble: ["method", "task", "predictions"],
+    Size: ["test_rows", "labels", "landmarks", "components", "epochs"],
+}
+# Options that are not called as the parameter is.
+OPTIONS = {
+    "n_clusters": "--n-clusters -k",
+    "n_trials": "--trials",
+    "n_repeats": "--repeats",
+    "n_permutations": "--permutations",
+    "solver__max_epochs": "--epochs",
+    "kernel__network__weights": "--weights",
+    "landmarks of Size": "--n-landmarks",
+    "components": "--n-components",
+}
+FLAGS = {"samples": ("--no-samples", False), "predictions": ("--out-of-bag", "out_of_bag")}
+PANELS = {
+    "preprocess": "Data",
+    "device": "Running",
+    "dtype": "Running",
+    "search": "Search",
+    "probe_protocol": "Protocol",
+    "linear_probe": "Protocol",
+    "write_report": "Report",
+    "transferability": "Scores",
+    "prune_ensemble": "Method",
+    "Size": "Size",
+}
+LEAST = {
+    "n_iterations": 0,
+    "truncation": 0,
+    "regularization": 0,
+    "solver__batch_size": 2,
+    "test_rows": 100,
+    "labels": 20,
+}
+KINDS: dict[str, type[Component]] = {
+    "kernel__network": Network,
+    "solver__preconditioner": Preconditioner,
+    "solver__initialization": Initialization,
+}
+TYPES = {  # where the annotation does not say
+    "landmarks of KernelEmbedding": "str",
+    "preprocess": "str",
+    "kernel__network__weights": "path",
+    "kernel__lengthscale": "float",
+}
+# Where the docstring speaks to programmers, or the option needs a word more.
+HELP = {
+    "preprocess": "What is done to the data first. auto encodes tables and uses arrays as they are; table standardises "
+    "the columns of an array; normalize standardises the channels of images; none changes nothing.",
+    "kernel__network": "The network of the kernel empirical_ntk.",
+    "kernel__network__weights": "Weights of the network, an .npz, .safetensors or .pth file. Without it they are "
+    "random.",
+    "kernel__lengthscale": "The distance at which the kernel tells rows apart; rows much nearer than that count as the "
+    "same. With median it is taken from the data.",
+    "solver__max_epochs": "The largest number of passes over the training rows.",
+    "solver__batch_size": "Rows in each step.",
+    "solver__learning_rate": "Size of the steps. Without it, what suits the preconditioner.",
+    "solver__replays": "How many times an epoch trains on the rows in memory before it reads more.",
+    "solver__preconditioner": "What the gradients are multiplied by.",
+    "solver__initialization": "Where training starts.",
+    "kernel of SubspaceClustering": "How rows are compared. auto is a Gaussian kernel that follows the data.",
+    "n_clusters": "The number of clusters. Without it, the number is estimated from the affinity.",
+    "n_iterations": "The largest number of times that the metric is learned.",
+    "regularization of SubspaceClustering": "The ridge of the regressions. Larger spreads the coefficients.",
+    "projection": "How the metric is learned from the data. none learns no metric (KTRR).",
+    "truncation": "How many of its largest coefficients a row keeps; 0 keeps all.",
+    "normalization": "How rows are scaled after the metric has changed.",
+    "selection": "Which iteration is taken: the one with the clearest clusters, or the last.",
+    "coding": "How a row is expressed by the others.",
+    "n_landmarks of SubspaceClustering": "Landmarks for the regressions.",
+    "n_init": "How many times K-means starts.",
+    "n_trials": "Trials in all, including those of earlier runs of the same study.",
+    "sampler": "How parameters are drawn. tpe draws near what did well before.",
+    "metric": "What is maximised. auto takes the balanced accuracy where one class is more than twice as large as "
+    "another.",
+    "validation_fraction": "Share of the rows that the model does not see and whose labels are used. Without it, 2 % "
+    "of images, 10 % of other rows, and at least 20 rows of every class.",
+    "label_fraction": "Share of these labels that the classifier learns from; the others score it.",
+    "n_repeats": "How many times labels are drawn; the table has mean and deviation over them.",
+    "classifier": "The linear classifier: logistic regression, or the support vector machine of the paper (svm).",
+    "title": "The title of the page.",
+    "max_rows": "Rows on the page. Of more rows a random sample is shown.",
+    "samples": "Leave real rows out of the page, which shows them to whoever opens it. What remains are row numbers, "
+    "places on the map, coverage, influences, contributions, the model's description, and the labels and concepts that "
+    "you give.",
+    "n_permutations": "How many times labels are shuffled for the p-values of sketches.",
+    "max_width": "Files with more features than this are sketched, and have no LogME and no H-score, which need d x d "
+    "memory.",
+    "method": "alignment chooses members by kernel alignment and then weighs them, stacking weighs all members by "
+    "non-negative least squares, r2 keeps the one best member.",
+    "task": "What is predicted. auto takes numbers for classes if they are labels of the target, or probabilities "
+    "(0 to 1) of two.",
+    "predictions": "Empty cells are rows on which a member was trained. Without this option they are an error.",
+    "test_rows": "Test rows, at most.",
+    "labels": "Labelled training rows. Without it, a tenth of --rows.",
+    "landmarks of Size": "Landmarks of every model.",
+    "components": "Width of every representation.",
+    "epochs": "The largest number of epochs, where a model is trained on samples.",
+}
+
+
+def rows(owner: Callable[..., Any]) -> Iterator[Parameter]:
+    """The rows of a class or function."""
+    for entry in TABLE[owner]:
+        name, source = entry if isinstance(entry, tuple) else (entry, owner)
+        yield _row(name, name.rpartition("__")[2], source, owner)
+
+
+def _row(name: str, bare: str, source: Callable[..., Any], owner: Callable[..., Any]) -> Parameter:
+    def known(table: dict[str, Any], default: Any) -> Any:
+        return table.get(f"{name} of {owner.__name__}", table.get(name, default))
+
+    argument = inspect.signature(source).parameters[bare]
+    about, text = described(source, bare)
+    about = about.partition("default=")[0]
+    kind = known(TYPES, None) or _kind(argument)
+    option = known(OPTIONS, f"--{bare.replace('_', '-')}")
+    option, flag = FLAGS.get(name, (option, None))
+    panel = TRAINING if name.startswith("solver__") else known(PANELS, PANELS.get(owner.__name__, "Model"))
+    if name in FLAGS:
+        kind = "flag"
+    component = known(KINDS, getattr(owner, "component_kinds", {}).get(name))
+    return Parameter(
+        name=name,
+        option=option,
+        kind=kind,
+        default=argument.default,
+        help=known(HELP, None) or _first_sentence(text, f"{name} of {owner.__name__}"),
+        choices=() if kind in ("flag", "path") else _choices(kind, argument.default, about, component),
+        null=_takes_none(argument.default, about),
+        panel=panel,
+        least=known(LEAST, 1 if kind == "int" else None),
+        flag=flag,
+    )
+
+
+def _kind(argument: inspect.Parameter) -> str:
+    found = re.search(r"\b(int|float|str)\b", str(argument.annotation))
+    return found[0] if found else type(argument.default).__name__
+
+
+def _choices(kind: str, default: Any, about: str, component: type[Component] | None) -> tuple[str, ...]:
+    """Words quoted in the docstring's line of types, and the names of a component's classes."""
+    words = re.findall(r'"(\w+)"', about)
+    if _takes_none(default, about):
+        words.append("none")
+    if component is not None:
+        own = named(component).items()
+        words += sorted(name for name, cls in own if cls.__module__.startswith("krepes."))
+    return tuple(dict.fromkeys(words)) if kind == "str" or default in words or "none" in words else ()
+
+
+def _takes_none(default: Any, about: str) -> bool:
+    return default is not None and bool(re.search(r"\bNone\b", about))
+
+
+def described(source: Callable[..., Any], name: str) -> tuple[str, str]:
+    """A parameter's line of types, and its description, in the docstring of a class or function."""
+    text = inspect.getdoc(source) or ""
+    found = re.search(rf"^(?:\w+, )*{name}(?:, \w+)* : (.*)\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
+    return (found[1], " ".join(found[2].split())) if found else ("", "")
+
+
+def _first_sentence(text: str, where: str) -> str:
+    if not text:
+        raise ValueError(f"{where} has no description: write one in its docstring, or in HELP of {__file__}.")
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0].replace('"', "").replace("`", "")
+
+
+def module() -> str:
+    """The text of the generated module: one row per line."""
+    lines = [HEADER + "# fmt: off\nTABLE: dict[str, tuple[Parameter, ...]] = {"]
+    unset = {"choices": (), "panel": "Model", "least": None, "flag": None, "null": False}
+    for owner in TABLE:
+        lines.append(f'    "{owner.__name__}": (')
+        for row in rows(owner):
+            words = [repr(value) for key, value in vars(row).items() if key not in unset]
+            words += [f"{key}={getattr(row, key)!r}" for key in unset if getattr(row, key) != unset[key]]
+            lines.append(f"        Parameter({', '.join(words)}),")
+        lines.append("    ),")
+    return "\n".join([*lines, "}", ""])
+
+
+if __name__ == "__main__":
+    text = module()
+    if "--check" in sys.argv:
+        sys.exit(OUTPUT.read_text("utf-8") != text)
+    OUTPUT.write_text(text, "utf-8")
+    print(f"Wrote {OUTPUT}.")
