@@ -224,8 +224,8 @@ def test_positive_semidefinite_with_copies_and_opposites(kernel):
     [
         ({"kind": "tangent"}, "expected one of ntk, nngp"),
         ({"activation": "gelu"}, "expected one of relu, erf"),
-        ({"depth": 0}, "expected an integer >= 1"),
-        ({"depth": 1.5}, "expected an integer >= 1"),
+        ({"depth": 0}, "expected an integer from 1 to"),
+        ({"depth": 1.5}, "expected an integer from 1 to"),
         ({"weight_variance": 0.0}, "expected a positive number"),
         ({"weight_variance": "auto"}, "expected a positive number"),
         ({"bias_variance": -0.1}, "expected a number >= 0"),

@@ -56,7 +56,7 @@ def check_trains(parameters: dict[str, Any]) -> None:
         )
 
 
-def components(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_by_component(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters of the estimator, and those to set afterwards, of its parts."""
     own = {name: value for name, value in parameters.items() if "__" not in name}
     of_parts = {name: value for name, value in parameters.items() if "__" in name}

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from krepes.base.model_file import State
 from krepes.preprocessing.input_space import InputSpace
+from krepes.sources.source import check_unique
 
 RECORD = ("n_features_in_", "feature_names_in_")
 
@@ -53,7 +54,7 @@ class RecordsInput(BaseEstimator):
         if not hasattr(self, "feature_names_in_"):
             return
         if is_frame(X):
-            check_unique(X)
+            check_unique(list(map(str, X.columns)), "X")
             validate_data(self, used_columns(X, inputs), reset=False, skip_check_array=True)
         elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -62,13 +63,6 @@ class RecordsInput(BaseEstimator):
 def is_frame(X: Any) -> bool:
     """A pandas frame: it has named columns and a positional indexer."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
-
-
-def check_unique(frame: Any) -> None:
-    """Refuse a frame in which two columns have one name: it would not say which of them is meant."""
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"Two columns have the name {twice[0]!r}: give every column a name of its own.")
 
 
 def used_columns(X: Any, inputs: InputSpace) -> Any:

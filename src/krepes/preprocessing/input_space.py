@@ -88,6 +88,7 @@ class InputSpace(Component):
 
     Examples
     --------
+    >>> import numpy as np
     >>> InputSpace("vectors", (2,)).tensor(np.array([[1, 2]]), torch.float32)
     tensor([[1., 2.]])
     """

@@ -81,7 +81,7 @@ def fit(
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, model_summary
-    from krepes.cli.model_parameters import check_trains, components, overrides, preprocessing
+    from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
     from krepes.cli.needs import check_fit_memory, model_bytes, row_width
     from krepes.cli.opening import check_exists, open_data, parse_size
 
@@ -102,7 +102,7 @@ def fit(
     check_fit_memory(m)
     needed = model_bytes(m, row_width(source), parameters["n_components"], not no_moments)
     check_writable(output, overwrite, needed)
-    own, of_parts = components(parameters)
+    own, of_parts = split_by_component(parameters)
     own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude)
     start = time.perf_counter()
     model = KernelEmbedding(**own, random_state=random_state, verbose=1)
