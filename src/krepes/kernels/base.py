@@ -58,9 +58,10 @@ class Kernel(Component, ABC):
 
     def __call__(self, X: Any, Y: Any = None) -> Tensor:
         """The kernel matrix, shape (n, m); Y = X if not given."""
-        if X is None:
-            raise TypeError("X is None; expected rows to compare.")
         Y = X if Y is None else Y
+        for name, rows in (("X", X), ("Y", Y)):
+            if not hasattr(rows, "__len__"):
+                raise TypeError(f"{name} is a {type(rows).__name__}; expected rows to compare.")
         block, n, m = self.against(Y), len(X), len(Y)
         if n * m * 4 <= BLOCK_BYTES:
             return block(X)

@@ -122,7 +122,7 @@ class InfiniteWidth(VectorKernel):
 
     def _inputs(self, X: Tensor) -> Tensor:
         """Vectors whose inner product is K_0: [sqrt(s_w / d) x, sqrt(s_b)]."""
-        scaled = X * (self.weight_variance / X.shape[1]) ** 0.5
+        scaled = X * (self.weight_variance / max(1, X.shape[1])) ** 0.5
         if self.bias_variance == 0:
             return scaled
         return torch.cat([scaled, X.new_full((len(X), 1), self.bias_variance**0.5)], dim=1)
