@@ -33,7 +33,10 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
     def block(X: Tensor) -> Tensor:
         left = X.new_empty(len(X), right.shape[1])
         Xc = left[:, :-2]
-        torch.sub(X, center, out=Xc) if not X.requires_grad else Xc.copy_(X - center)
+        if X.requires_grad or center.requires_grad:
+            Xc.copy_(X - center)
+        else:
+            torch.sub(X, center, out=Xc)
         left[:, -2] = Xc.square().sum(1)
         left[:, -1] = 1
         D = left @ right_T
