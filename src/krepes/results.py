@@ -92,12 +92,12 @@ def write_rows(
     ----------
     path : the file; its ending is the format.
     batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None.
-    n_rows, n_columns, dtype : of the whole.
-    name : of the array in an .npz file.
+    n_rows, n_columns, dtype : those of the whole result.
+    name : the name of the array in an .npz file.
     columns : names of the columns in a table; by default z0, z1, ...
     keep : columns to carry over, which stand before the others: a table of the same rows, in their order. In an
         .npz file they are further arrays.
-    overwrite : whether a file that exists may be replaced.
+    overwrite : whether an existing file may be replaced.
     """
     suffix = check_suffix(path, () if keep is None else keep.column_names)
     names = columns or [f"z{j}" for j in range(n_columns or 1)]

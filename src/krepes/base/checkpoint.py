@@ -92,7 +92,7 @@ class Checkpoint:
 
 
 def remove_checkpoint(path: str | os.PathLike) -> None:
-    """Remove the file of work that is done; where it cannot be removed, the work is not lost for that."""
+    """Remove the file of finished work. If it cannot be removed, there is a warning and the work is kept."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:

@@ -121,7 +121,7 @@ def _runs(process: int) -> bool:
 
 
 def _mode(target: Path, private: bool) -> int:
-    """That of the file that is replaced; of a new one what the user's umask, or its being private, says."""
+    """The mode of the file that is replaced; for a new file, what the umask allows, or owner only if private."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     if private and not _has_default_access(target.parent):
@@ -155,7 +155,7 @@ def _umask() -> int:
 
 
 def readable_bytes(size: float) -> str:
-    """A size for people.
+    """A number of bytes as text.
 
     >>> readable_bytes(1_500_000)
     '1.5 MB'

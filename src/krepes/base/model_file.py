@@ -116,7 +116,7 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are; one pass over memory in the usual case."""
+    """Whether all numbers are finite; one pass over memory in the usual case."""
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 
@@ -167,7 +167,7 @@ def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> int:
 
 
 def _content(description: object, tensors: dict[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """All that an encoded state consists of, in an order of its own."""
+    """All that an encoded state consists of, in a fixed order."""
     yield json.dumps(description, sort_keys=True).encode()
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -69,7 +69,7 @@ def _is_instance(value: object, kind: Any) -> bool:
 
 @cache
 def schema(cls: type) -> dict[str, Any]:
-    """Annotations by attribute: of the constructor's parameters, and of what a fitted object keeps besides."""
+    """Annotations by attribute: those of the constructor's parameters and of what a fitted object also keeps."""
     declared = {
         name: hint for name, hint in typing.get_type_hints(cls).items() if get_origin(hint) is not ClassVar
     }

@@ -170,11 +170,11 @@ def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
 
 
 def estimator_rows(estimator: BaseEstimator, X: Any, **options: Any) -> np.ndarray:
-    """X as scikit-learn's `validate_data` takes it, which would make numbers of dates and of text without a word.
+    """X checked by scikit-learn's `validate_data`, after refusing dates and text, which it would silently convert.
 
     Parameters
     ----------
-    options : of `validate_data`; float64 by default
+    options : options of `validate_data`; the dtype is float64 by default
     """
     is_frame = hasattr(X, "columns")
     if not scipy.sparse.issparse(X):

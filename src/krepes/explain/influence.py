@@ -58,7 +58,7 @@ def top_influence(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmark
 
 
 def leave_out(model: KernelEmbedding, X: Any) -> np.ndarray:
-    """delta: how far every row moves when a landmark is taken away, (n, m)."""
+    """delta: how far every row moves when a landmark is left out, (n, m)."""
     return all_values(model, X, _changes(model))
 
 

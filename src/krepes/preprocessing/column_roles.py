@@ -71,7 +71,7 @@ class RoleChoice:
 
 
 def readable_columns(schema: pa.Schema) -> list[str]:
-    """The columns that have to be read to know their role; all, if that is none of them."""
+    """The columns whose values decide their role; all columns if there are no such columns."""
     readable = [field.name for field in schema if family(field.type) in ("number", "text", "empty")]
     return readable or schema.names
 

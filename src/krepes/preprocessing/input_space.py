@@ -79,7 +79,7 @@ class InputSpace(Component):
     ----------
     kind : "vectors", "images", "table" or "objects"
     shape : tuple of int
-        Of one row, before encoding; empty for tables and objects.
+        The shape of one row before encoding; empty for tables and objects.
     divide : float
         Pixels are divided by it.
     encoder : TableEncoder or None

@@ -85,7 +85,7 @@ def _restored(output: Path | None, settings: dict[str, Any]) -> Results:
 
 
 def _settings(table: Table, run: Run) -> dict[str, Any]:
-    """Everything that results depend on; a cache is no part of it."""
+    """Everything that results depend on; a cache is not part of it."""
     weights = None if run.weights is None else file_digest(run.weights)
     return {
         "table": table.name,

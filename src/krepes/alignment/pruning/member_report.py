@@ -25,10 +25,10 @@ class MemberRow:
 
     Attributes
     ----------
-    index : place in the ensemble.
-    name : as the ensemble has it: a number, "stage 3", or the name given in voting and stacking; of a frame its column.
+    index : its position in the ensemble.
+    name : its name in the ensemble: a number, "stage 3", the name given in voting and stacking, or a frame's column.
     kept : bool
-    weight : of its predictions in the pruned ensemble.
+    weight : the weight of its predictions in the pruned ensemble.
     score : R^2, or accuracy, of the pruned ensemble that would keep it alone, on the rows of the choice; NaN if it has
         none.
     alignment : centred alignment with the target, alone; NaN if it is constant. For regression this is `score`.

@@ -30,7 +30,7 @@ class ColumnMember:
 
     Attributes
     ----------
-    name : of the member.
+    name : the member's name.
     column : int
     classes : None for regression.
     probabilities : whether the numbers are probabilities of the second class, not labels.

@@ -92,7 +92,7 @@ def prune_ensemble(
 
     Examples
     --------
-    Of three members one repeats another and one is noise:
+    There are three members; one repeats another, and one is noise:
 
     >>> y = np.array([1.0, 2.0, 3.0, 4.0])
     >>> noise = np.array([1.0, -1.0, -1.0, 1.0])

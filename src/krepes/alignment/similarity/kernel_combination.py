@@ -51,7 +51,7 @@ class Combination:
 
     Attributes
     ----------
-    names : of the kernels.
+    names : the kernels' names.
     weights : mu >= 0 of the kernels as given, with 2-norm 1; all zero if no kernel aligns with the target.
     alignment : CKA of the combination with the target.
     alone : CKA of each kernel with the target, NaN where a kernel is constant.

@@ -158,7 +158,7 @@ def _score_text(value: float) -> str:
 
 
 def number_text(value: float, digits: int) -> str:
-    """A number for people, blank where it is undefined.
+    """A number as text, blank where it is undefined.
 
     >>> number_text(-0.6804, 3), number_text(float("nan"), 3)
     ('-0.680', '')
@@ -167,7 +167,7 @@ def number_text(value: float, digits: int) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value for people, blank where it is undefined.
+    """A p-value as text, blank where it is undefined.
 
     >>> p_text(0.0123), p_text(1e-40), p_text(float("nan"))
     ('0.012', '< 1e-16', '')

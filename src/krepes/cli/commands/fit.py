@@ -137,7 +137,7 @@ def _show_inputs(space: FeatureSpace) -> None:
 
 
 def warn_of_scales(landmarks: Tensor) -> None:
-    """An array is used as it is; say so where one column would drown the others."""
+    """An array is used as it is; warn if one column would dominate the others."""
     deviations = landmarks.double().std(0)
     deviations = deviations[deviations > 0]
     apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0

@@ -50,13 +50,13 @@ def import_optuna() -> ModuleType:
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of parameters and what came of it.
+    """One set of parameters and its result.
 
     Attributes
     ----------
     number : counted from 1.
     params : the parameters that were tried.
-    value : of the metric; None if the trial failed.
+    value : the value of the metric; None if the trial failed.
     scores : "accuracy", "balanced_accuracy", "deviation" of the metric between draws, and the "n_components" left.
     seconds : how long it took.
     message : why it failed.
@@ -77,11 +77,11 @@ class Study:
 
     Parameters
     ----------
-    path : of the file; None keeps the trials in memory.
+    path : the file; None keeps the trials in memory.
     space : what is varied.
-    fingerprint : hashes by the name of what they stand for.
+    fingerprint : hashes of what the study depends on, by name.
     sampler : "random" or "tpe".
-    seed : of all draws.
+    seed : the seed of all draws.
     overwrite : start over where the file exists.
     """
 

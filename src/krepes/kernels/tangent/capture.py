@@ -40,9 +40,9 @@ class Gradients:
     Attributes
     ----------
     factors : dict of Factors
-        Of weight matrices with their biases, by the name of the weight.
+        Gradients of weight matrices with their biases, by the name of the weight.
     vectors : dict of Tensors of shape (b, size)
-        Of all other parameters, by name.
+        Gradients of all other parameters, by name.
     """
 
     factors: dict[str, Factors]
@@ -60,7 +60,7 @@ class Gradients:
 
 
 class ScalarNetwork:
-    """A network with one output per sample, frozen in eval mode; a private copy of the module that is given.
+    """A network with one output per sample, frozen in eval mode; a private copy of the given module.
 
     Parameters
     ----------
