@@ -90,7 +90,7 @@ def write_rows(
 
     Parameters
     ----------
-    path : the file; its ending is the format.
+    path : the file; its ending sets the format.
     batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None.
     n_rows, n_columns, dtype : those of the whole result.
     name : the name of the array in an .npz file.
@@ -113,7 +113,7 @@ def write_rows(
             writer.write(Z, None if kept is None else kept.next(len(Z)))
             given += len(Z)
         if given != n_rows:
-            raise ValueError(f"{path}: {given:,} rows were given, and {n_rows:,} announced.")
+            raise ValueError(f"{path}: got {given:,} rows; expected n_rows={n_rows:,}.")
 
 
 class _InStep:
@@ -135,7 +135,7 @@ def _check_names(names: list[str], keep: TableSource | None) -> None:
     twice = sorted(set(names) & set(() if keep is None else keep.column_names))
     if twice:
         raise ValueError(
-            f"keep={twice[0]}: the result itself is called {', '.join(names[:2])}; rename that column."
+            f"keep={twice[0]}: the result has its own column {', '.join(names[:2])}; rename that column."
         )
 
 

@@ -226,7 +226,7 @@ def test_a_member_without_rows_is_dropped_with_a_reason(labels):
 
 def test_rows_that_members_were_trained_on_are_noticed():
     full = ExtraTreesRegressor(6, random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="fit the given rows perfectly: probably they were trained on them"):
+    with pytest.warns(UserWarning, match="fit the given rows perfectly: they were probably trained on them"):
         prune_ensemble(full, X, Y)
     with pytest.warns(UserWarning, match="X seems to be their training data"):
         prune_ensemble(FOREST, X, Y, predictions="given")

@@ -85,7 +85,7 @@ def check_state(cls: type[Component], state: dict[str, Any]) -> None:
             raise ValueError(f"{cls.__name__} has no attribute {name!r}.")
         if not matches(value, known[name]):
             raise ValueError(
-                f"{cls.__name__}.{name} is {_shown(value)}, which is not what it may be ({_words(known[name])})."
+                f"{cls.__name__}.{name} is {_shown(value)}; expected {_words(known[name])}."
             )
 
 

@@ -138,7 +138,7 @@ def check_finite(X: np.ndarray, name: str) -> None:
     if len(rows):
         raise ValueError(
             f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
-            "Leave these rows out, of everything that is compared."
+            "Leave these rows out of all arrays that are compared."
         )
     size = max(-low, high)
     raise ValueError(

@@ -192,7 +192,7 @@ def _concept(
 
     profile = concept_profile(model, x, concept, n_top)
     line(
-        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. Told from its absence with "
+        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. It is distinguished from its absence with "
         f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
     table = simple_table("training row", "alignment", "score", "adds", right=("alignment", "score", "adds"))
@@ -206,8 +206,8 @@ def _concept(
     table.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
     console().print(table)
     console().print(
-        "score = alignment × influence, as published; adds: the exact part of the concept in this row that the "
-        "landmark brings.",
+        "score = alignment × influence, as published; adds: the landmark's exact contribution to the concept in "
+        "this row.",
         style="dim",
         highlight=False,
     )

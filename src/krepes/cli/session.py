@@ -1,4 +1,4 @@
-"""What goes on around a command: threads, warnings as one line, the log, termination, files that must not meet."""
+"""What happens around a command: threads, warnings as one line, the log, termination, files that must differ."""
 
 from __future__ import annotations
 

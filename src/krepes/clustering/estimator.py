@@ -211,7 +211,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         """Warn if the clusters mean little."""
         problem = None
         if self.n_clusters is None and kept.n_clusters == 1:
-            problem = "The affinity's eigenvalues show one cluster only; name a number with n_clusters."
+            problem = "The affinity's eigenvalues show only one cluster; set n_clusters to ask for more."
         elif len(kept.X) > 1 and bool((kept.X[0] == kept.X).all()):
             problem = "All rows are the same: their clusters are arbitrary."
         if problem is not None:

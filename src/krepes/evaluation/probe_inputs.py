@@ -70,7 +70,7 @@ def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} has no label at all: all {len(codes):,} are missing.")
     if len(found) == 1:
         raise ValueError(
-            f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to tell apart. "
+            f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to distinguish. "
             "Give labels of at least two classes."
         )
 

@@ -152,7 +152,7 @@ def _samples(batch: Batch) -> Tensor:
     except TypeError:
         raise ValueError(
             "The autoencoder reconstructs vectors, but the samples are objects that are not numbers: "
-            "take another loss."
+            "use another loss."
         ) from None
 
 

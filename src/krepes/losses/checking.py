@@ -44,7 +44,7 @@ def check_loss(
     n_views : int, default=None
         How many embeddings a batch has, negatives included; the views that the loss needs by default.
     dtype, device : those of the embeddings
-        Those of training: a function may make tensors of its own, which have to fit.
+        Those of training: a function may make its own tensors, which have to fit.
 
     Notes
     -----

@@ -97,11 +97,11 @@ def judge(
     if is_chance(selection.alone, rows):
         texts.append(
             f"No member explains more of the target than noise would: the best {best.max():.1%} of the variance, of "
-            f"{rows:,} rows and {len(best)} members. The choice is not to be trusted."
+            f"{rows:,} rows and {len(best)} members. Do not trust this choice."
         )
     elif usable is None and (repeats_target(outputs, target) or (numbers and 1 - of_all < 1e-9)):
         texts.append(
-            "The members fit the given rows perfectly: probably they were trained on them, and the choice says nothing "
+            "The members fit the given rows perfectly: they were probably trained on them, and the choice says nothing "
             "about other rows. Give rows held out from training."
         )
     elif is_clearly_worse(*pair, noise):

@@ -122,7 +122,7 @@ class SketchedCKA(SumOfValues[Sketches]):
         features : {name: (b, ...)}
             Features of the same b samples.
         first_row : int, default=None
-            The global index of the first sample; by default each representation goes on where it ended. Give it
+            The global index of the first sample; by default each representation continues where it ended. Give it
             where several workers see different parts.
         rows : integers of shape (b,), optional
             The global indices of the samples, where they are not consecutive.

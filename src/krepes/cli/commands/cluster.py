@@ -26,7 +26,7 @@ def cluster(
         option(
             "--output",
             "-o",
-            "The file to write, with the cluster of every row. Its ending is the format: .csv, .parquet, .npy or .npz "
+            "The file to write, with the cluster of every row. Its ending sets the format: .csv, .parquet, .npy or .npz "
             "(array cluster).",
             metavar="FILE",
         ),

@@ -58,7 +58,7 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         option(
-            "Keep the state of a long fit in this file. After an interruption the same command goes on from it.",
+            "Keep the state of a long fit in this file. After an interruption the same command continues from it.",
             metavar="FILE",
             panel=options.RUN,
         ),

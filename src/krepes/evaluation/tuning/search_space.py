@@ -57,7 +57,7 @@ class Range:
             )
         if self.low >= self.high:
             raise ValueError(
-                f"The range of {name} is {self.low:g} to {self.high:g}: the lower end comes first."
+                f"The range of {name} is {self.low:g} to {self.high:g}: the lower end must come first."
             )
         if self.is_log and self.low <= 0:
             raise ValueError(

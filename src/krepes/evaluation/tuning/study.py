@@ -3,7 +3,7 @@
 Optuna draws what is tried and keeps it. The file is Optuna's journal: lines of JSON, appended to and never unpickled,
 which Optuna's own tools read too. A trial is one line, written when it has finished; a run that is stopped at any
 moment loses at most the trial it was in. Optuna does not keep the state of a sampler, so every trial is drawn by a new
-sampler with a seed of its own, from (seed, number of the trial): a search that was interrupted and continued tries the
+sampler with its own seed, from (seed, number of the trial): a search that was interrupted and continued tries the
 same as one that was not.
 
 The study keeps fingerprints of data, labels, model, space and split. A run with others is refused.

@@ -209,7 +209,7 @@ def check_frozen(module: nn.Module) -> None:
     if training:
         raise ValueError(
             f"The network's BatchNorm layers are in training mode ({training[0]!r} and {len(training) - 1} more): "
-            "samples of a batch then influence one another and have no gradients of their own. Call network.eval()."
+            "samples of a batch then influence one another, and no sample has its own gradient. Call network.eval()."
         )
     for name, layer in norms.items():
         if layer.running_var is None:
