@@ -110,7 +110,7 @@ TYPES = {  # where the annotation does not say
 # Where the docstring speaks to programmers, or the option needs a word more.
 HELP = {
     "n_components": "Width of the representation: how many numbers every row gets.",
-    "loss of KernelEmbedding": "What the representation is trained for. docs/losses.md explains the choices.",
+    "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",
     "landmarks of KernelEmbedding": "How landmarks, the rows that all others are compared with, are chosen.",
     "n_landmarks of KernelEmbedding": "Number of landmarks. More are better, and slower.",
@@ -151,16 +151,16 @@ HELP = {
     "classifier": "The linear classifier: logistic regression, or the support vector machine of the paper (svm).",
     "title": "The title of the page.",
     "max_rows": "The largest number of rows on the page. If there are more, a random sample is shown.",
-    "samples": "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds row "
-    "numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and "
+    "samples": "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds "
+    "row numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and "
     "concepts that you give.",
     "n_permutations": "How many times labels are shuffled for the p-values of sketches.",
     "max_width": "Files with more features than this are sketched, and have no LogME and no H-score, which need d x d "
     "memory.",
     "method": "alignment chooses members by kernel alignment and then weighs them, stacking weighs all members by "
     "non-negative least squares, r2 keeps the one best member.",
-    "task": "What is predicted. auto reads numbers as classes if they are labels of the target, and as probabilities if "
-    "they lie between 0 and 1 and the target has two classes.",
+    "task": "What is predicted. auto reads numbers as classes if they are labels of the target, and as probabilities "
+    "if they lie between 0 and 1 and the target has two classes.",
     "predictions": "Empty cells mean that a member was trained on that row. Without this option they are an error.",
     "test_rows": "The largest number of test rows.",
     "labels": "Labelled training rows. By default a tenth of --rows.",

@@ -84,9 +84,7 @@ def check_state(cls: type[Component], state: dict[str, Any]) -> None:
         if name not in known:
             raise ValueError(f"{cls.__name__} has no attribute {name!r}.")
         if not matches(value, known[name]):
-            raise ValueError(
-                f"{cls.__name__}.{name} is {_shown(value)}; expected {_words(known[name])}."
-            )
+            raise ValueError(f"{cls.__name__}.{name} is {_shown(value)}; expected {_words(known[name])}.")
 
 
 def check_entries(what: str, state: dict[str, Any], hints: dict[str, Any], optional: set[str]) -> None:

@@ -105,7 +105,9 @@ Threads = Annotated[
 Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
 Verbose = Annotated[
     bool,
-    option("--verbose", "-v", "Show details of what is done, and where an error happened.", metavar="", panel=RUN),
+    option(
+        "--verbose", "-v", "Show details of what is done, and where an error happened.", metavar="", panel=RUN
+    ),
 ]
 Json = Annotated[
     bool,

@@ -92,7 +92,9 @@ class Transferability:
         """Positions of the models by a score, the best first."""
         by = self.rank_by if by is None else by
         if by not in self.scores:
-            raise ValueError(f"by={by!r} is not a score of this table. Its scores are {', '.join(map(repr, self.scores))}.")
+            raise ValueError(
+                f"by={by!r} is not a score of this table. Its scores are {', '.join(map(repr, self.scores))}."
+            )
         values = self.cka if by == "log_cka" else self.scores[by]  # because log CKA is -inf below zero
         return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
 

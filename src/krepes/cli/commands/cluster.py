@@ -26,8 +26,8 @@ def cluster(
         option(
             "--output",
             "-o",
-            "The file to write, with the cluster of every row. Its ending sets the format: .csv, .parquet, .npy or .npz "
-            "(array cluster).",
+            "The file to write, with the cluster of every row. Its ending sets the format: .csv, .parquet, .npy or "
+            ".npz (array cluster).",
             metavar="FILE",
         ),
     ],

@@ -166,9 +166,7 @@ def _read_table(
     check_columns(exclude if labels is not None else left_out, source.column_names, str(path))
     names = [name for name in source.column_names if name not in left_out]
     if not names:
-        raise ValueError(
-            f"{path} has no column besides {', '.join(map(repr, left_out))}: it has no members."
-        )
+        raise ValueError(f"{path} has no column besides {', '.join(map(repr, left_out))}: it has no members.")
     batches = [batch for _, batch in source.batches(65_536)]
     table = pa.concat_tables(batches)
     columns = [column_values(table.column(name)) for name in names]

@@ -168,9 +168,7 @@ def _run(prepared: Search, trials: int, study: Path | None, fit: FitCommand) -> 
         result = prepared.result
         if result.ranked:
             show_result(result, fit)
-        kept = (
-            f"{len(result.trials)} finished trials are kept in {study}; the same command continues from there."
-        )
+        kept = f"{len(result.trials)} finished trials are kept in {study}; the same command continues from there."
         lost = "No trials are kept: --study FILE keeps them."
         say(f"Stopped. {kept if study is not None else lost}", style="yellow")
         raise typer.Exit(130) from None
