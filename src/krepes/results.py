@@ -117,7 +117,7 @@ def write_rows(
 
 
 class _InStep:
-    """Rows of a table that is read once, as many at a time as are asked for."""
+    """A table that is read once, in parts of any number of rows."""
 
     def __init__(self, source: TableSource):
         self._batches, self._waiting = source.batches(BATCH_ROWS), source.schema.empty_table()

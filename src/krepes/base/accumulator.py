@@ -53,7 +53,7 @@ class Accumulator(ABC, Generic[S, T]):
 
     @abstractmethod
     def zero(self) -> S:
-        """The sums of no rows."""
+        """The sums before any rows are added."""
 
     @abstractmethod
     def plus(self, sums: S, block: Block) -> S:

@@ -11,7 +11,7 @@ from krepes.base.caller_warning import warn
 
 
 class EarlierModule(ModuleType):
-    """A module that has moved: whatever is asked of it comes from its new place, with a FutureWarning."""
+    """A module that has moved: its attributes come from its new place, with a FutureWarning."""
 
     now: str  # its path in this version
 

@@ -5,7 +5,7 @@
 
 A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
 Components that krepes itself defines; nothing in a file can name anything else. What cannot be stored (a
-user's function) leaves a note and is asked for at load, and so does the name of a file or folder: reading a
+user's function) leaves a note and has to be given again at load, as has the path of a file or folder: reading a
 model file touches that file and nothing else. Attributes are checked against what their class declares
 (`krepes.base.schema`), and numbers have to be finite.
 

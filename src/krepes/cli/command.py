@@ -1,6 +1,6 @@
 """What every command has in common: options from the table, one JSON object for programs, errors, exit codes.
 
-A command's function prints for people and returns what it found as a dictionary; with --json only that is printed.
+A command's function prints text and returns what it found as a dictionary; with --json only that is printed.
 
 0 done   1 something was wrong with the input or the machine   2 wrong usage   130 stopped by Ctrl-C   143 terminated
 """
@@ -30,7 +30,7 @@ _options: ContextVar[dict[str, Parameter | str]] = ContextVar("options")
 
 
 def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
-    """Run a command with its threads set, its result told, and its failures turned into messages and exit codes."""
+    """Run a command: set its threads, print its result, and turn its failures into messages and exit codes."""
     shown, marks = with_options(function)
     common = {"verbose": options.Verbose, "as_json": options.Json}
     added = [

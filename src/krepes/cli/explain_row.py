@@ -40,7 +40,10 @@ def explain_row(
     label = None if words is None else words[row]
     line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
     if covered < UNLIKE:
-        line("This sample is unlike every landmark. The explanations below say little about it.", style="yellow")
+        line(
+            "This sample is unlike every landmark. The explanations below say little about it.",
+            style="yellow",
+        )
     found: dict[str, Any] = {"row": row, "label": label, "coverage": covered}
     names = _Names(model, source, words)
     if component is not None or class_ is not None:

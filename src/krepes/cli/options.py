@@ -1,7 +1,7 @@
 """Options and arguments that several commands share, and that are not parameters of a class.
 
 An argument has the name that the library gives it (`random_state`, `overwrite`), so that errors of the library can be
-told in options.
+worded in terms of options.
 """
 
 from __future__ import annotations

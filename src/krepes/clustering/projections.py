@@ -1,4 +1,4 @@
-"""Projections: what the averaged local covariance Sigma = U diag(D) U^T makes of the data.
+"""Projections: how the averaged local covariance Sigma = U diag(D) U^T changes the data.
 
     x <- P^(1/2) x,   P = U diag(g(D)) U^T / max g                                         [zou, Alg. 1, lines 5-10]
 

@@ -324,7 +324,7 @@ class EmpiricalNTK(Kernel):
 
 
 def _first_layer(module: nn.Module) -> str:
-    """What the first layer of a module expects, where that can be told."""
+    """What the first layer of a module expects, where that is known."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             return f": its first layer expects {layer.in_features} features"

@@ -21,7 +21,7 @@ from krepes.alignment.pruning.member_selection import Selection
 
 @dataclass(frozen=True)
 class MemberRow:
-    """What became of a member.
+    """One member: whether it was kept, with which weight, and why.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ def fit(
 
 
 def _show_inputs(space: FeatureSpace) -> None:
-    """What became of every column, before the long pass begins."""
+    """Print how every column is used, before the long pass begins."""
     from krepes.base.rows import dense
     from krepes.cli.describe import column_roles, console
 
@@ -163,7 +163,7 @@ def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) 
 
 
 def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
-    """Evaluate where labels are at hand, else transform."""
+    """The next command to try: evaluate if there are labels, otherwise transform."""
     from krepes.labelled import array_names
 
     space = model.input_space_
