@@ -95,8 +95,8 @@ def _notice(samples: ShownSamples | None, given: Given) -> str:
     """Which parts of the data a reader of this file can see."""
     if samples is not None:
         return (
-            "This file holds real rows of the data: everyone who opens it can see them. samples=False, or --no-samples on "
-            "the command line, leaves them out."
+            "This file holds real rows of the data: everyone who opens it can see them. samples=False, or --no-samples "
+            "on the command line, leaves them out."
         )
     labels = [] if given.labels is None else [f"the rows' labels ({given.labels.name})"]
     concepts = ["the names and scores of the concepts"] if given.concepts else []
