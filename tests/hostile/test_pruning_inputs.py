@@ -51,7 +51,7 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
             "9 rows and .* trained on 80",
         ),
         (lambda: prune_ensemble(CLASSES, X, np.full(80, "up")), "All 80 labels are"),
-        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is none"),
+        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is not a class"),
         (
             lambda: prune_ensemble(
                 GradientBoostingRegressor(n_estimators=2).fit(X, Y), X, Y, predictions="out_of_bag"
