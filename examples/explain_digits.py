@@ -29,7 +29,7 @@ new = images[1502:1503]
 print(
     "a", digits[1502], "and its most influential training images:", digits[top_influence(model, new).rows[0]]
 )
-print("those it can least do without:", digits[top_leave_out(model, new).rows[0]])
+print("those it needs most:", digits[top_leave_out(model, new).rows[0]])
 parts = attribution(model, new, direction=0)
 print(
     f"component 0 is {parts.sum() + model.intercept_[0]:.3f}:",

@@ -1,4 +1,4 @@
-"""Prune a forest and two other ensembles: fewer members, weighted anew, chosen by rows that they have not seen."""
+"""Prune a forest and two other ensembles: fewer members with new weights, chosen by rows that they have not seen."""
 
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor

@@ -109,54 +109,61 @@ TYPES = {  # where the annotation does not say
 }
 # Where the docstring speaks to programmers, or the option needs a word more.
 HELP = {
-    "preprocess": "What is done to the data first. auto encodes tables and uses arrays as they are; table standardises "
+    "n_components": "Width of the representation: how many numbers every row gets.",
+    "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
+    "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",
+    "landmarks of KernelEmbedding": "How landmarks, the rows that all others are compared with, are chosen.",
+    "n_landmarks of KernelEmbedding": "Number of landmarks. More are better, and slower.",
+    "dtype": "Precision of kernel values and features. float64 is more exact, and slower.",
+    "device": "Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.",
+    "preprocess": "How the data are prepared. auto encodes tables and uses arrays as they are; table standardises "
     "the columns of an array; normalize standardises the channels of images; none changes nothing.",
     "kernel__network": "The network of the kernel empirical_ntk.",
-    "kernel__network__weights": "Weights of the network, an .npz, .safetensors or .pth file. Without it they are "
+    "kernel__network__weights": "Weights of the network, an .npz, .safetensors or .pth file. By default they are "
     "random.",
     "kernel__lengthscale": "The distance at which the kernel tells rows apart; rows much nearer than that count as the "
     "same. With median it is taken from the data.",
     "solver__max_epochs": "The largest number of passes over the training rows.",
     "solver__batch_size": "Rows in each step.",
-    "solver__learning_rate": "Size of the steps. Without it, what suits the preconditioner.",
+    "solver__learning_rate": "Size of the steps. By default, a size that suits the preconditioner.",
     "solver__replays": "How many times an epoch trains on the rows in memory before it reads more.",
     "solver__preconditioner": "What the gradients are multiplied by.",
     "solver__initialization": "Where training starts.",
     "kernel of SubspaceClustering": "How rows are compared. auto is a Gaussian kernel that follows the data.",
-    "n_clusters": "The number of clusters. Without it, the number is estimated from the affinity.",
+    "n_clusters": "The number of clusters. By default it is estimated from the affinity.",
     "n_iterations": "The largest number of times that the metric is learned.",
-    "regularization of SubspaceClustering": "The ridge of the regressions. Larger spreads the coefficients.",
+    "regularization of SubspaceClustering": "The ridge of the regressions. A larger ridge spreads the coefficients.",
     "projection": "How the metric is learned from the data. none learns no metric (KTRR).",
-    "truncation": "How many of its largest coefficients a row keeps; 0 keeps all.",
+    "truncation": "How many of its largest coefficients each row keeps; 0 keeps all.",
     "normalization": "How rows are scaled after the metric has changed.",
     "selection": "Which iteration is taken: the one with the clearest clusters, or the last.",
-    "coding": "How a row is expressed by the others.",
+    "coding": "How each row is written as a weighted sum of the others.",
     "n_landmarks of SubspaceClustering": "Landmarks for the regressions.",
     "n_init": "How many times K-means starts.",
-    "n_trials": "Trials in all, including those of earlier runs of the same study.",
-    "sampler": "How parameters are drawn. tpe draws near what did well before.",
+    "n_trials": "Total number of trials, including those of earlier runs of the same study.",
+    "sampler": "How parameters are drawn. tpe draws near parameters that did well before.",
     "metric": "What is maximised. auto takes the balanced accuracy where one class is more than twice as large as "
     "another.",
-    "validation_fraction": "Share of the rows that the model does not see and whose labels are used. Without it, 2 % "
+    "validation_fraction": "Share of the rows that the model does not see and whose labels are used. By default 2 % "
     "of images, 10 % of other rows, and at least 20 rows of every class.",
     "label_fraction": "Share of these labels that the classifier learns from; the others score it.",
-    "n_repeats": "How many times labels are drawn; the table has mean and deviation over them.",
+    "n_repeats": "How many times labels are drawn. The table shows the mean and the deviation over these draws.",
     "classifier": "The linear classifier: logistic regression, or the support vector machine of the paper (svm).",
     "title": "The title of the page.",
-    "max_rows": "Rows on the page. Of more rows a random sample is shown.",
-    "samples": "Leave real rows out of the page, which shows them to whoever opens it. What remains are row numbers, "
-    "places on the map, coverage, influences, contributions, the model's description, and the labels and concepts that "
-    "you give.",
+    "max_rows": "The largest number of rows on the page. If there are more, a random sample is shown.",
+    "samples": "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds "
+    "row numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and "
+    "concepts that you give.",
     "n_permutations": "How many times labels are shuffled for the p-values of sketches.",
     "max_width": "Files with more features than this are sketched, and have no LogME and no H-score, which need d x d "
     "memory.",
     "method": "alignment chooses members by kernel alignment and then weighs them, stacking weighs all members by "
     "non-negative least squares, r2 keeps the one best member.",
-    "task": "What is predicted. auto takes numbers for classes if they are labels of the target, or probabilities "
-    "(0 to 1) of two.",
-    "predictions": "Empty cells are rows on which a member was trained. Without this option they are an error.",
-    "test_rows": "Test rows, at most.",
-    "labels": "Labelled training rows. Without it, a tenth of --rows.",
+    "task": "What is predicted. auto reads numbers as classes if they are labels of the target, and as probabilities "
+    "if they lie between 0 and 1 and the target has two classes.",
+    "predictions": "Empty cells mean that a member was trained on that row. Without this option they are an error.",
+    "test_rows": "The largest number of test rows.",
+    "labels": "Labelled training rows. By default a tenth of --rows.",
     "landmarks of Size": "Landmarks of every model.",
     "components": "Width of every representation.",
     "epochs": "The largest number of epochs, where a model is trained on samples.",

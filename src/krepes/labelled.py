@@ -144,7 +144,7 @@ def training_rows(
             found = ", ".join(map(repr, dict.fromkeys(words[:10_000].tolist())))
             raise ValueError(
                 f"split={split}: every row must say 'train' or 'test'; found {found[:120]}. For other layouts give the "
-                "test rows as a file of their own (test=FILE)."
+                "test rows in a separate file (test=FILE)."
             )
         return words == "train"
     if n_train is None and _is_npz(path) and "n_train" in array_names(path):

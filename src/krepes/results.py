@@ -90,14 +90,14 @@ def write_rows(
 
     Parameters
     ----------
-    path : the file; its ending is the format.
+    path : the file; its ending sets the format.
     batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None.
-    n_rows, n_columns, dtype : of the whole.
-    name : of the array in an .npz file.
+    n_rows, n_columns, dtype : those of the whole result.
+    name : the name of the array in an .npz file.
     columns : names of the columns in a table; by default z0, z1, ...
     keep : columns to carry over, which stand before the others: a table of the same rows, in their order. In an
         .npz file they are further arrays.
-    overwrite : whether a file that exists may be replaced.
+    overwrite : whether an existing file may be replaced.
     """
     suffix = check_suffix(path, () if keep is None else keep.column_names)
     names = columns or [f"z{j}" for j in range(n_columns or 1)]
@@ -113,11 +113,11 @@ def write_rows(
             writer.write(Z, None if kept is None else kept.next(len(Z)))
             given += len(Z)
         if given != n_rows:
-            raise ValueError(f"{path}: {given:,} rows were given, and {n_rows:,} announced.")
+            raise ValueError(f"{path}: got {given:,} rows; expected n_rows={n_rows:,}.")
 
 
 class _InStep:
-    """Rows of a table that is read once, as many at a time as are asked for."""
+    """A table that is read once, in parts of any number of rows."""
 
     def __init__(self, source: TableSource):
         self._batches, self._waiting = source.batches(BATCH_ROWS), source.schema.empty_table()
@@ -135,7 +135,7 @@ def _check_names(names: list[str], keep: TableSource | None) -> None:
     twice = sorted(set(names) & set(() if keep is None else keep.column_names))
     if twice:
         raise ValueError(
-            f"keep={twice[0]}: the result itself is called {', '.join(names[:2])}; rename that column."
+            f"keep={twice[0]}: the result has its own column {', '.join(names[:2])}; rename that column."
         )
 
 

@@ -77,7 +77,7 @@ def test_labels_that_mean_little_are_announced():
     with pytest.warns(UserWarning, match="All rows are the same"):
         model(2).fit(np.ones((20, 3)))
     noise = np.random.default_rng(0).normal(size=(60, 30))
-    with pytest.warns(UserWarning, match="show one cluster only"):
+    with pytest.warns(UserWarning, match="show only one cluster"):
         assert model(None, n_iterations=0).fit(noise).n_clusters_ == 1
 
 

@@ -76,7 +76,7 @@ def test_loading_makes_no_folder_and_opens_no_other_file(tmp_path, monkeypatch):
     again = load(path)
     np.testing.assert_allclose(again.transform(X), expected, atol=1e-5)
     assert sorted(tmp_path.rglob("*")) == before
-    with pytest.raises(ValueError, match=r"the file 'weights.safetensors'.*Give its place again"):
+    with pytest.raises(ValueError, match=r"the file 'weights.safetensors'.*Give it again"):
         again.fit(X)
 
 

@@ -167,7 +167,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr("krepes.base.model_file.write", full)
     with pytest.warns(
-        UserWarning, match=r"could not be written .*No space left.*no state is kept, and the fit goes on"
+        UserWarning, match=r"could not be written .*No space left.*no state is kept, and the fit continues"
     ):
         fitted = model(agree).fit(X, checkpoint=tmp_path / "full.checkpoint")
     assert np.array_equal(fitted.coefficients_, model(agree).fit(X).coefficients_)

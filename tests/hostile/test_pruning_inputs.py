@@ -51,7 +51,7 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
             "9 rows and .* trained on 80",
         ),
         (lambda: prune_ensemble(CLASSES, X, np.full(80, "up")), "All 80 labels are"),
-        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is none"),
+        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is not a class"),
         (
             lambda: prune_ensemble(
                 GradientBoostingRegressor(n_estimators=2).fit(X, Y), X, Y, predictions="out_of_bag"
@@ -226,7 +226,7 @@ def test_a_member_without_rows_is_dropped_with_a_reason(labels):
 
 def test_rows_that_members_were_trained_on_are_noticed():
     full = ExtraTreesRegressor(6, random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="fit the given rows perfectly: probably they were trained on them"):
+    with pytest.warns(UserWarning, match="fit the given rows perfectly: they were probably trained on them"):
         prune_ensemble(full, X, Y)
     with pytest.warns(UserWarning, match="X seems to be their training data"):
         prune_ensemble(FOREST, X, Y, predictions="given")

@@ -102,9 +102,9 @@ def test_what_cannot_be_written_is_refused(folder):
         write_rows(folder / "z.npy", [Z], 20, 1, keep=table.select(["id"]))
     with pytest.raises(ValueError, match=r"ends in \.npy, \.npz"):
         write_rows(folder / "z.xlsx", [Z], 20, 1)
-    with pytest.raises(ValueError, match="19 rows were given, and 20 announced"):
+    with pytest.raises(ValueError, match="got 19 rows; expected n_rows=20"):
         write_rows(folder / "z.csv", [Z[:19]], 20, 1)
-    with pytest.raises(ValueError, match="keep=a: the result itself is called a"):
+    with pytest.raises(ValueError, match="keep=a: the result has its own column a"):
         write_rows(folder / "z.csv", [Z], 20, 1, columns=["a"], keep=table.select(["a"]))
     with pytest.raises(FileExistsError):
         write_rows(folder / "t.csv", [Z], 20, 1)

@@ -165,7 +165,7 @@ def test_a_stopped_run_keeps_its_trials_and_the_same_command_goes_on(iris, how):
     _, said = process.communicate(timeout=60)
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert "finished trials are kept in a.study; the same command goes on" in " ".join(said.split())
+        assert "finished trials are kept in a.study; the same command continues" in " ".join(said.split())
     kept = len(study.read_text().splitlines()) - 2  # the study itself, and its fingerprint
     assert kept >= 1
     (iris / "a.study.lock").unlink(missing_ok=True)  # of a run that was killed; Optuna waits 30 s for it

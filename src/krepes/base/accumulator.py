@@ -44,7 +44,7 @@ class Accumulator(ABC, Generic[S, T]):
     Attributes
     ----------
     sums : S
-        Of the blocks added so far. Never changed in place.
+        The sums of the blocks added so far. They are never changed in place.
     """
 
     sums: S
@@ -53,7 +53,7 @@ class Accumulator(ABC, Generic[S, T]):
 
     @abstractmethod
     def zero(self) -> S:
-        """The sums of no rows."""
+        """The sums before any rows are added."""
 
     @abstractmethod
     def plus(self, sums: S, block: Block) -> S:
@@ -109,7 +109,7 @@ class Accumulator(ABC, Generic[S, T]):
         self.sums = self.plus(self.sums, block)
 
     def flush(self) -> None:
-        """Bring the sums into the form in which they are stored; at the end of batches, for the same bits."""
+        """Bring the sums into the form in which they are stored. Called at the end of batches, for the same bits."""
         self.sums = self.settled(self.sums)
 
     def merge(self, other: Self) -> Self:

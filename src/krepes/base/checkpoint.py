@@ -1,4 +1,4 @@
-"""Checkpoints: an interrupted fit goes on where it stopped, with the same bits.
+"""Checkpoints: an interrupted fit continues where it stopped, and gives the same bits.
 
 The file holds the state of the work and a fingerprint of all that it depends on. It is written atomically between two
 steps, at most every `seconds`, and removed when the work is done.
@@ -75,7 +75,7 @@ class Checkpoint:
         return content["state"]
 
     def offer(self, state: Callable[[], dict[str, Any]], place: str) -> None:
-        """Write if the last write was long enough ago; where that fails (a full disk), the fit goes on."""
+        """Write if the last write was long enough ago; if that fails (a full disk), the fit continues."""
         if time.monotonic() - self.written < self.seconds:
             return
         content = {"fingerprint": self.fingerprint, "place": place, "state": state()}
@@ -85,14 +85,14 @@ class Checkpoint:
         except (OSError, SafetensorError) as error:
             kept = "no state is kept" if self.place is None else f"the state at {self.place} is kept"
             warn(
-                f"The checkpoint {self.path} could not be written ({error}); {kept}, and the fit goes on.",
+                f"The checkpoint {self.path} could not be written ({error}); {kept}, and the fit continues.",
             )
             return
         self.place = place
 
 
 def remove_checkpoint(path: str | os.PathLike) -> None:
-    """Remove the file of work that is done; where it cannot be removed, the work is not lost for that."""
+    """Remove the file of finished work. If it cannot be removed, there is a warning and the work is kept."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:

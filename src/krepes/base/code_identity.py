@@ -1,4 +1,4 @@
-"""A hash of what a user's function does, as far as that can be told: an interrupted fit must not go on with another.
+"""A hash of what a user's function does, as far as it can be known: an interrupted fit must not continue with another.
 
 Hashed are bytecode, constants, names, defaults, closures, the arguments of `functools.partial`, the attributes of
 objects and the weights of torch modules; not what a function calls by a global name. Equal code gives equal hashes

@@ -39,10 +39,10 @@ class Component(BaseEstimator):
         """Refuse attributes, read from a file and each of its declared type, that do not fit together."""
 
     def stand_in(self) -> Component:
-        """What a model file keeps of an object whose class is the user's; an error where it cannot do without."""
+        """What a model file keeps of an object of a user's class; an error if the model needs the object itself."""
         raise TypeError(
             f"Cannot store {type(self).__name__}: it is not a class of krepes. A user's kernel can be stored as a "
-            "function, krepes.kernels.Custom(function), and is asked for at load."
+            "function, krepes.kernels.Custom(function), which has to be given again at load."
         )
 
 
@@ -102,7 +102,7 @@ def resolve(kind: type[C], value: object) -> C:
 
 
 def _hint(key: str, choices: dict[str, type[C]]) -> str:
-    """What was probably meant, in a sentence; nothing where there is no telling."""
+    """A sentence that says what was probably meant; empty if no name is close."""
     for name, cls in choices.items():
         if key in cls.known_elsewhere_as:
             return f" It is called {name!r} here."

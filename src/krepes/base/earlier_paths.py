@@ -11,7 +11,7 @@ from krepes.base.caller_warning import warn
 
 
 class EarlierModule(ModuleType):
-    """A module that has moved: whatever is asked of it comes from its new place, with a FutureWarning."""
+    """A module that has moved: its attributes come from its new place, with a FutureWarning."""
 
     now: str  # its path in this version
 
@@ -23,7 +23,10 @@ class EarlierModule(ModuleType):
         if name.startswith("__"):  # the import system asks for these
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         found = getattr(import_module(self.now), name)
-        warn(f"{self.__name__} is now {self.now}; the old path will go in a later version.", FutureWarning)
+        warn(
+            f"{self.__name__} is now {self.now}; the old path will be removed in a later version.",
+            FutureWarning,
+        )
         return found
 
 

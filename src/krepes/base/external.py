@@ -13,13 +13,13 @@ class External:
 
     def __call__(self, *_: object) -> NoReturn:
         raise ValueError(
-            f"This model needs {self.description}, which its file cannot hold. Give a kernel to krepes.load(path, "
-            "kernel=...), a loss to model.set_params(loss=...)."
+            f"This model needs {self.description}, which its file cannot hold. Give a kernel with krepes.load(path, "
+            "kernel=...), a loss with model.set_params(loss=...)."
         )
 
     def __fspath__(self) -> NoReturn:
         raise ValueError(
-            f"This model was made with {self.description}, which a model file does not name. Give its place again "
+            f"This model was made with {self.description}, whose path is not kept in a model file. Give it again "
             "with set_params, such as model.set_params(kernel__network__weights=path)."
         )
 

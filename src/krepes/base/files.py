@@ -1,9 +1,9 @@
 """Files that are either whole or not there: atomic writes, nothing overwritten by accident, nothing left behind.
 
-A file is written into a temporary folder beside its place, where a library may have temporary files of its own, and
+A file is written into a temporary folder beside its place, where a library may have its own temporary files, and
 moved there when it is whole. An existing file keeps its mode, a link is followed, and what is not a regular file is
 refused. Files that hold rows of a user's data (`private`)
-are for their owner only, unless the folder has a default access list of its own.
+are for their owner only, unless the folder has its own default access list.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def atomic_path(path: str | os.PathLike, overwrite: bool = False, private: bool 
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(
                 error.errno,
-                f"There is no room left on the disk of {target}: nothing was written. Free some space, or choose "
+                f"The disk of {target} is full: nothing was written. Free some space, or choose "
                 "another place.",
             ) from error
         raise
@@ -121,7 +121,7 @@ def _runs(process: int) -> bool:
 
 
 def _mode(target: Path, private: bool) -> int:
-    """That of the file that is replaced; of a new one what the user's umask, or its being private, says."""
+    """The mode of the file that is replaced; for a new file, what the umask allows, or owner only if private."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     if private and not _has_default_access(target.parent):
@@ -137,12 +137,12 @@ def _has_default_access(folder: Path) -> bool:
 
 
 def _move_new(temporary: Path, target: Path) -> None:
-    """Put a finished file in place unless somebody else made one there meanwhile."""
+    """Put a finished file in place, unless another program has made one there in the meantime."""
     try:
         os.link(temporary, target)
     except FileExistsError:
         raise FileExistsError(
-            f"{target} was created by somebody else meanwhile; nothing was overwritten."
+            f"{target} was created by another program in the meantime; nothing was overwritten."
         ) from None
     except OSError:  # a file system without hard links
         os.replace(temporary, target)
@@ -155,7 +155,7 @@ def _umask() -> int:
 
 
 def readable_bytes(size: float) -> str:
-    """A size for people.
+    """A number of bytes as text.
 
     >>> readable_bytes(1_500_000)
     '1.5 MB'

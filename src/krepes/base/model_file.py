@@ -5,7 +5,7 @@
 
 A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
 Components that krepes itself defines; nothing in a file can name anything else. What cannot be stored (a
-user's function) leaves a note and is asked for at load, and so does the name of a file or folder: reading a
+user's function) leaves a note and has to be given again at load, as has the path of a file or folder: reading a
 model file touches that file and nothing else. Attributes are checked against what their class declares
 (`krepes.base.schema`), and numbers have to be finite.
 
@@ -116,7 +116,7 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are; one pass over memory in the usual case."""
+    """Whether all numbers are finite; one pass over memory in the usual case."""
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 
@@ -167,7 +167,7 @@ def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> int:
 
 
 def _content(description: object, tensors: dict[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """All that an encoded state consists of, in an order of its own."""
+    """All that an encoded state consists of, in a fixed order."""
     yield json.dumps(description, sort_keys=True).encode()
     for name in sorted(tensors):
         tensor = tensors[name]

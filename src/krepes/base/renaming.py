@@ -15,7 +15,7 @@ def renamed(old: str, new: str) -> property:
     """A property under the old name of an attribute."""
 
     def get(self: Any) -> Any:
-        warn(f"{type(self).__name__}.{old} is called {new} now; the old name will go.", FutureWarning)
+        warn(f"{type(self).__name__}.{old} is called {new} now; the old name will be removed.", FutureWarning)
         return getattr(self, new)
 
     return property(get, doc=f"The old name of `{new}`.")
@@ -31,7 +31,7 @@ def old_parameters(**names: str) -> Callable[[type[T]], type[T]]:
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             for old in names.keys() & kwargs.keys():
                 warn(
-                    f"{cls.__name__}({old}=...) is called {names[old]} now; the old name will go.",
+                    f"{cls.__name__}({old}=...) is called {names[old]} now; the old name will be removed.",
                     FutureWarning,
                 )
                 kwargs[names[old]] = kwargs.pop(old)

@@ -69,7 +69,7 @@ def _is_instance(value: object, kind: Any) -> bool:
 
 @cache
 def schema(cls: type) -> dict[str, Any]:
-    """Annotations by attribute: of the constructor's parameters, and of what a fitted object keeps besides."""
+    """Annotations by attribute: those of the constructor's parameters and of what a fitted object also keeps."""
     declared = {
         name: hint for name, hint in typing.get_type_hints(cls).items() if get_origin(hint) is not ClassVar
     }
@@ -84,9 +84,7 @@ def check_state(cls: type[Component], state: dict[str, Any]) -> None:
         if name not in known:
             raise ValueError(f"{cls.__name__} has no attribute {name!r}.")
         if not matches(value, known[name]):
-            raise ValueError(
-                f"{cls.__name__}.{name} is {_shown(value)}, which is not what it may be ({_words(known[name])})."
-            )
+            raise ValueError(f"{cls.__name__}.{name} is {_shown(value)}; expected {_words(known[name])}.")
 
 
 def check_entries(what: str, state: dict[str, Any], hints: dict[str, Any], optional: set[str]) -> None:

@@ -138,7 +138,7 @@ def check_finite(X: np.ndarray, name: str) -> None:
     if len(rows):
         raise ValueError(
             f"{name} has NaN or infinite values in {len(rows):,} of {len(X):,} rows (the first is row {rows[0]:,}). "
-            "Leave these rows out, of everything that is compared."
+            "Leave these rows out of all arrays that are compared."
         )
     size = max(-low, high)
     raise ValueError(
@@ -170,11 +170,11 @@ def check_same_rows(n: int, expected: int, name: str, other: str = "X") -> None:
 
 
 def estimator_rows(estimator: BaseEstimator, X: Any, **options: Any) -> np.ndarray:
-    """X as scikit-learn's `validate_data` takes it, which would make numbers of dates and of text without a word.
+    """X checked by scikit-learn's `validate_data`, after refusing dates and text, which it would silently convert.
 
     Parameters
     ----------
-    options : of `validate_data`; float64 by default
+    options : options of `validate_data`; the dtype is float64 by default
     """
     is_frame = hasattr(X, "columns")
     if not scipy.sparse.issparse(X):

@@ -1,6 +1,6 @@
 """What every command has in common: options from the table, one JSON object for programs, errors, exit codes.
 
-A command's function prints for people and returns what it found as a dictionary; with --json only that is printed.
+A command's function prints text and returns what it found as a dictionary; with --json only that is printed.
 
 0 done   1 something was wrong with the input or the machine   2 wrong usage   130 stopped by Ctrl-C   143 terminated
 """
@@ -30,7 +30,7 @@ _options: ContextVar[dict[str, Parameter | str]] = ContextVar("options")
 
 
 def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
-    """Run a command with its threads set, its result told, and its failures turned into messages and exit codes."""
+    """Run a command: set its threads, print its result, and turn its failures into messages and exit codes."""
     shown, marks = with_options(function)
     common = {"verbose": options.Verbose, "as_json": options.Json}
     added = [
@@ -84,7 +84,7 @@ def _names(shown: inspect.Signature) -> dict[str, Parameter | str]:
 
 
 def in_options(text: str) -> str:
-    """A message of the library in the words of the command that runs: n_landmarks=5 is --n-landmarks 5 here."""
+    """A message of the library in terms of options: n_landmarks=5 becomes --n-landmarks 5."""
 
     def translated(found: re.Match[str]) -> str:
         known = _options.get({}).get(found["name"] or "")
@@ -103,7 +103,7 @@ def in_options(text: str) -> str:
 
 
 def _report(error: Exception, verbose: bool) -> None:
-    """An error for a person; with --verbose also where it arose."""
+    """Print an error as a message; with --verbose also where it happened."""
     if verbose:
         import traceback
 
@@ -111,7 +111,7 @@ def _report(error: Exception, verbose: bool) -> None:
     text = str(error).strip() or type(error).__name__
     expected = isinstance(error, ValueError | TypeError | OSError | MemoryError | ImportError | RuntimeError)
     if not expected:
-        text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it arose."
+        text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it happened."
     session.say(in_options(text), prefix="Error: ", style="bold red")
 
 

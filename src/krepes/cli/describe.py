@@ -24,7 +24,7 @@ def console() -> Console:
 
 
 def line(text: str, out: Console | None = None, style: str = "") -> None:
-    """One line of text as it is: brackets are no markup, and paths are not broken."""
+    """One line of text as it is: brackets are not read as markup, and paths are not broken."""
     (out or console()).print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
 

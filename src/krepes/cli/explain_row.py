@@ -40,7 +40,10 @@ def explain_row(
     label = None if words is None else words[row]
     line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
     if covered < UNLIKE:
-        line("This sample is unlike every landmark: what follows explains little of it.", style="yellow")
+        line(
+            "This sample is unlike every landmark. The explanations below say little about it.",
+            style="yellow",
+        )
     found: dict[str, Any] = {"row": row, "label": label, "coverage": covered}
     names = _Names(model, source, words)
     if component is not None or class_ is not None:
@@ -192,7 +195,7 @@ def _concept(
 
     profile = concept_profile(model, x, concept, n_top)
     line(
-        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. Told from its absence with "
+        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. It is distinguished from its absence with "
         f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
     table = simple_table("training row", "alignment", "score", "adds", right=("alignment", "score", "adds"))
@@ -206,8 +209,8 @@ def _concept(
     table.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
     console().print(table)
     console().print(
-        "score = alignment × influence, as published; adds: the exact part of the concept in this row that the "
-        "landmark brings.",
+        "score = alignment × influence, as published; adds: the landmark's exact contribution to the concept in "
+        "this row.",
         style="dim",
         highlight=False,
     )

@@ -67,7 +67,7 @@ def label_in_fit(model: KernelEmbedding) -> str | None:
 
 
 def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
-    """Refuse images for a model of tables and the like, in words that name both."""
+    """Refuse data of another kind than the model was fitted on, such as images for tables; the error names both."""
     fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
     if source.kind not in fits:
         from krepes.cli.describe import input_words

@@ -1,7 +1,7 @@
 """Options and arguments that several commands share, and that are not parameters of a class.
 
 An argument has the name that the library gives it (`random_state`, `overwrite`), so that errors of the library can be
-told in options.
+worded in terms of options.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Array = Annotated[str, option("Which array of an .npz file holds the rows.", pan
 Size = Annotated[
     str | None,
     option(
-        "Bring the images of a folder to this size: 32, or height x width such as 48x42.",
+        "Resize the images of a folder: 32, or height x width such as 48x42.",
         metavar="PIXELS",
         panel=DATA,
     ),
@@ -62,7 +62,7 @@ Label = Annotated[
 Labels = Annotated[
     str | None,
     option(
-        "Labels in a file of their own, one for every row of DATA: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
+        "A separate file of labels, one for every row of DATA: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
         metavar="FILE",
         panel=DATA,
     ),
@@ -70,7 +70,7 @@ Labels = Annotated[
 Keep = Annotated[
     list[str],
     option(
-        "Carry a column of the table, such as an id, into a .parquet, .csv or .npz file. Repeat the option for "
+        "Copy a column of the table, such as an id, into the result (.parquet, .csv or .npz). Repeat the option for "
         "several.",
         metavar="COLUMN",
         panel=DATA,
@@ -92,7 +92,7 @@ Seed = Annotated[
     int,
     option(
         "--seed",
-        "Where random draws start: the same seed gives the same result.",
+        "The seed of all random draws: the same seed gives the same result.",
         metavar="N",
         panel=RUN,
         min=0,
@@ -100,12 +100,14 @@ Seed = Annotated[
     ),
 ]
 Threads = Annotated[
-    int | None, option("Processor threads to use. Without it, all.", metavar="N", panel=RUN, min=1)
+    int | None, option("Processor threads to use. By default all.", metavar="N", panel=RUN, min=1)
 ]
-Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]
+Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
 Verbose = Annotated[
     bool,
-    option("--verbose", "-v", "Show what is done, and where an error arose.", metavar="", panel=RUN),
+    option(
+        "--verbose", "-v", "Show details of what is done, and where an error happened.", metavar="", panel=RUN
+    ),
 ]
 Json = Annotated[
     bool,

@@ -26,7 +26,7 @@ def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: 
 
 
 def check_result_file(path: Path, keep: list[str]) -> None:
-    """Refuse a name that asks for a format that there is not, or that cannot hold the columns to keep."""
+    """Refuse a name whose ending is not a known format, or whose format cannot hold the columns to keep."""
     from krepes.cli.command import in_options
     from krepes.results import check_suffix
 

@@ -23,7 +23,7 @@ class Parameter:
     name : as the library calls it, such as n_landmarks or solver__max_epochs.
     option : as the command line calls it, such as --n-landmarks or --epochs; perhaps with a short form.
     kind : "int", "float", "str", "path" or "flag".
-    default : of the class or function.
+    default : the default of the class or function.
     help : what the option does.
     choices : names that may be given; for a number, words that may be given instead.
     panel : heading of the help page.

@@ -1,4 +1,4 @@
-"""What goes on around a command: threads, warnings as one line, the log, termination, files that must not meet."""
+"""What happens around a command: threads, warnings as one line, the log, termination, files that must differ."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _files(value: object) -> Iterator[Path]:
 
 @contextmanager
 def limited_threads(threads: int | None) -> Iterator[None]:
-    """At most so many threads in torch and in numpy's BLAS."""
+    """Limit the threads of torch and of numpy's BLAS."""
     if threads is None:
         yield
         return
@@ -122,7 +122,7 @@ def limited_threads(threads: int | None) -> Iterator[None]:
     if threads > most:
         raise ValueError(
             f"--threads {threads}: this machine has {os.cpu_count()} processors; expected at most {most}. More threads "
-            "than processors make nothing faster."
+            "than processors do not make it faster."
         )
     if "numpy" not in sys.modules:  # libraries that start now read these
         os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))

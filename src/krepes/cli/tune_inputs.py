@@ -1,4 +1,4 @@
-"""What `krepes tune` makes of its options: the search space, and the model to search from."""
+"""From the options of `krepes tune` to the search space, and to the model to search from."""
 
 from __future__ import annotations
 

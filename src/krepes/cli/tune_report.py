@@ -102,7 +102,7 @@ class Display:
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """A time as text.
 
     >>> duration(75)
     '1 min 15 s'

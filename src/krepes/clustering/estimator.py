@@ -52,12 +52,13 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     regularization : float, default=1.0
         The ridge lam, relative to the mean of k(x, x).
     projection : "precision", "covariance", "inverse", Projection, function or None, default="precision"
-        What the local covariance makes of the data; `projection__filter` is its second regularisation, relative to
+        How the local covariance changes the data. `projection__filter` is its second regularisation, relative to
         the largest eigenvalue. A function is a filter of the eigenvalues, given as shares of the largest.
     truncation : int or None, default=7
         How many of its largest coefficients a row keeps.
     normalization : "auto", "unit", "global" or "none", default="auto"
-        After every projection; auto is unit rows, and one scale for all for kernels of x.y.
+        How rows are scaled after every projection. auto gives every row unit length, or, for kernels of x.y, divides
+        all rows by one number.
     selection : "eigengap" or "last", default="eigengap"
         Which iteration's affinity is cut: the one with the largest relative eigengap, or the last, as published.
     coding : "ridge", "least_squares", "matching_pursuit", "elastic_net" or Coding, default="ridge"
@@ -68,7 +69,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         the kernel has fewer features than there are rows (then nothing is approximated), and 500 for more than 4096
         rows.
     n_init : int, default=10
-        Starts of K-means.
+        How many times K-means starts.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -78,7 +79,7 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
     projection_ : array of shape (d, r)
         Rows times this, normalised, are the data in the metric found; the identity if none was learned.
     kernel_ : Kernel
-        With numbers for parameters.
+        The kernel used, with numbers for its parameters.
     n_clusters_ : int
     n_iter_ : int
         The iteration chosen.
@@ -207,10 +208,10 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
 
     def _warn_of_arbitrary(self, kept: Iterate) -> None:
-        """Warn if the labels mean little."""
+        """Warn if the clusters mean little."""
         problem = None
         if self.n_clusters is None and kept.n_clusters == 1:
-            problem = "The affinity's eigenvalues show one cluster only; name a number with n_clusters."
+            problem = "The affinity's eigenvalues show only one cluster; set n_clusters to ask for more."
         elif len(kept.X) > 1 and bool((kept.X[0] == kept.X).all()):
             problem = "All rows are the same: their clusters are arbitrary."
         if problem is not None:

@@ -28,7 +28,7 @@ class GradientSums:
     Parameters
     ----------
     kernel : Kernel
-        With a `geometry`, and data-dependent parameters already numbers.
+        It must have a `geometry`, and its data-dependent parameters must be numbers already.
     points : Tensor of shape (m, d)
     samples : Tensor of shape (n, d)
 

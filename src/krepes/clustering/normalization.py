@@ -25,7 +25,7 @@ def choose_normalization(name: str | None, geometry: str | None) -> str:
 
 
 def scale_of(X: Tensor, name: str) -> float | None:
-    """The number by which "global" divides; None where rows have scales of their own."""
+    """The number by which "global" divides; None where each row has its own scale."""
     if name == "unit":
         return None
     largest = X.abs().max().item() if name == "global" else 0.0

@@ -1,4 +1,4 @@
-"""Projections: what the averaged local covariance Sigma = U diag(D) U^T makes of the data.
+"""Projections: how the averaged local covariance Sigma = U diag(D) U^T changes the data.
 
     x <- P^(1/2) x,   P = U diag(g(D)) U^T / max g                                         [zou, Alg. 1, lines 5-10]
 
@@ -7,7 +7,7 @@
     covariance   g = D                 of the data-space covariance [zou, Sec. 4.3]
 
 Differs from [zou]: Algorithm 1 calls its band-pass an inverse, and has one lambda for the ridge (in units of k) and
-for s (in units of k^2 / x^2). Here s is a parameter of its own, by default relative to the largest eigenvalue.
+for s (in units of k^2 / x^2). Here s is a separate parameter, by default relative to the largest eigenvalue.
 """
 
 from __future__ import annotations

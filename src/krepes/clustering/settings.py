@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from krepes.clustering.estimator import SubspaceClustering
 
 SELECTIONS = ("eigengap", "last")
-LARGEST_DUAL = 4096  # rows; beyond it no n x n array is made, and the metric is learned on so many
+LARGEST_DUAL = 4096  # rows; with more, no n x n array is made, and the metric is learned on this many rows
 LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What an estimator's parameters come to for given data."""
+    """The values of an estimator's parameters for given data."""
 
     kernel: Kernel | None  # None: the default
     coding: Coding

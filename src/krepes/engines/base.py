@@ -33,8 +33,8 @@ class Engine(ABC):
     ) -> T:
         """Add all rows to the accumulator and return its result.
 
-        With `checkpoint`, a file of that name keeps the state of the pass; the same call goes on from there. The file
-        stays: whoever asked for the pass removes it when all is done that depends on it (`remove_checkpoint`).
+        With `checkpoint`, a file of that name keeps the state of the pass; the same call continues from there. The file
+        stays until the caller removes it (`remove_checkpoint`), when everything that depends on it is done.
         """
 
     @abstractmethod

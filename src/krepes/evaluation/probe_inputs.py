@@ -70,13 +70,13 @@ def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} has no label at all: all {len(codes):,} are missing.")
     if len(found) == 1:
         raise ValueError(
-            f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to tell apart. "
+            f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to distinguish. "
             "Give labels of at least two classes."
         )
 
 
 def chosen_rows(rows: Any, n_rows: int, name: str) -> np.ndarray:
-    """Sorted, distinct indices of rows that are given as indices or as a mask.
+    """Sorted, distinct indices of rows given as indices or as a mask.
 
     >>> chosen_rows([True, False, True], 3, "train"), chosen_rows([2, 0, 0], 3, "train")
     (array([0, 2]), array([0, 2]))

@@ -18,7 +18,7 @@ class ProbeResult:
     ----------
     accuracy : share of the test rows that are classified correctly.
     balanced_accuracy : mean over the classes of the test rows of the share classified correctly.
-    validation_accuracy : of the choice made, on rows held out from the labels; NaN if there was no choice.
+    validation_accuracy : accuracy of the chosen C or k on labelled rows held out; NaN if there was no choice.
     recall : {class: share classified correctly}, for the classes of the test rows.
     classes : the classes in the labels, sorted.
     classifier : has `predict(Z)`.

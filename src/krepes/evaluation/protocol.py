@@ -93,7 +93,7 @@ class Protocol:
     ----------
     labels : Labels of all n rows.
     draws : (labelled, test) row indices of every repeat.
-    seeds : of the probes' own splits.
+    seeds : the seeds of the probes' own splits.
     """
 
     labels: Labels
@@ -125,7 +125,7 @@ class Protocol:
         return ProtocolResult(results, probe, time.perf_counter() - start)
 
     def most_frequent(self) -> ProtocolResult:
-        """What one gets by always naming the most frequent class of the labelled rows."""
+        """The results of always predicting the most frequent class of the labelled rows."""
         results = []
         for labelled, test in self.draws:
             counts = np.bincount(self.labels.codes[labelled], minlength=len(self.labels.classes))

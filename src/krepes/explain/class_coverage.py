@@ -2,7 +2,7 @@
 
     kappa = min { k : the k landmarks with the largest omega_l = |a_l| have all classes among them }  [krepes, sec. 5]
 
-Settled here, where the paper is silent: landmarks of equal norm enter together, so kappa does not depend on their
+The paper leaves some cases open. Here landmarks of equal norm enter together, so kappa does not depend on their
 order; a landmark with p views is one landmark, with the norm of all its rows of A; a class without any landmark leaves
 kappa undefined and is named. kappa of landmarks in random order is reported too, because a small kappa means little
 if a random order has one as small; and kappa depends on the kernel's scale, so compare models of one kernel.
@@ -59,11 +59,11 @@ def class_coverage(
     ----------
     model : KernelEmbedding
     labels : array of shape (n,)
-        Of all training rows, in their order; with `of_landmarks` of the m landmarks. A landmark whose label is missing
-        (None or NaN) is of no class.
+        The labels of all training rows, in their order; with `of_landmarks`, those of the m landmarks. A landmark
+        whose label is missing (None or NaN) belongs to no class.
     of_landmarks : bool, default=False
     random_state : int
-        Of the random orders.
+        Seed of the random orders.
     """
     labels = as_array(labels, "labels")
     if labels.ndim != 1 or labels.dtype.kind in "cV":

@@ -43,7 +43,7 @@ class Concept(BaseEstimator):
     name : str, default="concept"
     method : "svm" or "mean_difference", default="svm"
     C : float, default=0.1
-        Of the machine, for representations of mean column variance 1.
+        The C of the support vector machine, for representations of mean column variance 1.
     n_folds : int, default=5
     n_permutations : int, default=100
         For the p-value, which cannot be below 1 / (n_permutations + 1); 0 leaves it out.
@@ -109,7 +109,7 @@ class Concept(BaseEstimator):
         return self.fit_representation(model.transform(self.positives), model.transform(self.negatives))
 
     def fit_representation(self, positive: ArrayLike, negative: ArrayLike) -> Concept:
-        """The same from representations, (n, h) each."""
+        """Find the direction from representations of the positives and the negatives, (n, h) each."""
         self._check()
         parts = [
             as_matrix(Z, kind).astype(np.float64)
@@ -178,7 +178,7 @@ class Concept(BaseEstimator):
         return w / length if length > ROUNDING else None
 
     def _accuracy(self, Z: np.ndarray, y: np.ndarray) -> float:
-        """Balanced, over folds; the threshold is half-way between the class means along the direction."""
+        """Balanced accuracy over folds; the threshold is half-way between the class means along the direction."""
         n_folds = min(self.n_folds, self.n_positives_, self.n_negatives_)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
         found = []

@@ -42,7 +42,7 @@ class ConceptProfile:
     exact : ndarray of shape (n, N)
         Exact contributions of the same landmarks to z . v_c.
     exact_total : ndarray of shape (n,)
-        Of all landmarks: (z - gamma) . v_c.
+        The sum over all landmarks: (z - gamma) . v_c.
     sample : ndarray of shape (n,)
         (z - origin) . v_c: how much of the concept the sample itself has.
     """

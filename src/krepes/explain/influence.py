@@ -6,7 +6,7 @@
 iota is the length of the landmark's own term. Where landmarks are near-duplicates, large terms cancel, and iota says
 that both matter. f_-l is the model without landmark l, that is the nearest function to f (in the kernel's own norm)
 that the other landmarks can express: a duplicate takes over, and delta is small. Use iota to ask which examples a
-representation is made of, delta to ask which it cannot do without. delta costs O(m^3) once and O(n m^2).
+representation is made of, delta to ask which ones it needs. delta costs O(m^3) once and O(n m^2).
 
 If a landmark has p views, iota is the sum over its views, and delta leaves all of them out.
 Differs from [krepes]: rows of A, not columns; x_l, not c_j; |iota| ranks, because k may be negative.
@@ -58,7 +58,7 @@ def top_influence(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmark
 
 
 def leave_out(model: KernelEmbedding, X: Any) -> np.ndarray:
-    """delta: how far every row moves when a landmark is taken away, (n, m)."""
+    """delta: how far every row moves when a landmark is left out, (n, m)."""
     return all_values(model, X, _changes(model))
 
 

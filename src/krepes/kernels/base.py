@@ -108,7 +108,7 @@ class Kernel(Component, ABC):
 
 
 def no_slope(kernel: Kernel) -> TypeError:
-    """The error of a kernel whose gradients are not known."""
+    """The error for a kernel whose gradients are not known."""
     return TypeError(
         f"{kernel} does not give its derivative as a function of |x - y| or of x.y. Use a kernel that does, such as "
         "Gaussian(), Matern() or Polynomial(), with one lengthscale for all features."

@@ -33,7 +33,7 @@ class Custom(Kernel):
 
     Notes
     -----
-    A function cannot be stored in a model file: `krepes.load(path, kernel=function)` asks for it again.
+    A function cannot be stored in a model file. Give it again: `krepes.load(path, kernel=function)`.
 
     Examples
     --------

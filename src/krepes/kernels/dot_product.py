@@ -138,7 +138,7 @@ class Polynomial(DotProductKernel):
 
 
 class Sigmoid(DotProductKernel):
-    """k(x, y) = tanh(s x.y + c), kept for its fame: it is not positive semi-definite.
+    """k(x, y) = tanh(s x.y + c), offered because it is well known. It is not positive semi-definite.
 
     Models use the positive part of its spectrum and warn.
 

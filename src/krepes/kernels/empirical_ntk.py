@@ -70,13 +70,13 @@ class EmpiricalNTK(Kernel):
     normalize : bool, default=True
         k(x, y) / sqrt(k(x, x) k(y, y)): gradients of different samples differ in length by large factors.
     seed : int, default=None
-        Of the network's start values, head and sketch; None draws one when the model is fitted.
+        The seed of the network's start values, head and sketch; None draws one when the model is fitted.
     cache : path, default=None
         A folder in which sketched features are kept on disk for the next fit on the same data.
 
     Notes
     -----
-    Models with a named network hold its weights in their file. A module of the user's is given again at loading:
+    A model file holds the weights of a network given by name. Your own module has to be given again:
     `krepes.load(path, kernel=module)`.
 
     Examples
@@ -324,7 +324,7 @@ class EmpiricalNTK(Kernel):
 
 
 def _first_layer(module: nn.Module) -> str:
-    """What the first layer of a module expects, where that can be told."""
+    """What the first layer of a module expects, where that is known."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             return f": its first layer expects {layer.in_features} features"

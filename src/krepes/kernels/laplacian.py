@@ -2,7 +2,7 @@
 
     k(x, y) = exp(-|x - y|_2 / l)      or      exp(-|x - y|_1 / l) = prod_j exp(-|x_j - y_j| / l)
 
-The Euclidean one costs a matrix product; L1 distances are 7 to 9 times dearer. The L1 form is a product
+The Euclidean one costs a matrix product; L1 distances take 7 to 9 times as long. The L1 form is a product
 over coordinates, so tabular augmentations can be integrated exactly. With t = x - z and noise s,
 
     E exp(-|t + s g| / l) = e^(s^2/2l^2) [ e^(-t/l) Q(s/l - t/s) + e^(t/l) Q(s/l + t/s) ],  Q(u) = erfc(u/sqrt 2)/2

@@ -132,7 +132,7 @@ class RadialKernel(VectorKernel):
             )
         if not (np.all(length > SHORTEST) and np.all(length < 1 / SHORTEST)):
             raise ValueError(
-                f"lengthscale={self.lengthscale!r}: its square is beyond what a computer's numbers hold. Give the rows "
+                f"lengthscale={self.lengthscale!r}: its square is out of the range of float64. Give the rows "
                 "in other units."
             )
         if length.ndim == 0:

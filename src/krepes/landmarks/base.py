@@ -61,9 +61,9 @@ class LandmarkSelector(Component, ABC):
         ----------
         candidates : tensor or array of shape (N, ...), or list of N objects
         kernel : Kernel
-            With data-dependent parameters already numbers (`kernel.fitted`).
+            Its data-dependent parameters must be numbers already (`kernel.fitted`).
         n_landmarks : int
-            With as many as there are candidates, or more, all of them are landmarks.
+            If there are no more candidates than that, all of them become landmarks.
         generator : torch.Generator
             The only source of randomness.
 

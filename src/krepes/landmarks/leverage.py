@@ -12,7 +12,7 @@ data in 28 dimensions, a third and more where most points lie in one cluster. Th
 Cost: every one of t iterations multiplies the n x n kernel matrix by s columns, O(n^2 s t) and, where the
 matrix does not fit into 512 MiB and is computed again block by block, O(n^2 (d + s) t). This does not scale;
 `max_candidates` is therefore 5000 by rule, against 20 000 for the other selectors. It is here for fidelity
-to the paper: randomly pivoted Cholesky is cheaper, needs no lam and is no worse.
+to the paper: randomly pivoted Cholesky is cheaper, needs no lam and is just as good.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class IgnoresScale(Ability):
 
 
 class OwnParameters(Ability):
-    """It has tensors of its own, such as a predictor, which are trained with W and gamma."""
+    """It has its own tensors, such as a predictor, which are trained with W and gamma."""
 
     @abstractmethod
     def parameters(self, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:

@@ -47,7 +47,7 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         In sample, embeddings that are merely far apart reconstruct everything (K = I gives lam / (1 + lam)), the more
         so the smaller lam; left out, they reconstruct nothing (K = I gives 1).
     covariance_weight : float, default=0.0
-        Of sum_{i != j} C_ij^2, C the covariance of the directions, (h, h), of trace at most 1.
+        Weight of sum_{i != j} C_ij^2, where C is the covariance of the directions, (h, h), of trace at most 1.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def _samples(batch: Batch) -> Tensor:
     except TypeError:
         raise ValueError(
             "The autoencoder reconstructs vectors, but the samples are objects that are not numbers: "
-            "take another loss."
+            "use another loss."
         ) from None
 
 

@@ -49,7 +49,7 @@ class Batch:
         return self.Z[2] if len(self.Z) > 2 else None
 
     def required(self, name: str) -> Any:
-        """A field that the loss cannot do without."""
+        """A field that the loss needs; an error if it is missing."""
         value = getattr(self, name)
         if value is None:
             raise ValueError(f"This loss needs {name}, but the batch has none: Batch(Z, {name}=...).")
@@ -71,5 +71,5 @@ def as_embeddings(*Z: Any) -> tuple[Tensor, ...]:
 class Logits(NamedTuple):
     """Scores of classes, one row per decision; the loss is the mean of -log softmax(values)[target]."""
 
-    values: Tensor  # (rows, classes); -inf where a class is no choice
+    values: Tensor  # (rows, classes); -inf where a class cannot be chosen
     targets: Tensor  # (rows,), int64

@@ -35,7 +35,7 @@ class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
     hidden : int, default=None
         Units of the hidden layer; 2 h by default.
     decay : float, default=0.99
-        Of the moving average; `target_decay` for the solver.
+        Decay of the moving average; the solver reads it as `target_decay`.
 
     Notes
     -----

@@ -43,8 +43,8 @@ def check_loss(
         a covariance.
     n_views : int, default=None
         How many embeddings a batch has, negatives included; the views that the loss needs by default.
-    dtype, device : of the embeddings
-        Those of training: a function may make tensors of its own, which have to fit.
+    dtype, device : those of the embeddings
+        Those of training: a function may make its own tensors, which have to fit.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def check_terms(terms: object, source: str) -> None:
 
 
 def _check_declarations(loss: Loss) -> None:
-    """Refuse what a class says of itself and cannot be."""
+    """Refuse declarations of a class that cannot hold."""
     for old, new in OLD_FIELDS.items():
         if old in loss.needs:
             warn(f"{loss}: needs={loss.needs} names {old!r}, which is called {new!r} now.", FutureWarning)

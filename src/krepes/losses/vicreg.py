@@ -36,7 +36,7 @@ class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
         How components are kept from collapsing: a hinge on their standard deviation, as published, or |C - I|_F^2,
         which is solved in closed form.
     invariance_weight, variance_weight, covariance_weight : float, defaults 25, 25, 1
-        Of the three terms of the hinge form.
+        Weights of the three terms of the hinge form.
     beta : float, default=1.0
         Weight of the invariance term in the quadratic form. A component with correlation rho between the views
         has variance 1 - beta (1 - rho), and is dropped where that is negative.

@@ -23,8 +23,8 @@ def temperature(scores: ArrayLike, codes: ArrayLike, doubt: float = 0.0) -> floa
     """The temperature under which the softmax of scores (n, c) is most likely, given class codes (n,).
 
     Give scores of rows that the machine was not fitted on, such as leave-one-out predictions. `doubt` is the
-    probability that a label is drawn anew among all classes: without any, scores that are right on few rows ask for
-    certainty. 1 / (n + 2), with the n rows at hand, is the rule of succession.
+    probability that a label is replaced by one drawn at random among all classes: without it, scores that are right
+    on a few rows would mean certainty. 1 / (n + 2), with the n rows at hand, is the rule of succession.
 
     >>> scores = np.array([[1.0, 0.0]] * 4)          # right in 3 of 4: exp(1/T) / (1 + exp(1/T)) = 3/4, T = 1 / log 3
     >>> float(round(temperature(scores, [0, 0, 0, 1]) * np.log(3), 6))

@@ -40,7 +40,8 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
     errors_ : array of shape (number of alphas,)
         Mean squared leave-one-out error of each.
     loo_predictions_ : array of the shape of y, (n,) or (n, c)
-        Of every row by the fit on all others, with the chosen alpha: free of the optimism of training predictions.
+        The prediction for every row by the fit on all others, with the chosen alpha. Unlike predictions for training
+        rows, they are not too optimistic.
     unit_ : float
         What alpha is relative to: the penalty is alpha_ unit_ |W|^2, beside a sum over rows.
 
@@ -75,7 +76,7 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
         for k, alpha in enumerate(alphas):
             shrink = s**2 / (s**2 + alpha * self.unit_)
             residual = (Y - mean) - U @ (shrink[:, None] * projected)
-            # The mean is fitted too, hence 1/n: exact for centred columns.
+            # 1/n because the mean is fitted too; exact for centred columns.
             leverage = np.square(U) @ shrink + 1 / len(X)
             error = residual / np.maximum(1 - leverage, 1e-12)[:, None]
             self.errors_[k] = np.square(error).mean()

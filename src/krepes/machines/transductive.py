@@ -9,7 +9,7 @@ Both alpha and beta are chosen by exact leave-one-out errors: a row that is left
 too, so that it has no say in the classes guessed with its help. No refitting: with A = Phi~^T Phi~ + beta' Phi~'^T
 Phi~' + penalty, columns of ones appended, h_i = phi_i^T A^-1 phi_i and e_i the first fit's leave-one-out errors,
 
-    f'_(-i)(x'_j) = f'(x'_j) - phi'_j^T A_0^-1 phi_i e_i             hence the guesses without row i, and
+    f'_(-i)(x'_j) = f'(x'_j) - phi'_j^T A_0^-1 phi_i e_i             gives the guesses without row i, and
     f_(-i)(x_i)   = (f(x_i) - h_i y_i + beta' phi_i^T A^-1 Phi'^T (Y'_(-i) - Y')) / (1 - h_i)
 
 Differs from [tang, Sec. 3.4.3]: an intercept; one penalty for both fits, where the printed (A + I)^-1 B has a
@@ -44,8 +44,8 @@ class TransductiveRidge(BaseEstimator):
     alphas : sequence of float
         As in `LeaveOneOutRidge`; chosen on the labelled rows.
     betas : sequence of float, default=(0, 0.01, 0.03, 0.1, 0.3, 1)
-        Weights of all unlabelled rows together, relative to all labelled ones, of which leave-one-out chooses.
-        Several equally good: the first. A 0 among them says that rows may turn out to be of no help.
+        Weights of all unlabelled rows together, relative to all labelled ones. Leave-one-out errors choose one of
+        them, the first of equally good ones. Include 0, so that unlabelled rows are not used where they do not help.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Activations by name: each use is a module of its own, and none works in place, so that hooks see every value."""
+"""Activations by name: each use is a separate module, and none works in place, so that hooks see every value."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ X are the rows that a kernel sees: vectors (b, d), or images (b, h, w[, c]) with
 architecture does to its input (channels first, normalisation, resizing) happens inside the module. There is no
 head: the tangent kernel puts its own random output on the features [krepes, appendix A].
 
-A module is made of Linear, Conv2d, LayerNorm, BatchNorm2d, activations and pooling, each a module of its own, and
+A module is made of Linear, Conv2d, LayerNorm, BatchNorm2d, activations and pooling, each a separate module, and
 comes in evaluation mode, in float32, on the CPU. The same generator state gives the same numbers.
 """
 

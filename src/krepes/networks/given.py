@@ -11,7 +11,7 @@ from krepes.networks.base import Network
 
 
 class GivenModule(Network):
-    """A module that somebody else has made, with the numbers it has.
+    """A user's module, with the numbers that it has.
 
     `build` returns the module itself, whatever the shape of the rows: its mode, device, dtype and gradients are
     left alone. `clone` shares it instead of copying it. A model file keeps a note of its class, and the module is

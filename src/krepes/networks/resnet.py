@@ -126,7 +126,7 @@ class ResNet(ImageNetwork):
         Images are resized to this height and width; None leaves them as they are. ImageNet weights were trained
         at 224, at twice the cost of 160.
     weights, weights_digest : see `Network`
-        A file of torchvision (`resnet34-b627a593.pth` and its like), or any with its names.
+        A file of torchvision, such as `resnet34-b627a593.pth`, or any other with the same names.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class ResNet(ImageNetwork):
 
 
 class ResNet18(ResNet):
-    """`ResNet(depth=18)` under a name of its own."""
+    """`ResNet(depth=18)`, with its own name."""
 
     name = "resnet18"
 
@@ -173,7 +173,7 @@ class ResNet18(ResNet):
 
 
 class ResNet34(ResNet):
-    """`ResNet(depth=34)` under a name of its own."""
+    """`ResNet(depth=34)`, with its own name."""
 
     name = "resnet34"
 
@@ -187,7 +187,7 @@ class ResNet34(ResNet):
 
 
 class ResNet50(ResNet):
-    """`ResNet(depth=50)` under a name of its own."""
+    """`ResNet(depth=50)`, with its own name."""
 
     name = "resnet50"
 

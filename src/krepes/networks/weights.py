@@ -109,7 +109,7 @@ def _existing(path: str | os.PathLike) -> Path:
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(
-            f"There is no weight file {file}. Give its place with weights=..., or weights=None for seeded random "
+            f"There is no weight file {file}. Give its path with weights=..., or weights=None for seeded random "
             "start values."
         )
     return file

@@ -1,7 +1,7 @@
 """What each column of a table becomes, decided from what a scan has seen.
 
     number              numeric, standardised; a missing value is the median, with an indicator beside it
-    text, categorical   category, one-hot: frequent levels, then rare, missing and unseen as levels of their own
+    text, categorical   category, one-hot: frequent levels, then rare, missing and unseen as separate levels
     date, time          left out; so are ids, row numbers, near-unique text, binary, nested and empty columns
 
 The rules look at names and values of the whole table, never at a part of it.
@@ -71,7 +71,7 @@ class RoleChoice:
 
 
 def readable_columns(schema: pa.Schema) -> list[str]:
-    """The columns that have to be read to know their role; all, if that is none of them."""
+    """The columns whose values decide their role; all columns if there are no such columns."""
     readable = [field.name for field in schema if family(field.type) in ("number", "text", "empty")]
     return readable or schema.names
 

@@ -62,7 +62,7 @@ class Normalize(Component):
     def check_restored(self) -> None:
         mean, std = self.mean or [], self.std or []
         if len(mean) != len(std) or not all(value > 0 for value in std):
-            raise ValueError("Normalize has other means than deviations.")
+            raise ValueError("Normalize needs as many deviations as means, all of them positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
         channels = images.ndim == 4
@@ -79,7 +79,7 @@ class InputSpace(Component):
     ----------
     kind : "vectors", "images", "table" or "objects"
     shape : tuple of int
-        Of one row, before encoding; empty for tables and objects.
+        The shape of one row before encoding; empty for tables and objects.
     divide : float
         Pixels are divided by it.
     encoder : TableEncoder or None

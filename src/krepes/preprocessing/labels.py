@@ -50,7 +50,7 @@ def encode_labels(y: Any, name: str = "y", n_rows: int | None = None) -> Labels:
     if len(classes) > max(10, len(values) / 2):
         raise ValueError(
             f"{name} has {len(classes):,} different values in {len(values):,} rows: it looks like an identifier or a "
-            "quantity. Classes have several rows each."
+            "quantity. A class should have several rows."
         )
     all_codes = np.full(len(y), MISSING, dtype=np.int64)
     all_codes[~missing] = codes

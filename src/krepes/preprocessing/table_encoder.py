@@ -69,7 +69,7 @@ class TableEncoder(TransformerMixin, Component):
     max_levels : int, default=100
         Levels per column, not counting rare, missing and unseen.
     dtype : "float32" or "float64", default="float32"
-        Of the output.
+        The dtype of the output.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class Given:
     Attributes
     ----------
     labels : Column or None
-        Of the rows shown.
+        Labels of the rows shown.
     of_landmarks : ndarray of shape (m,) or None
         Codes of the landmarks' labels, where they are known.
     columns : list of Column
@@ -92,11 +92,11 @@ def contents(
 
 
 def _notice(samples: ShownSamples | None, given: Given) -> str:
-    """What of the data whoever opens this file can see."""
+    """Which parts of the data a reader of this file can see."""
     if samples is not None:
         return (
-            "This file holds real rows of the data: whoever opens it sees them. samples=False, or --no-samples on the "
-            "command line, leaves them out."
+            "This file holds real rows of the data: everyone who opens it can see them. samples=False, or --no-samples "
+            "on the command line, leaves them out."
         )
     labels = [] if given.labels is None else [f"the rows' labels ({given.labels.name})"]
     concepts = ["the names and scores of the concepts"] if given.concepts else []

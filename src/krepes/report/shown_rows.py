@@ -22,7 +22,7 @@ from krepes.sources import Source, TableSource, open_source
 from krepes.sources.row_subset import subset
 
 MAX_LEVELS = 40  # of a column or of labels; the others are shown as one
-FEW_VALUES = 12  # whole numbers with so many different values are levels
+FEW_VALUES = 12  # whole numbers with at most this many different values are levels
 
 Columns = Sequence[str] | Mapping[str, ArrayLike]  # names of columns of a table, or values by name
 
@@ -34,13 +34,13 @@ class ShownRows:
     Attributes
     ----------
     source : Source
-        Of the rows that are shown.
+        The source of the rows that are shown.
     rows : ndarray of shape (n,)
         Their numbers in the data.
     n_total : int
         Rows in the data.
     description : str
-        Of the data.
+        A description of the data.
     landmark_rows : ndarray of shape (m,) or None
         The rows of these data that the landmarks are; None where they are not.
     """

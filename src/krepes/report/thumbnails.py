@@ -31,7 +31,7 @@ class Thumbnails:
     sheets : list of str
         Data addresses of the pictures.
     width, height : int
-        Of a tile.
+        The size of a tile.
     pitch_x, pitch_y : int
         From one tile to the next.
     per_row, per_sheet : int

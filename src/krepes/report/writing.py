@@ -42,7 +42,7 @@ def write_report(
 ) -> Path:
     """Write one HTML file that shows what a model has learned and explains every row by real examples.
 
-    The file is self-contained and makes no network request. It embeds real rows: whoever opens it sees them.
+    The file is self-contained and makes no network request. It contains real rows: everyone who opens it sees them.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def write_report(
     n_top : int, default=8
         Landmarks shown for every row and direction.
     max_rows : int, default=5000
-        Of more rows a random sample is shown, and the page says so.
+        If there are more rows, a random sample is shown, and the page says so.
     samples : bool, default=True
         False leaves out the rows and landmarks themselves: no thumbnails, no feature values, no texts. What remains
         are row numbers, places on the map, coverage, influences and contributions, labels if they are given, the
@@ -70,7 +70,7 @@ def write_report(
         More lines for the model card, such as {"Time to fit": "3.1 s"}.
     overwrite : bool, default=False
     random_state : int, default=0
-        Of the sample of rows and of the probe's split. The same arguments give the same file.
+        Seed of the sample of rows and of the probe's split. The same arguments give the same file.
 
     Returns
     -------

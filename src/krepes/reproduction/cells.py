@@ -72,7 +72,7 @@ class Cell:
     Attributes
     ----------
     row, column : str
-        As printed.
+        As printed in the paper.
     dataset : "adult", "covertype", "higgs", "cifar10" or "mnist"
     model : callable(Run) -> estimator
         Unfitted, with `fit` and `transform`.
@@ -98,7 +98,7 @@ class Table:
     title : str
     cells : tuple of Cells
     notes : tuple of str
-        In what ours differs, for people.
+        How ours differs, in sentences.
     """
 
     name: str

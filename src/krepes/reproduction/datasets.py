@@ -120,7 +120,7 @@ def _found(folder: Path, pattern: str) -> Path:
     matches = sorted(folder.glob(pattern))
     if not matches:
         raise FileNotFoundError(
-            f"There is no {pattern} in {folder}. docs/reproduction.md says what it has to hold."
+            f"There is no {pattern} in {folder}. docs/reproduction.md lists the files that it must contain."
         )
     return matches[0]
 

@@ -45,7 +45,7 @@ class Findings:
 
     Attributes
     ----------
-    columns : of the table.
+    columns : the table's columns.
     table : one tuple a row: text as it is, numbers as the command prints them (4 significant digits).
     summary : sentences with the figures that matter.
     draw : callable() -> matplotlib Figure, or None
@@ -68,7 +68,7 @@ class Experiment:
     title : str
     run : callable(Conditions) -> Findings
     needs : of "data" and "weights", folders without which it does not run.
-    notes : in what ours differs, for people.
+    notes : how ours differs, in sentences.
     """
 
     name: str

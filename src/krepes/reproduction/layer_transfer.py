@@ -37,7 +37,7 @@ Layers = Mapping[str, np.ndarray]
 
 
 class TransferOutcome(NamedTuple):
-    """Of one method in one trial."""
+    """The results of one method in one trial."""
 
     accuracy: float
     calibration_error: float
@@ -121,7 +121,7 @@ def trial(
     """(accuracy, calibration error, layers) of every method with labels drawn class by class."""
     rng = np.random.default_rng(seed)
     classes, codes = np.unique(y, return_inverse=True)
-    # The same number of every class, as far as there are so many.
+    # The same number of every class, if there are that many.
     rank = np.empty(len(y))
     for c in range(len(classes)):
         rows = rng.permutation(np.flatnonzero(codes == c))

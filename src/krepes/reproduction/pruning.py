@@ -47,7 +47,7 @@ UNSEEN, SEEN = "unseen", "training"
 
 
 class PruningOutcome(NamedTuple):
-    """Of one ensemble in one repeat."""
+    """The results of one ensemble in one repeat."""
 
     error: float  # of all members
     errors: dict[str, float]  # by method

@@ -1,7 +1,7 @@
 """Run the cells of a table, one after the other, and keep what is done.
 
 Every cell: fit without labels, then a linear probe on a tenth of the training labels, tested on the test rows
-[krepes, App. B]. Results go to a JSON file after each cell, so an interrupted run goes on where it stopped.
+[krepes, App. B]. Results go to a JSON file after each cell, so an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _restored(output: Path | None, settings: dict[str, Any]) -> Results:
 
 
 def _settings(table: Table, run: Run) -> dict[str, Any]:
-    """Everything that results depend on; a cache is no part of it."""
+    """Everything that results depend on; a cache is not part of it."""
     weights = None if run.weights is None else file_digest(run.weights)
     return {
         "table": table.name,

@@ -58,7 +58,7 @@ def draw_tasks(dataset: str, y: np.ndarray, n_tasks: int, rng: np.random.Generat
 
 
 def accuracy(Z: np.ndarray, y: np.ndarray, task: TransferTask) -> float:
-    """Of ridge regression onto the classes, on the rows held out."""
+    """The accuracy of ridge regression onto the classes, on the rows held out."""
     classes = np.unique(y[task.train])
     model = LeaveOneOutRidge().fit(Z[task.train], one_hot(y[task.train]))
     found = classes[np.argmax(model.predict(Z[task.test]), axis=1)]

@@ -52,7 +52,7 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for people, such as "Parquet, 12 files, 581,012 rows × 55 columns"."""
+        """One line of text, such as "Parquet, 12 files, 581,012 rows × 55 columns"."""
 
     def take(self, indices: np.ndarray) -> Rows:
         """The rows at `indices`, in that order (repeats allowed)."""

@@ -65,7 +65,7 @@ class LayerOutputs:
     names : list of str
         Names of the given layers; empty if a module computes them.
     columns : {layer: names of its columns}
-        Known for layers that are given as frames.
+        Known for layers given as frames.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LayerOutputs:
             check_squares(Z, f"Layer {name!r}")
 
     def recordable(self) -> list[str]:
-        """The layers that can be recorded: of a module, blocks that give one tensor of numbers per row.
+        """The layers that can be recorded. In a module, these are blocks that give one tensor of numbers per row.
 
         Blocks that repeat the output of another, as dropout does outside of training, are left out.
         """

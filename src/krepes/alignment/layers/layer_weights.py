@@ -44,8 +44,8 @@ def choose_layers(
     alive = variances > 1e-20 * np.array([np.square(Z).sum(axis=1).mean() for Z in features.values()])
     if not alive.any():
         raise ValueError(
-            "All layers are constant, or so far from zero that rounding hides what varies: there is nothing to tell "
-            "classes by."
+            "All layers are constant, or so far from zero that rounding hides what varies: nothing distinguishes the "
+            "classes."
         )
     uniform = np.where(alive, 1 / np.where(alive, variances, 1.0), 0.0)
     uniform = uniform / uniform.max()

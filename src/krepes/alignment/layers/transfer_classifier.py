@@ -59,7 +59,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         takes images (n, h, w, c), whose integers are divided by 255. None: X is {layer: features (n, d)}, or one
         matrix, whose columns are the only layer.
     layers : list of str or None, default=None
-        As in `module.named_modules()`; None takes residual blocks, and layers outside of them.
+        Names as in `module.named_modules()`. None takes residual blocks, and layers outside of them.
     n_landmarks : int, default=1000
         Landmarks of the kernel in step 3.
     n_features_per_layer : int, default=256
@@ -88,9 +88,9 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array
     layers_ : list of str
-        Chosen, in the network's order.
+        The layers chosen, in the network's order.
     weights_ : array
-        mu of each chosen layer as it is given, with 2-norm 1.
+        mu of each chosen layer, for features as given; the 2-norm is 1.
     alignments_ : list of LayerScore(layer, alignment, weight, share)
         Every layer: its alignment alone with the labels, its weight, and its share of the features' variance, which
         does not depend on the layer's scale.
@@ -329,7 +329,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
 
 
 def _described(kernel: Kernel) -> str:
-    """A kernel for people: without the last digits of its lengthscale."""
+    """A kernel in words, without the last digits of its lengthscale."""
     length = getattr(kernel, "lengthscale", None)
     return f"{kernel.name} kernel of lengthscale {length:.4g}" if isinstance(length, float) else f"{kernel}"
 

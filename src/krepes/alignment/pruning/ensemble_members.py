@@ -65,9 +65,9 @@ class EstimatorMember:
 
     Attributes
     ----------
-    name : of the member.
-    estimator : fitted.
-    n_classes : of the ensemble; 0 for regression.
+    name : the member's name.
+    estimator : the fitted estimator.
+    n_classes : number of classes of the ensemble; 0 for regression.
     codes : places of the estimator's classes among the ensemble's, None for regression.
     votes : whether it votes instead of giving probabilities.
     features : the columns of X that it takes, None for all.
@@ -120,9 +120,9 @@ class Ensemble:
     Attributes
     ----------
     members : list
-    classes : of a classifier in the order of the columns of outputs, None for regression.
+    classes : the classes, in the order of the columns of outputs; None for regression.
     samples : rows of the training data that each member saw, None if it is not known.
-    n_rows : of the training data, None if it is not known.
+    n_rows : number of training rows; None if it is not known.
     n_features, feature_names : of X.
     whole : whether members take X as it is given (a frame, for instance), not as an array.
     """

@@ -72,7 +72,7 @@ class Sums:
         return float(1 - error / variance)
 
     def accuracy(self) -> float:
-        """Of the rows that some member with a share may be judged by."""
+        """The accuracy on the rows that at least one member with a share may be judged by."""
         share = np.ones(len(self.target)) if self.usable is None else (self.shares * self.usable).sum(axis=1)
         rows = share > 0
         scaled = self.added.sum(axis=1)[rows] / share[rows, None]
@@ -92,7 +92,7 @@ def sums_of_all(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | No
 
 
 def _means_and_sizes(outputs: np.ndarray, usable: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(p, c) and (p,), of each member in the rows that it may be judged by."""
+    """Means (p, c) and sizes (p,) of each member, over the rows that it may be judged by."""
     if usable is None:
         means = outputs.mean(axis=0)
         return means, np.abs(outputs - means).mean(axis=(0, 2))
@@ -164,8 +164,8 @@ def is_trained_on(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray) -
     """Whether members fit the rows of their samples better than the others, as they do if these are their rows.
 
     Errors are ranked; the mean over rows of (mean rank of members that have not seen it - of those that have) must be
-    two standard errors above zero. Of fewer than 30 rows, or where no error differs, nothing can be said, and they
-    are believed.
+    two standard errors above zero. With fewer than 30 rows, or where all errors are equal, nothing can be said, and
+    the answer is yes.
     """
     errors = np.abs(outputs - target[:, None]).sum(axis=2)
     errors = rankdata(errors).reshape(errors.shape)  # because one large error would hide the others

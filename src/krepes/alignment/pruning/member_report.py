@@ -21,14 +21,14 @@ from krepes.alignment.pruning.member_selection import Selection
 
 @dataclass(frozen=True)
 class MemberRow:
-    """What became of a member.
+    """One member: whether it was kept, with which weight, and why.
 
     Attributes
     ----------
-    index : place in the ensemble.
-    name : as the ensemble has it: a number, "stage 3", or the name given in voting and stacking; of a frame its column.
+    index : its position in the ensemble.
+    name : its name in the ensemble: a number, "stage 3", the name given in voting and stacking, or a frame's column.
     kept : bool
-    weight : of its predictions in the pruned ensemble.
+    weight : the weight of its predictions in the pruned ensemble.
     score : R^2, or accuracy, of the pruned ensemble that would keep it alone, on the rows of the choice; NaN if it has
         none.
     alignment : centred alignment with the target, alone; NaN if it is constant. For regression this is `score`.
@@ -97,11 +97,11 @@ def judge(
     if is_chance(selection.alone, rows):
         texts.append(
             f"No member explains more of the target than noise would: the best {best.max():.1%} of the variance, of "
-            f"{rows:,} rows and {len(best)} members. The choice is not to be trusted."
+            f"{rows:,} rows and {len(best)} members. Do not trust this choice."
         )
     elif usable is None and (repeats_target(outputs, target) or (numbers and 1 - of_all < 1e-9)):
         texts.append(
-            "The members fit the given rows perfectly: probably they were trained on them, and the choice says nothing "
+            "The members fit the given rows perfectly: they were probably trained on them, and the choice says nothing "
             "about other rows. Give rows held out from training."
         )
     elif is_clearly_worse(*pair, noise):

@@ -30,7 +30,7 @@ class ColumnMember:
 
     Attributes
     ----------
-    name : of the member.
+    name : the member's name.
     column : int
     classes : None for regression.
     probabilities : whether the numbers are probabilities of the second class, not labels.
@@ -61,7 +61,7 @@ class ColumnMember:
         unknown = own[~missing & ~found.any(axis=1)]
         if len(unknown):
             raise ValueError(
-                f"Member {self.name} predicts {unknown.tolist()[0]!r}, which is none of {self.classes.tolist()}."
+                f"Member {self.name} predicts {unknown.tolist()[0]!r}, which is not one of {self.classes.tolist()}."
             )
         found[missing] = np.nan
         return found

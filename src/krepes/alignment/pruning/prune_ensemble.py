@@ -86,13 +86,13 @@ def prune_ensemble(
     Returns
     -------
     PrunedEnsemble
-        Predicts without the dropped members. `table_` says what became of every member, `score_` and `score_of_all_`
+        Predicts without the dropped members. `table_` has a row for every member; `score_` and `score_of_all_` say
         what dropping some of them costs. Warns if that is much, if no member is better than noise, and if the members
         seem to have been trained on the rows.
 
     Examples
     --------
-    Of three members one repeats another and one is noise:
+    There are three members; one repeats another, and one is noise:
 
     >>> y = np.array([1.0, 2.0, 3.0, 4.0])
     >>> noise = np.array([1.0, -1.0, -1.0, 1.0])

@@ -1,4 +1,4 @@
-"""The predictor that pruning leaves: a weighted sum of the kept members, and nothing of the others."""
+"""The predictor that pruning leaves: a weighted sum of the kept members, without the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PrunedEnsemble(BaseEstimator):
     members : list
         The kept members, each with a method `outputs(X)`.
     classes : array, optional
-        Of a classifier, None for regression.
+        The classes of a classifier; None for regression.
     whole : bool, default=False
         Give members X as it is, not as an array.
 
@@ -76,7 +76,7 @@ class PrunedEnsemble(BaseEstimator):
     savings_ : Savings or None
         Memory, before and after; None for arrays of predictions.
     classes_ : array
-        Of a classifier.
+        Only for a classifier.
     n_features_in_, feature_names_in_ : as of the ensemble; of an array of predictions the number of its members.
 
     Examples

@@ -53,7 +53,7 @@ def target_columns(y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     unknown = y[~target.any(axis=1)]
     if len(unknown):
         raise ValueError(
-            f"y has the label {unknown.tolist()[0]!r}, which is none of the ensemble's: {classes[:20].tolist()}."
+            f"y has the label {unknown.tolist()[0]!r}, which is not a class of the ensemble: {classes[:20].tolist()}."
         )
     if (y == y[0]).all():
         raise ValueError(f"All {len(y):,} labels are {y.tolist()[0]!r}; at least two classes are needed.")

@@ -69,9 +69,9 @@ class AlignmentTest:
     value : CKA.
     p_value : share of permutations of the rows of Y, the identity included, whose alignment is at least as large;
         NaN if none were drawn.
-    standard_error : of the jackknife over rows.
+    standard_error : the jackknife's standard error, over rows.
     low, high : the value plus and minus normal quantiles of that error.
-    confidence : of the interval.
+    confidence : the confidence level of the interval.
     n_rows, n_permutations : int
     """
 

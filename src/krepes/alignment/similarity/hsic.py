@@ -11,7 +11,7 @@ p_i = sum_j K_ij L_ij,
 and so are their values without row i (the jackknife), so that no loop over rows is needed. The first sum is
 positive and HSIC_u(K, K) is a sum of squares: negative or undefined values in the literature come from cancellation
 in uncentred float32, which cannot happen here because rows are centred in float64 first. HSIC_u(K, L) of
-independent data is zero on average, hence may be negative, and is not clamped.
+independent data is zero on average, so it may be negative, and is not clamped.
 
 Cost O(n d_x d_y) for features, O(n^2) for kernel matrices.
 """

@@ -51,7 +51,7 @@ class Combination:
 
     Attributes
     ----------
-    names : of the kernels.
+    names : the kernels' names.
     weights : mu >= 0 of the kernels as given, with 2-norm 1; all zero if no kernel aligns with the target.
     alignment : CKA of the combination with the target.
     alone : CKA of each kernel with the target, NaN where a kernel is constant.
@@ -174,7 +174,7 @@ def combine_sketches(
         raise TypeError(f"sketch is a {type(sketch).__name__}; expected a SketchedCKA.")
     names = [name for name in sketch.names if name != target] if names is None else list(names)
     if not names:
-        raise ValueError(f"The sketch holds nothing but {target!r}.")
+        raise ValueError(f"The sketch holds only {target!r}: there are no kernels to combine.")
     grams, exponents = sketch.unit_grams([*names, target])
     P = grams @ grams.T
     if not P[-1, -1] > 0:
@@ -250,7 +250,7 @@ def _weights(names: list[str], scaled: np.ndarray, logs: np.ndarray) -> np.ndarr
         large, small = (names[k] for k in (np.argmin(np.where(used, found, np.inf)), np.argmax(found)))
         raise ValueError(
             f"The scales of {large!r} and {small!r} are so far apart that no weights can be given for both. Divide "
-            "each kernel by a number of its own size, or standardise the columns."
+            "each kernel by a number of about its size, or standardise the columns."
         )
     return weights / np.linalg.norm(weights)
 

@@ -110,7 +110,7 @@ class Sketches(Mapping[str, SignedSums]):
     def __sub__(self, other: Sketches) -> Sketches:
         unknown = [name for name in other if name not in self]
         if unknown:
-            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: there are none.")
+            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: none were added.")
         return self._combined(other, -1.0)
 
     def __mul__(self, factor: float) -> Sketches:

@@ -120,9 +120,9 @@ class SketchedCKA(SumOfValues[Sketches]):
         Parameters
         ----------
         features : {name: (b, ...)}
-            Of the same b samples.
+            Features of the same b samples.
         first_row : int, default=None
-            The global index of the first sample; by default each representation goes on where it ended. Give it
+            The global index of the first sample; by default each representation continues where it ended. Give it
             where several workers see different parts.
         rows : integers of shape (b,), optional
             The global indices of the samples, where they are not consecutive.
@@ -240,7 +240,7 @@ class SketchedCKA(SumOfValues[Sketches]):
         return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
 
     def score(self, first: str, second: str) -> float:
-        """CKA of two representations, which may have any scale. An error if all rows of one of them are the same."""
+        """CKA of two representations of any scale. Raises an error if all rows of one of them are the same."""
         value = self.table([first], [second])[1][0, 0]
         if np.isnan(value):
             own = dict(zip((first, second), (self.table([name])[1][0, 0] for name in (first, second))))

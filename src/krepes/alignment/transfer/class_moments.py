@@ -75,11 +75,11 @@ class ClassMoments:
 
     @property
     def mean(self) -> np.ndarray:
-        """Of all rows, (d,)."""
+        """The mean of all rows, (d,)."""
         return self.origin + self.sums[:, :-2].sum(axis=0) / self.n * self.unit
 
     def about_zero(self) -> tuple[np.ndarray, np.ndarray]:
-        """G and the sums by class of the rows as they are, in a unit that suits their size."""
+        """G and the sums by class of the rows as given, in a unit that suits their size."""
         zero = np.zeros(self.width)
         return self.seen_from(zero, max(self.unit, unit_of(self.mean[None], zero)))
 

@@ -364,7 +364,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
 
 
 def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
-    """The scores that are asked for; refuses names that are not known, and what a sketch does not give.
+    """The scores to compute; refuses unknown names, and scores that a sketch does not give.
 
     >>> chosen_scores(None, "sketch"), chosen_scores(["logme"], "auto")
     (('log_cka',), ('logme',))

@@ -7,7 +7,7 @@ the weights lambda_i mu_j, the products of eigenvalues; a gamma distribution wit
 
     skewness = sqrt(8) (sum lambda^3 / (sum lambda^2)^1.5) (sum mu^3 / (sum mu^2)^1.5).
 
-A sketch adds noise of its own. Permuted labels are therefore sketched with the same hash: features are sketched once,
+A sketch adds its own noise. Permuted labels are therefore sketched with the same hash: features are sketched once,
 the targets once for all models, and each permutation costs O(M^2) per model. Under the null hypothesis the labels and
 their permutations are exchangeable, so that the share of permutations that reach the score is an exact p-value.
 """

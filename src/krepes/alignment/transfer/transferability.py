@@ -92,7 +92,9 @@ class Transferability:
         """Positions of the models by a score, the best first."""
         by = self.rank_by if by is None else by
         if by not in self.scores:
-            raise ValueError(f"There is no score {by!r}; there are {', '.join(map(repr, self.scores))}.")
+            raise ValueError(
+                f"by={by!r} is not a score of this table. Its scores are {', '.join(map(repr, self.scores))}."
+            )
         values = self.cka if by == "log_cka" else self.scores[by]  # because log CKA is -inf below zero
         return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
 
@@ -158,7 +160,7 @@ def _score_text(value: float) -> str:
 
 
 def number_text(value: float, digits: int) -> str:
-    """A number for people, blank where it is undefined.
+    """A number as text, blank where it is undefined.
 
     >>> number_text(-0.6804, 3), number_text(float("nan"), 3)
     ('-0.680', '')
@@ -167,7 +169,7 @@ def number_text(value: float, digits: int) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value for people, blank where it is undefined.
+    """A p-value as text, blank where it is undefined.
 
     >>> p_text(0.0123), p_text(1e-40), p_text(float("nan"))
     ('0.012', '< 1e-16', '')

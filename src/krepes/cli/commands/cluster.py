@@ -26,8 +26,8 @@ def cluster(
         option(
             "--output",
             "-o",
-            "The file to write, with the cluster of every row. Its ending is the format: .csv, .parquet, .npy or .npz "
-            "(array cluster).",
+            "The file to write, with the cluster of every row. Its ending sets the format: .csv, .parquet, .npy or "
+            ".npz (array cluster).",
             metavar="FILE",
         ),
     ],
@@ -70,9 +70,9 @@ def cluster(
 ) -> dict[str, Any]:
     """Find clusters of rows that express one another, and a metric in which they do.
 
-    [cyan]krepes cluster faces.npz -k 38 -o clusters.csv --label y[/]
+    [cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
 
-    [cyan]krepes cluster trajectories.npy -o clusters.npy --figure iterations.png[/]
+    [cyan]krepes cluster people.csv --keep id -o clusters.csv --figure iterations.png[/]
     """
     from krepes.cli.describe import line
     from krepes.cli.model_parameters import overrides

@@ -1,4 +1,4 @@
-"""`krepes demo`: the whole of it on a small data set that needs no download."""
+"""`krepes demo`: everything in one run, on a small data set that needs no download."""
 
 from __future__ import annotations
 

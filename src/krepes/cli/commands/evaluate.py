@@ -45,7 +45,7 @@ def evaluate(
     test: Annotated[
         Path | None,
         option(
-            "Test rows in a file or folder of their own; DATA is then for training.",
+            "A separate file or folder of test rows; DATA is then used for training.",
             metavar="DATA",
             panel=options.DATA,
         ),
@@ -54,7 +54,7 @@ def evaluate(
     label_fraction: Annotated[
         float | None,
         option(
-            "Share of the training labels to use, drawn again in every repeat. Without it, all.",
+            "Share of the training labels to use, drawn again in every repeat. By default all.",
             metavar="SHARE",
             panel=_PROTOCOL,
         ),
@@ -64,7 +64,7 @@ def evaluate(
         bool,
         options.flag(
             "--no-raw",
-            "Leave out the comparison with the features as they enter the kernel.",
+            "Do not compare with the raw features, that is, the rows as they enter the kernel.",
             _PROTOCOL,
         ),
     ] = False,

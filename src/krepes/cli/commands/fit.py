@@ -58,7 +58,7 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         option(
-            "Keep the state of a long fit in this file. After an interruption the same command goes on from it.",
+            "Keep the state of a long fit in this file. After an interruption the same command continues from it.",
             metavar="FILE",
             panel=options.RUN,
         ),
@@ -126,7 +126,7 @@ def fit(
 
 
 def _show_inputs(space: FeatureSpace) -> None:
-    """What became of every column, before the long pass begins."""
+    """Print how every column is used, before the long pass begins."""
     from krepes.base.rows import dense
     from krepes.cli.describe import column_roles, console
 
@@ -137,7 +137,7 @@ def _show_inputs(space: FeatureSpace) -> None:
 
 
 def warn_of_scales(landmarks: Tensor) -> None:
-    """An array is used as it is; say so where one column would drown the others."""
+    """An array is used as it is; warn if one column would dominate the others."""
     deviations = landmarks.double().std(0)
     deviations = deviations[deviations > 0]
     apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0
@@ -163,7 +163,7 @@ def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) 
 
 
 def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
-    """Evaluate where labels are at hand, else transform."""
+    """The next command to try: evaluate if there are labels, otherwise transform."""
     from krepes.labelled import array_names
 
     space = model.input_space_

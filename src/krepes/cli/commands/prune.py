@@ -41,14 +41,14 @@ def prune(
     labels: Annotated[
         str | None,
         option(
-            "The target in a file of its own: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
+            "A separate file with the target: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
             metavar="FILE",
         ),
     ] = None,
     classes: Annotated[
         str | None,
         option(
-            "The classes of an array (rows, members, classes), in its order. Without it, the sorted labels.",
+            "The classes of an array (rows, members, classes), in its order. By default the sorted labels.",
             metavar="A,B",
         ),
     ] = None,
@@ -166,9 +166,7 @@ def _read_table(
     check_columns(exclude if labels is not None else left_out, source.column_names, str(path))
     names = [name for name in source.column_names if name not in left_out]
     if not names:
-        raise ValueError(
-            f"{path} has no column besides {', '.join(map(repr, left_out))}: there are no members."
-        )
+        raise ValueError(f"{path} has no column besides {', '.join(map(repr, left_out))}: it has no members.")
     batches = [batch for _, batch in source.batches(65_536)]
     table = pa.concat_tables(batches)
     columns = [column_values(table.column(name)) for name in names]

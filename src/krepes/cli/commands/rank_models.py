@@ -54,7 +54,7 @@ def rank_models(
     sort_by: Annotated[
         str,
         option(
-            f"Which score the ranking goes by: {', '.join(SORTS)}.",
+            f"The score to sort by: {', '.join(SORTS)}.",
             metavar="SCORE",
             panel="Scores",
             show_default=True,
@@ -144,7 +144,7 @@ def _check(
 
 
 def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> np.ndarray:
-    """The labels: an array, a column of a table of their own, or a column beside the features."""
+    """The labels: an array, a column of a separate table, or a column beside the features."""
     from krepes.labelled import ARRAYS, read_labels, split_array
 
     if labels is None:

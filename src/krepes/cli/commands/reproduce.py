@@ -43,7 +43,7 @@ def reproduce(
         option(
             "--output",
             "-o",
-            "Keep results in this file (JSON). After an interruption the same command goes on with a table.",
+            "Keep results in this file (JSON). After an interruption the same command continues a table.",
             metavar="FILE",
         ),
     ] = None,
@@ -60,7 +60,7 @@ def reproduce(
     rows: Annotated[
         int | None,
         option(
-            "Training rows. Without it, 10,000 for a table, and what an experiment asks for.",
+            "Training rows. By default 10,000 for a table, and each experiment's own number.",
             metavar="N",
             panel=_SIZE,
             min=100,
@@ -69,7 +69,7 @@ def reproduce(
     repeats: Annotated[
         int | None,
         option(
-            "How many times an experiment is repeated. Without it, what the experiment asks for.",
+            "How many times to repeat an experiment. By default the experiment's own number.",
             metavar="N",
             panel=_SIZE,
             min=1,

@@ -23,7 +23,7 @@ def transform(
         option(
             "--output",
             "-o",
-            "The file to write. Its ending is the format: .npy, .npz (array Z), .parquet or .csv.",
+            "The file to write. Its ending sets the format: .npy, .npz (array Z), .parquet or .csv.",
             metavar="FILE",
         ),
     ],

@@ -25,7 +25,7 @@ _NOT_TUNED = (
 )
 _HELD = {
     "regularization": "Keep the regularisation at this number instead of searching for it.",
-    "solver__max_epochs": "The largest number of epochs of a trial. Without it, 60.",
+    "solver__max_epochs": "The largest number of epochs of a trial. By default 60.",
 }
 
 
@@ -46,7 +46,7 @@ def tune(
     split: Annotated[
         str | None,
         option(
-            "A column (or array) that says train or test in every row. Test rows are not looked at, and the column is "
+            "A column (or array) that says train or test in every row. Test rows are not used, and the column is "
             "not a feature.",
             panel=options.DATA,
         ),
@@ -85,7 +85,7 @@ def tune(
     study: Annotated[
         Path | None,
         option(
-            "Keep the trials in this file. If it exists, the search goes on from it.",
+            "Keep the trials in this file. If it exists, the search continues from it.",
             metavar="FILE",
             panel=_SEARCH,
         ),
@@ -155,7 +155,7 @@ beside the numbers.
 
 
 def _run(prepared: Search, trials: int, study: Path | None, fit: FitCommand) -> dict[str, Any]:
-    """Say what is to happen, do it, and show what came of it, also after Ctrl-C."""
+    """Say what will happen, do it, and show the results, also after Ctrl-C."""
     from krepes.cli.tune_report import Display, introduce, show_result
 
     introduce(prepared, trials, study)
@@ -168,9 +168,7 @@ def _run(prepared: Search, trials: int, study: Path | None, fit: FitCommand) -> 
         result = prepared.result
         if result.ranked:
             show_result(result, fit)
-        kept = (
-            f"{len(result.trials)} finished trials are kept in {study}; the same command goes on from there."
-        )
+        kept = f"{len(result.trials)} finished trials are kept in {study}; the same command continues from there."
         lost = "No trials are kept: --study FILE keeps them."
         say(f"Stopped. {kept if study is not None else lost}", style="yellow")
         raise typer.Exit(130) from None

@@ -233,7 +233,7 @@ def search(
 
     Notes
     -----
-    A trial that fails is recorded with its message, and the search goes on; it is an error if all trials fail. If the
+    A trial that fails is recorded with its message, and the search continues; it is an error if all trials fail. If the
     loss is solved from moments, the data are read once for all trials, unless the kernel, the landmarks or the views
     are varied.
 

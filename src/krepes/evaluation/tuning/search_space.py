@@ -57,7 +57,7 @@ class Range:
             )
         if self.low >= self.high:
             raise ValueError(
-                f"The range of {name} is {self.low:g} to {self.high:g}: the lower end comes first."
+                f"The range of {name} is {self.low:g} to {self.high:g}: the lower end must come first."
             )
         if self.is_log and self.low <= 0:
             raise ValueError(
@@ -231,7 +231,7 @@ def _checked(model: KernelEmbedding, varied: Space, fixed: dict[str, Any]) -> Sp
 
 
 def _is_float(model: KernelEmbedding, name: str) -> bool:
-    """Whether the parameter is a float when nobody sets it."""
+    """Whether the parameter's default is a float."""
     *path, last = name.split("__")
     owner = functools.reduce(getattr, path, model)
     return isinstance(inspect.signature(type(owner)).parameters[last].default, float)

@@ -43,7 +43,7 @@ class SearchSplit:
     metric: str
 
     def describe(self) -> str:
-        """One line for people."""
+        """The split in one line of text."""
         labelled, scored = self.plan.draws[0]
         draws = f", {len(self.plan.draws)} draws" if len(self.plan.draws) > 1 else ""
         return (

@@ -3,7 +3,7 @@
 Optuna draws what is tried and keeps it. The file is Optuna's journal: lines of JSON, appended to and never unpickled,
 which Optuna's own tools read too. A trial is one line, written when it has finished; a run that is stopped at any
 moment loses at most the trial it was in. Optuna does not keep the state of a sampler, so every trial is drawn by a new
-sampler with a seed of its own, from (seed, number of the trial): a search that was interrupted and continued tries the
+sampler with its own seed, from (seed, number of the trial): a search that was interrupted and continued tries the
 same as one that was not.
 
 The study keeps fingerprints of data, labels, model, space and split. A run with others is refused.
@@ -50,13 +50,13 @@ def import_optuna() -> ModuleType:
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of parameters and what came of it.
+    """One set of parameters and its result.
 
     Attributes
     ----------
     number : counted from 1.
     params : the parameters that were tried.
-    value : of the metric; None if the trial failed.
+    value : the value of the metric; None if the trial failed.
     scores : "accuracy", "balanced_accuracy", "deviation" of the metric between draws, and the "n_components" left.
     seconds : how long it took.
     message : why it failed.
@@ -77,11 +77,11 @@ class Study:
 
     Parameters
     ----------
-    path : of the file; None keeps the trials in memory.
+    path : the file; None keeps the trials in memory.
     space : what is varied.
-    fingerprint : hashes by the name of what they stand for.
+    fingerprint : hashes of what the study depends on, by name.
     sampler : "random" or "tpe".
-    seed : of all draws.
+    seed : the seed of all draws.
     overwrite : start over where the file exists.
     """
 

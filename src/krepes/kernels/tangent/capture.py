@@ -40,9 +40,9 @@ class Gradients:
     Attributes
     ----------
     factors : dict of Factors
-        Of weight matrices with their biases, by the name of the weight.
+        Gradients of weight matrices with their biases, by the name of the weight.
     vectors : dict of Tensors of shape (b, size)
-        Of all other parameters, by name.
+        Gradients of all other parameters, by name.
     """
 
     factors: dict[str, Factors]
@@ -60,7 +60,7 @@ class Gradients:
 
 
 class ScalarNetwork:
-    """A network with one output per sample, frozen in eval mode; a private copy of the module that is given.
+    """A network with one output per sample, frozen in eval mode; a private copy of the given module.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def check_frozen(module: nn.Module) -> None:
     if training:
         raise ValueError(
             f"The network's BatchNorm layers are in training mode ({training[0]!r} and {len(training) - 1} more): "
-            "samples of a batch then influence one another and have no gradients of their own. Call network.eval()."
+            "samples of a batch then influence one another, and no sample has its own gradient. Call network.eval()."
         )
     for name, layer in norms.items():
         if layer.running_var is None:

@@ -34,9 +34,9 @@ class FeatureCache:
     folder : path
         Made if it does not exist; it can be shared by several networks and processes.
     fingerprint : str
-        Of everything besides the rows that features depend on.
+        A hash of everything, besides the rows, that features depend on.
     max_bytes : int, default=20 GB
-        Of the whole folder.
+        The largest size of the whole folder.
 
     Examples
     --------

@@ -8,10 +8,10 @@ function conceptCard(concept, d) {
     el("h3", {}, concept.name),
     el("dl", { class: "tiles small" },
       fact("accuracy", `${(100 * concept.accuracy).toFixed(1)} %`, "Balanced, on rows left out"),
-      fact("p-value", p === null ? "–" : number(p), "Share of permuted labels that do as well"),
+      fact("p-value", p === null ? "–" : number(p), "Share of random labels that do as well"),
       fact("stability", concept.stability.toFixed(3), "Mean cosine with directions of bootstrap samples"),
       fact("examples", `${count(concept.n_positives)} / ${count(concept.n_negatives)}`, "Positives / negatives")),
-    p !== null && p > 0.05 ? el("p", { class: "warning" }, "Permuted labels do as well often enough: this may not be a concept of the data.") : null,
+    p !== null && p > 0.05 ? el("p", { class: "warning" }, "Random labels often do as well, so this may not be a real concept of the data.") : null,
     histogram(d.totals, `scores of ${concept.name}`),
     el("h4", {}, "Most of it"), el("div", { class: "examples" }, ...order.slice(0, 5).map((i) => rowButton(i, signed(d.totals[i])))),
     el("h4", {}, "Least of it"), el("div", { class: "examples" }, ...order.slice(-5).reverse().map((i) => rowButton(i, signed(d.totals[i])))));

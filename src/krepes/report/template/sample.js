@@ -29,7 +29,7 @@ function showRow(i) {
   fillPanel([
     heading(`Row ${rowNumbers[i]}`, rowBadge(i), [
       stepButton("‹", "Previous row", () => stepRow(-1)), stepButton("›", "Next row", () => stepRow(1)),
-      stepButton("×", "Let go of this row", () => clearSelection()),
+      stepButton("×", "Clear the selection", () => clearSelection()),
     ]),
     el("div", { class: "specimen" }, thumbnail(i, 128, rowName(i)), quotation("rows", i), coverageOf(i)),
     influenceSection(i, tops),
@@ -52,8 +52,8 @@ function coverageOf(i) {
   return el("div", { class: "coverage", "data-coverage": coverage[i] },
     el("p", {}, "Coverage ", el("strong", {}, coverage[i].toFixed(3)), level),
     low
-      ? el("p", { class: "warning", role: "alert" }, "This sample is unlike every landmark. What is said of it below explains little.")
-      : el("p", { class: "help" }, "The share of this row that the landmarks can express; 1 is all of it."),
+      ? el("p", { class: "warning", role: "alert" }, "This sample is unlike every landmark. The explanations below say little about it.")
+      : el("p", { class: "help" }, "How well the landmarks represent this row: 1 is fully, 0 not at all."),
     ...extraColumns.map((column) => el("p", { class: "extra" }, `${column.name}: ${valueOf(column, i)}`)));
 }
 
@@ -68,7 +68,7 @@ function influenceSection(i, tops) {
       agreed.length ? el("p", { class: "agreed" }, `Agrees in ${agreed.join(", ")}`) : null));
   }
   return el("section", {}, el("h3", {}, "Most influential landmarks"),
-    el("p", { class: "help" }, "Real training examples, by the length of what each adds to this representation."), list);
+    el("p", { class: "help" }, "Real training examples, sorted by how much each adds to this representation."), list);
 }
 
 function contributionSection(i) {
@@ -133,14 +133,14 @@ function showLandmark(l) {
   const { rows, first } = influencedBy(l);
   const page = pageOfLandmark(l);
   fillPanel([
-    heading(`Landmark: ${landmarkName(l)}`, landmarkBadge(l), [stepButton("×", "Let go of this landmark", () => clearSelection())]),
+    heading(`Landmark: ${landmarkName(l)}`, landmarkBadge(l), [stepButton("×", "Clear the selection", () => clearSelection())]),
     el("div", { class: "specimen" }, thumbnail(n + l, 128, landmarkName(l)), quotation("landmarks", l),
       el("div", { class: "coverage" }, el("p", {}, "Norm of its coefficients ", el("strong", {}, number(landmarkNorms[l]))),
         el("p", { class: "help" }, `The most influential landmark of ${plural(first, "row")} on this page.`),
         page >= 0 ? el("button", { type: "button", onclick: () => select(page) }, "Explain this row itself") : null)),
     el("section", {}, el("h3", {}, "Rows it influences most"), rows.length
       ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, number(value))))
-      : el("p", { class: "help" }, "It is among the most influential of no row on this page.")),
+      : el("p", { class: "help" }, "It is not among the most influential landmarks of any row on this page.")),
     features.length ? landmarkFeatures(l) : null,
   ]);
   return rows;

@@ -36,13 +36,13 @@ class ArrayHeader:
     path : Path
     member : str or None
         Its name in an `.npz` file.
-    shape, dtype, fortran : of the array; `fortran` is whether columns lie together instead of rows.
+    shape, dtype, fortran : those of the array; `fortran` says whether columns, not rows, lie together.
     offset : int
         Bytes from the start of the file (or of the decompressed member) to the first number.
     kind : str
-        Where the array comes from, for people.
+        Where the array comes from, in words.
     stamp : (size in bytes, modification time in ns) or None
-        Of the file when its header was read; None where nobody wrote a header (a `numpy.memmap`).
+        The file's stamp when its header was read; None where there is no header (a `numpy.memmap`).
     """
 
     path: Path
