@@ -53,13 +53,13 @@ class KernelEmbedding(
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
         How rows are compared.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
-        What is learned. The default has a closed form and no parameter of its own.
+        What is learned. The default has a closed form and no parameters.
     views : "auto", str, Views or None, default="auto"
-        How rows are varied to find what stays the same. "auto" is image views for (n, h, w[, c]) arrays and image
-        folders, tabular views for vectors and tables, none for kernel PCA; it draws more of them where rows are
-        few: 8 views below 5000 rows, 2 above 20 000.
+        Small random changes of a row that should not alter its meaning. "auto" is image views for (n, h, w[, c])
+        arrays and image folders, tabular views for vectors and tables, none for kernel PCA; it draws more of them
+        where rows are few: 8 views below 5000 rows, 2 above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
-        How landmarks, the rows that carry the model, are chosen.
+        How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int, default=1000
         Number m of landmarks; more are better, and slower. Ignored where landmarks are given.
     solver : "auto", str or Solver, default="auto"
@@ -80,7 +80,7 @@ class KernelEmbedding(
     device : str, default="auto"
         Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
     dtype : "float32" or "float64", default="float32"
-        Precision of kernel values and features; float64 is for exact work. Moments are float64.
+        Precision of kernel values and features; float64 is more exact, and slower. Moments are float64.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress on a terminal.
@@ -103,7 +103,7 @@ class KernelEmbedding(
         None where the loss was trained on samples, or a file came without them.
     kernel_, loss_, views_, solver_ : the objects used
     loss_parameters_ : dict of ndarrays
-        What the loss has trained of its own, such as BYOL's predictor.
+        Parameters of the loss that were trained, such as BYOL's predictor.
     views_per_landmark_ : int
         p; with p > 1 there are m p landmarks, ordered by view.
     history_ : list of dict
@@ -207,7 +207,7 @@ class KernelEmbedding(
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
         same form as X; views are then not drawn. `y` is ignored. A row counts `sample_weight` times in the moments;
         rows of weight zero are left out. With `checkpoint`, a file of that name keeps
-        the state of a long fit: the same call after an interruption goes on from there (give `random_state`).
+        the state of a long fit: after an interruption the same call continues from there (give `random_state`).
         `callback(step, values)` is called after every epoch, or step of a descent on moments, with what `history_`
         gets; what it raises ends the fit. `space` is a feature space to use as it is, from `prepare` or another
         model's `space_`.
@@ -244,7 +244,7 @@ class KernelEmbedding(
     ) -> KernelEmbedding:
         """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
 
-        The solve waits until the representation is asked for. `first_row` is the global index of the first
+        The model is solved when the representation is first needed. `first_row` is the global index of the first
         row of X, which keys its random views: workers that share a data set give it.
         """
         task = self._task()
@@ -386,7 +386,11 @@ class KernelEmbedding(
             yield Z.cpu().numpy()
 
     def coverage(self, X: Any) -> np.ndarray:
-        """|phi(x)|^2 / k(x, x) in [0, 1]: 1 = spanned by the landmarks, small = unlike anything seen."""
+        """|phi(x)|^2 / k(x, x) in [0, 1]: the share of a row, in the kernel's space, that the landmarks represent.
+
+        For kernels that fall with the distance (Gaussian, Laplacian, Matérn) a row unlike anything seen has a coverage
+        near 0. Linear, polynomial and arc-cosine kernels grow with the row instead: far away it may still be 1.
+        """
         return self._mapped(self.features_.coverage, X)
 
     def residual(self, X: Any) -> np.ndarray:

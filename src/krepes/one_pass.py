@@ -3,7 +3,7 @@
     rows -> FeatureSpace -> Accumulator -> value -> solve -> model
 
 Whoever writes the two hooks, `_accumulator(space)` and `_solve(value)`, has an estimator that reads arrays, frames,
-files and objects, in memory or out of core; shows progress; goes on after an interruption with the same bits; takes
+files and objects, in memory or out of core; shows progress; continues after an interruption with the same bits; takes
 sample weights; adds rows with `partial_fit`, models with `merge`; and is saved and loaded. See
 `examples/discriminant.py` for one in a page.
 """
@@ -26,11 +26,11 @@ from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import Component, NamedParts
+from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
 from krepes.base.files import same_file
 from krepes.base.limits import check_count
 from krepes.base.model_file import State
-from krepes.base.placement import Placement
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
@@ -144,7 +144,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         Rows count `sample_weight` times; those of weight zero are left out. With `checkpoint`, a file of that name
-        keeps the state of a long pass: the same call after an interruption goes on from there (give `random_state`).
+        keeps the state of a long pass: after an interruption the same call continues from there (give `random_state`).
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
@@ -331,7 +331,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             raise ValueError(f"{path} is damaged: {error!r}. Save or copy it again.") from error
 
     def _state(self, total: bool = True) -> State:
-        """What a file keeps; without `total`, the model can be used but not go on."""
+        """What a file keeps; without `total`, the model can be used but not continued."""
         self._fitted_space()
         state = {
             "parameters": self._stored_parameters(),
@@ -445,7 +445,7 @@ def load(
     if kind == "Checkpoint":
         raise ValueError(
             f"{path} is the checkpoint of a fit that has not ended: call the same fit again with checkpoint=that file, "
-            "and it goes on."
+            "and it continues."
         )
     if kind not in SAVED:
         raise ValueError(

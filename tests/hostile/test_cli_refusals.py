@@ -158,11 +158,11 @@ def test_a_full_disk_and_too_little_memory_are_seen_first(folder, monkeypatch):
         for arguments in ("fit x.npy -o new", "transform m.krepes x.npy -o new.npy"):
             assert "only 100 B are free" in run(*arguments.split(), code=1)
     with monkeypatch.context() as patch:
-        patch.setattr("krepes.cli.needs.available_memory", lambda: 10_000)
+        patch.setattr("krepes.cli.memory_needed.available_memory", lambda: 10_000)
         text = run("fit", "x.npy", "-o", "new", "--n-landmarks", 50, code=1)
         assert "50 landmarks need at least 160 kB of memory" in text
         assert "--n-landmarks" in text
-        patch.setattr("krepes.cli.needs.available_memory", lambda: 1_000)
+        patch.setattr("krepes.cli.memory_needed.available_memory", lambda: 1_000)
         assert "--label-fraction" in run("evaluate", "m.krepes", "x.npz", code=1)
     assert not (folder / "new").exists()
 

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset
 
+from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import digest
-from krepes.base.placement import Placement
-from krepes.features.readers import FitData
+from krepes.features.fit_data import FitData
 from krepes.preprocessing import InputSpace
 from krepes.sources import identity_of_files, open_source
 from krepes.sources.identity_of_rows import content_hash

@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
-from krepes.base.placement import Placement
+from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Silent
 from krepes.engines import Local
 from krepes.features import FeatureSpace, FitData

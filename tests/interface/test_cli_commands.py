@@ -16,7 +16,7 @@ from PIL import Image as Picture
 
 from command_line import run, words
 from krepes import KernelEmbedding, load
-from krepes.cli.table_options import parameter
+from krepes.cli.option_signatures import parameter
 from krepes.evaluation import plan_protocol
 from krepes.evaluation.linear import PATHS
 

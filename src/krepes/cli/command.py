@@ -19,8 +19,8 @@ from typing import Any, get_args
 import typer
 
 from krepes.cli import options, session, terminal
+from krepes.cli.option_signatures import with_options
 from krepes.cli.parameter import Parameter
-from krepes.cli.table_options import with_options
 
 EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 terminated."
 _CALL = r"[\w.]+\((?:[^()]|\([^()]*\))*\)"  # Python code in a message stays as it is

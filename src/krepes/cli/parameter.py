@@ -1,4 +1,4 @@
-"""A parameter of the library as an option of the command line: a row of `option_table.py`."""
+"""A parameter of the library as an option of the command line: a row of `option_defaults.py`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.progress import Bars
-from krepes.cli.needs import check_rows_memory
+from krepes.cli.memory_needed import check_rows_memory
 from krepes.evaluation import ProtocolResult, plan_protocol
 from krepes.labelled import LabelledRows
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from krepes.cli.describe import console, line, simple_table
 from krepes.cli.model_parameters import parsed
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.session import say
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -27,7 +27,8 @@ from krepes.clustering.settings import Settings
 from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, relative_gap
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian, Kernel
-from krepes.kernels.distances import distances_to, median_distance
+from krepes.kernels.distances import distances_to
+from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.vectors import as_rows
 from krepes.landmarks import PivotedCholesky
 

@@ -21,9 +21,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_number
 from krepes.base.linalg import row_blocks
-from krepes.base.placement import Placement
 from krepes.base.progress import Progress, display
 from krepes.base.rows import dense
 from krepes.base.streams import stream_key

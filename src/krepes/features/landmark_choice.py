@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import resolve
-from krepes.base.placement import Placement
+from krepes.base.dtype_and_device import Placement
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector

@@ -30,7 +30,7 @@ class NystromMap:
         With data-dependent parameters already numbers (`kernel.fitted`).
     landmarks : Tensor of shape (m, ...) or list of m objects
     dtype : torch.dtype, default=torch.float32
-        Of the features; K_mm and its decomposition are float64.
+        The dtype of the features; K_mm and its decomposition are float64.
     cut : float, default=None
         Eigenvalues of K_mm below `cut` times the largest are dropped: 1e-6 for float32, 1e-12 for float64.
 
@@ -38,7 +38,7 @@ class NystromMap:
     ----------
     F : Tensor of shape (m, r), float64
     eigenvalues : Tensor of shape (r,), float64
-        Of K_mm, largest first.
+        The eigenvalues of K_mm, largest first.
     rank : int
         r, the number of features.
 

@@ -20,8 +20,8 @@ from krepes.base.progress import Progress, Silent
 from krepes.base.rows import Rows
 from krepes.base.streams import stream_key
 from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.features.fit_data import RowReader
 from krepes.features.nystrom import NystromMap
-from krepes.features.readers import RowReader
 from krepes.features.space import FeatureSpace
 
 SAMPLE_ROWS = 4096  # rows that scales are estimated from
@@ -40,7 +40,7 @@ class Samples:
     block_rows : int
         Rows per block computed; a read has several blocks.
     noise_variance : float
-        Of noise to be added to the features of every view.
+        Variance of the noise that is added to the features of every view.
     checkpoint : Checkpoint, optional
     progress : Progress
     """

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import State, digest
-from krepes.base.placement import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
+from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
-from krepes.features.readers import FitData, RowReader
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.preprocessing.input_space import InputSpace
@@ -78,7 +78,7 @@ class FeatureSpace:
     placement : Placement
         dtype and device.
     seed : int
-        Of the views' random streams.
+        The seed of the views' random streams.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class FeatureSpace:
         Parameters
         ----------
         data : FitData
-            Rows of weight zero are not looked at. Positives and negatives are views.
+            Rows of weight zero are not used. Positives and negatives are views.
         kernel, landmarks, n_landmarks, views, preprocess : as an estimator takes them
         views_needed : int
             How many views of a sample will be compared: 1 or 2.

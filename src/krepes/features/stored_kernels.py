@@ -1,4 +1,4 @@
-"""Kernels in model files: a user's function is only noted there, and asked for at load."""
+"""Kernels in model files: a user's function is only noted there, and has to be given again at load."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.kernels.base import Geometry, KernelColumns, no_slope
-from krepes.kernels.distances import distances_to, median_distance
+from krepes.kernels.distances import distances_to
+from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from krepes.base.components import resolve
+from krepes.base.earlier_paths import keep_paths
 from krepes.losses.abilities import (
     Ability,
     Classification,
@@ -25,8 +26,8 @@ from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
-from krepes.losses.forms import MomentForms
 from krepes.losses.kernel_pca import KernelPCA
+from krepes.losses.moment_forms import MomentForms
 from krepes.losses.simclr import SimCLR
 from krepes.losses.simple_contrastive import SimpleContrastive
 from krepes.losses.spectral_contrastive import SpectralContrastive
@@ -73,3 +74,6 @@ def as_loss(value: str | Loss | Callable | type[Loss]) -> Loss:
     if callable(value) and not isinstance(value, Loss | type):
         return CallableLoss(value)
     return resolve(Loss, value)
+
+
+keep_paths(__name__, {"forms": "moment_forms"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from krepes.losses.base import Loss
     from krepes.losses.batch import Batch, Logits, Terms
-    from krepes.losses.forms import MomentForms
+    from krepes.losses.moment_forms import MomentForms
     from krepes.losses.statistics import Statistics
     from krepes.moments import Moments
 

@@ -18,7 +18,7 @@ from krepes.base.linalg import descending_eigh, symmetric
 from krepes.losses.abilities import Ability, HasMinimiser, IgnoresScale, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.batch import Batch, Terms
-from krepes.losses.forms import NOISE
+from krepes.losses.moment_forms import NOISE
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 

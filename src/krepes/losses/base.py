@@ -16,7 +16,7 @@ from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.losses.abilities import Ability, MovingTarget, OfStatistics, OwnParameters
 from krepes.losses.batch import Batch, Terms, as_embeddings
-from krepes.losses.forms import MomentForms
+from krepes.losses.moment_forms import MomentForms
 from krepes.losses.statistics import SampleStatistics
 from krepes.moments import Moments
 
@@ -176,7 +176,7 @@ class MomentLoss(Loss, OfStatistics):
 
 
 def check_weights(**weights: float) -> None:
-    """Refuse a weight that would turn its term around."""
+    """Refuse a weight that is negative or not finite."""
     for name, weight in weights.items():
         if not is_number(weight, least=0):
             raise ValueError(f"{name}={weight!r}: expected a finite weight >= 0.")
@@ -188,5 +188,5 @@ def off_diagonal(C: Tensor) -> Tensor:
 
 
 def inverse_root(scale: Tensor) -> Tensor:
-    """scale^(-1/2), and 0 where the scale is 0: what does not vary is not blown up."""
+    """scale^(-1/2), and 0 where the scale is 0: columns that do not vary are not enlarged."""
     return torch.where(scale > 0, scale, torch.inf).rsqrt()

@@ -13,7 +13,7 @@ from torch import Tensor
 from krepes.losses.abilities import HasMinimiser
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
-from krepes.losses.forms import spanned
+from krepes.losses.moment_forms import spanned
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 

@@ -16,7 +16,7 @@ from krepes.base.linalg import descending_eigh
 from krepes.losses.abilities import HasMinimiser
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
-from krepes.losses.forms import NOISE
+from krepes.losses.moment_forms import NOISE
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from krepes.losses.abilities import Ability, HasMinimiser, OfStatistics, required
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Batch, Terms
-from krepes.losses.forms import low_rank_factor
+from krepes.losses.moment_forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 

@@ -24,7 +24,7 @@ from krepes.base.renaming import renamed
 from krepes.losses.batch import Batch
 
 if TYPE_CHECKING:
-    from krepes.losses.forms import MomentForms
+    from krepes.losses.moment_forms import MomentForms
 
 
 class Statistics(ABC):

@@ -21,8 +21,8 @@ from torch import Tensor
 from krepes.losses.abilities import Ability, HasCorners, HasMinimiser, HasStart, SumOfSquares, required
 from krepes.losses.base import MomentLoss, check_weights, off_diagonal
 from krepes.losses.batch import Batch, Terms
-from krepes.losses.forms import MomentForms, low_rank_factor
 from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
+from krepes.losses.moment_forms import MomentForms, low_rank_factor
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 

@@ -249,7 +249,7 @@ class Moments:
             if name not in STATE or tuple(value.shape) != expected or value.dtype != torch.float64:
                 raise ValueError(f"The moments are damaged: {name} has the shape {tuple(value.shape)}.")
         if not state["scalars"][0] > 0:
-            raise ValueError("The moments are damaged: they are of no samples.")
+            raise ValueError("The moments are damaged: they hold no samples.")
         n, trace = state["scalars"].tolist()
         tensors = {name: state[stored] for name, stored in STORED.items() if stored in state}
         tensors.setdefault("sum_22", tensors["sum_11"])

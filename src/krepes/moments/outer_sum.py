@@ -27,7 +27,7 @@ class OuterSum:
     Attributes
     ----------
     total : Tensor of shape (r, r), float64
-        Of the rows that were flushed; entries above the diagonal mean nothing.
+        The sum over the rows that were flushed; entries above the diagonal mean nothing.
     strips : tuple of Tensors
         The lower triangle of the rows since then, in their own dtype.
     buffered : int

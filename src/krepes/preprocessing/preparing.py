@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
-from krepes.base.placement import Placement
+from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, dense
 from krepes.engines import Engine

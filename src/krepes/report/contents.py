@@ -11,7 +11,7 @@ import numpy as np
 from krepes.embedding import KernelEmbedding
 from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
 from krepes.explain.top_landmarks import landmark_rows, n_landmarks
-from krepes.report.explanations import Direction, Tops, choose_directions, maps, top_values
+from krepes.report.explanations import Direction, Tops, choose_directions, top_values
 from krepes.report.model_card import (
     LOW_COVERAGE,
     Probe,
@@ -24,6 +24,7 @@ from krepes.report.model_card import (
     tiles,
 )
 from krepes.report.page import packed, packed_codes, packed_numbers, packed_places
+from krepes.report.row_map import maps
 from krepes.report.samples import Feature, ShownSamples
 from krepes.report.shown_rows import Column, ShownRows
 

@@ -1,12 +1,12 @@
 """Published ablations and experiments, run again. Adding one is a file here and a line below."""
 
-from krepes.reproduction.cells import Cell, Run, Size, Table
 from krepes.reproduction.experiments import Conditions, Experiment, Findings, write_findings
 from krepes.reproduction.initialization import INITIALIZATION
 from krepes.reproduction.landmark_rules import LANDMARK_RULES
 from krepes.reproduction.layer_transfer import LAYER_TRANSFER
 from krepes.reproduction.preconditioning import PRECONDITIONING
 from krepes.reproduction.pruning import PRUNING
+from krepes.reproduction.published_tables import Cell, Run, Size, Table
 from krepes.reproduction.running import run_table
 from krepes.reproduction.scalability import SCALABILITY
 from krepes.reproduction.sketch_accuracy import SKETCH_ACCURACY

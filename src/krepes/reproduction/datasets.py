@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.reproduction.cells import Size
+from krepes.reproduction.published_tables import Size
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from krepes.embedding import KernelEmbedding
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
+from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
 
 PUBLISHED = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from krepes.embedding import KernelEmbedding
 from krepes.landmarks import Leverage
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table, solver_of
+from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table, solver_of
 from krepes.views import Image
 
 PUBLISHED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from krepes.embedding import KernelEmbedding
-from krepes.reproduction.cells import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
+from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
 
 PUBLISHED = {

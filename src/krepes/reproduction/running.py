@@ -19,8 +19,8 @@ from krepes import __version__
 from krepes.base.files import atomic_path
 from krepes.evaluation import linear_probe
 from krepes.networks import file_digest
-from krepes.reproduction.cells import Cell, Run, Table
 from krepes.reproduction.datasets import DataSplit, load_split
+from krepes.reproduction.published_tables import Cell, Run, Table
 
 logger = logging.getLogger("krepes")
 

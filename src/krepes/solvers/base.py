@@ -24,7 +24,7 @@ from krepes.features import Samples
 from krepes.losses import Ability, IgnoresScale, Loss, OfStatistics, Statistics, required
 from krepes.moments import Moments
 
-# Entries of a history that are no terms of the loss.
+# Entries of a history that are not terms of the loss.
 WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")
 Callback = Callable[[int, dict[str, float]], None]  # called with the step and the values of that step
 

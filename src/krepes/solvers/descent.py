@@ -68,7 +68,7 @@ class Descent:
                 self._evaluated, x, jac=True, method="L-BFGS-B", callback=self._after_step, options=options
             )
             x = result.x
-            # After a failed line search a fresh start without memory often goes on; it is taken while it pays.
+            # After a failed line search a fresh start without memory often makes progress; it is used while it helps.
             failed = result.status == LINE_SEARCH_FAILED and self.is_small(before - self.history[-1]["total"])
             self.converged = failed or result.status == 0 or self._settled()
         return self._unpacked(x)

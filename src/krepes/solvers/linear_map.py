@@ -72,7 +72,7 @@ class LinearMap:
 
     @classmethod
     def from_state(cls, state: State, n_landmarks: int, device: torch.device) -> LinearMap:
-        """The inverse of `state`, for a model with so many landmarks."""
+        """The inverse of `state`, for a model with n_landmarks landmarks."""
         check_entries("The model", state, STATE, optional={"loss_parameters"})
         shape, width = tuple(state["A"].shape), tuple(state["gamma"].shape)
         if len(shape) != 2 or shape[0] != n_landmarks or shape[1] == 0 or width != shape[1:]:
@@ -84,7 +84,7 @@ class LinearMap:
             raise ValueError("The model file is damaged: its coefficients are not numbers with a fraction.")
         if max(state["A"].abs().max().item(), state["gamma"].abs().max().item()) > LARGEST:
             raise ValueError(
-                "The model file is damaged: its coefficients are beyond what single precision holds."
+                "The model file is damaged: its coefficients are out of the range of single precision."
             )
         if not state["history"] or len(state["solution"]) != 3:
             raise ValueError("The model file is damaged: it does not say how its coefficients were found.")

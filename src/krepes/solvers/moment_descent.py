@@ -36,8 +36,8 @@ from krepes.losses import (
     ability,
     required,
 )
-from krepes.losses.forms import spanned
 from krepes.losses.hinge_minimum import cosine_matrix
+from krepes.losses.moment_forms import spanned
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
 from krepes.solvers.descent import Descent

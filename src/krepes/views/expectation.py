@@ -5,7 +5,7 @@
 
 The product over units g is not a matrix product, and multiplying it out costs an exponential per column and
 entry. But the logarithm of one factor is, for every landmark z, a function of one column, and most such
-functions separate (`krepes.views.forms`): exactly for columns and categories with few values, to a relative
+functions separate (`krepes.views.separable_forms`): exactly for columns and categories with few values, to a relative
 error of psi below 1e-6 (float32) or 1e-12 (float64) where they are smooth. What remains (a kink, a narrow
 peak) is multiplied in directly, and so are all factors of the few rows that lie outside the range of the
 candidates or have a value never seen there.
@@ -24,7 +24,7 @@ from torch import Tensor
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.views.chebyshev import coefficients
-from krepes.views.forms import Binary, Categories, GatedSeries, Series
+from krepes.views.separable_forms import Binary, Categories, GatedSeries, Series
 from krepes.views.units import Unit
 
 TOLERANCE = {torch.float64: 1e-12}  # of the logarithm of psi; others 1e-6
@@ -117,7 +117,7 @@ class ProductExpectation:
 
     @property
     def cost(self) -> float:
-        """Of one entry, in flops of a matrix product."""
+        """Cost of one entry, in flops of a matrix product."""
         return 2.0 * len(self.C) + EXP_COST + sum(self.units[i].cost() for i in self.direct)
 
     def __call__(self, X: Tensor) -> Tensor:  # (b, d) -> (b, m)

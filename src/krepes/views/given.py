@@ -1,4 +1,4 @@
-"""Views that nobody has to draw: rows as they are, and pairs given by the user."""
+"""Views that need not be drawn: rows as they are, and pairs given by the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NoViews(Views):
     n_views = 1
 
     def check(self) -> None:
-        """There is no parameter to check."""
+        """It has no parameters to check."""
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
         return X
@@ -50,7 +50,7 @@ class Paired(Views):
     n_views = 2
 
     def check(self) -> None:
-        """There is no parameter to check."""
+        """It has no parameters to check."""
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
         if index == 0:

@@ -186,7 +186,7 @@ def affine_matrices(
     """q = center + size * R(angle)^-1 H(slant) (p - shift) as matrices on (x, y, 1), (b, 2, 3).
 
     Pairs are (x, y) in units of half an image; y points down and `angle` is counter-clockwise. Rotation and
-    shear (x + slant y) act on pixels, hence the aspect = width / height.
+    shear (x + slant y) act on pixels, which is why there is the aspect = width / height.
     """
     cos, sin = angle.cos(), angle.sin()
     # The picture turns counter-clockwise if the positions it is read from turn clockwise (y points down).

@@ -9,5 +9,5 @@ from krepes.base.streams import normal, stream_key, uniform
 __all__ = ["normal", "stream_key", "uniform"]
 
 warnings.warn(
-    "krepes.views.streams is krepes.base.streams now; this name will go.", FutureWarning, stacklevel=2
+    "krepes.views.streams is krepes.base.streams now; this name will be removed.", FutureWarning, stacklevel=2
 )

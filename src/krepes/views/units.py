@@ -82,5 +82,5 @@ class Unit:
         return self.product(kernel, X, Z).mul_(self.keep).add_(constant)
 
     def cost(self) -> float:
-        """Of one entry of `expectation`, in flops of a matrix product; a smoothed factor may be an erfc."""
+        """Cost of one entry of `expectation`, in flops of a matrix product; a smoothed factor may be an erfc."""
         return sum(5000.0 if noise > 0 else 250.0 for noise in self.noise)

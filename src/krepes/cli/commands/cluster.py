@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,11 +120,11 @@ def _rows_and_labels(
     """All rows as one array, encoded where they are a table, and the labels to compare with."""
     import torch
 
-    from krepes.base.placement import Placement
+    from krepes.base.dtype_and_device import Placement
     from krepes.base.progress import Bars
     from krepes.base.rows import dense
+    from krepes.cli.memory_needed import check_rows_memory, row_width
     from krepes.cli.model_parameters import preprocessing
-    from krepes.cli.needs import check_rows_memory, row_width
     from krepes.engines import Local
     from krepes.labelled import column_beside
     from krepes.preprocessing.preparing import prepare_inputs

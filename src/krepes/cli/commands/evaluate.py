@@ -10,8 +10,8 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command, in_options
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     from krepes.evaluation import ProtocolResult

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from krepes.base.caller_warning import warn
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,8 +81,8 @@ def fit(
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, model_summary
+    from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
     from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
-    from krepes.cli.needs import check_fit_memory, model_bytes, row_width
     from krepes.cli.opening import check_exists, open_data, parse_size
 
     check_trains(parameters)

@@ -11,8 +11,8 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.model_parameters import parsed
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     import numpy as np

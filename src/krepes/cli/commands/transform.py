@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
-from krepes.cli.table_options import Parameters
 
 _BATCH_ROWS = 8192
 

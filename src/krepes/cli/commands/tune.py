@@ -9,9 +9,9 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 from krepes.cli.session import say
-from krepes.cli.table_options import Parameters
 
 if TYPE_CHECKING:
     from krepes.cli.tune_report import FitCommand
@@ -105,8 +105,8 @@ beside the numbers.
     [cyan]krepes tune digits.npz --loss simclr --trials 20 --sampler tpe --range loss__temperature=0.05:5[/]
     """
     from krepes.cli.describe import line
+    from krepes.cli.memory_needed import check_fit_memory
     from krepes.cli.model_parameters import check_trains, overrides
-    from krepes.cli.needs import check_fit_memory
     from krepes.cli.opening import check_exists, open_data, parse_size
     from krepes.cli.tune_inputs import explored, model_from
     from krepes.cli.tune_report import FitCommand

@@ -2,8 +2,8 @@
 
     rows -> views -> features of a window of rows -> batches, in an order drawn from (seed, epoch, window)
 
-With replays, what is in memory, or a stretch of some batches of it, is dealt anew several times before more comes, so
-that kernel values, which cost more than steps, serve more than one step  [choi].
+With replays, what is in memory, or a stretch of some batches of it, is shuffled into new batches several times before
+more is computed, so that kernel values, which cost more than steps, serve more than one step  [choi].
 
 A window is as many rows as a memory budget holds the features of. Where that is all of them in two views or more, the
 features of as many views are computed once and kept, unless every epoch draws fresh ones; else each window is computed
@@ -42,7 +42,7 @@ class FeatureBatch:
     Attributes
     ----------
     features : tuple of Tensors of shape (b, width)
-        Of the two views (one, where there is one), then of the negatives.
+        Features of the two views (or of one), then of the negatives.
     X : Tensor of shape (b, d), optional
         The rows themselves, flattened.
     norm_sq : Tensor of shape (b,), optional
@@ -105,7 +105,7 @@ class FeatureWindows:
     replays : int
         How often an epoch hands out every row.
     replay_batches : int, optional
-        Of how many batches the stretches are that are dealt so often; by default, of a window.
+        Batches in each stretch that is repeated; by default, a whole window.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class FeatureWindows:
         return list(range(max(kept, default=min(V, 2))))
 
     def fits(self, n_views: int) -> bool:
-        """Whether the features of so many views of all rows can be kept."""
+        """Whether the features of this many views of all rows can be kept."""
         return self.samples.n_rows * self._row_bytes(n_views) <= self.budget
 
     def _row_bytes(self, n_views: int) -> int:
@@ -164,7 +164,7 @@ class FeatureWindows:
 
     @cached_property
     def _input_bytes(self) -> int:
-        """Of the row itself, where batches hold it."""
+        """Bytes of the row itself, where batches hold it."""
         if not self.with_inputs:
             return 0
         row = self.samples.sample.inputs[0][0]
@@ -184,7 +184,7 @@ class FeatureWindows:
 
     @cached_property
     def n_windows(self) -> int:
-        """Less than one read of rows at the end makes no window of its own, but the last one longer."""
+        """The number of windows. If less than one read of rows is left at the end, it joins the last window."""
         whole, rest = divmod(self.samples.n_rows, self.window_rows)
         return max(1, whole + (rest >= self.samples.read_rows))
 

@@ -26,7 +26,7 @@ class Schedule:
     bottom: float = 1e-5
 
     def rate(self, epochs: float) -> float:
-        """The rate after so many epochs; a fraction counts."""
+        """The rate after this many epochs, which may be a fraction."""
         low = min(self.bottom, self.top)
         warm = min(self.warmup_epochs, self.max_epochs / 2)
         if epochs < warm:

@@ -45,9 +45,9 @@ class SGD(Solver[Samples]):
         preconditioner's own: 0.03, and 1 for Gauss-Newton.
     max_epochs : int, default=50
     patience : int or None, default=10
-        Stop after so many epochs without a lower loss on held-out rows, and return the best; None never stops.
+        Stop after this many epochs without a lower loss on held-out rows, and return the best epoch; None never stops.
     validation_fraction : float, default=0.1
-        Rows held out, 4096 at most; with less than 32 of them there is no early stopping.
+        Rows held out, 4096 at most; with fewer than 32 of them there is no early stopping.
     preconditioner : "none", "kernel", "gauss_newton" or Preconditioner, default="none"
     initialization : "principal", "moments", "kaiming" or Initialization, default="principal"
     coordinates : "whitened" or "landmarks", default="whitened"
@@ -57,7 +57,7 @@ class SGD(Solver[Samples]):
         Barlow Twins; needs `views_per_landmark` = 2 and trains A.
     constraint : "auto", None or "orthogonal", default="auto"
         "orthogonal" keeps W^T W = I (A^T K_mm A = I): after every step W is replaced by the nearest such matrix. "auto"
-        is what the loss asks for.
+        is what the loss needs.
     optimizer : "adam" or "gradient", default="adam"
         Plain gradient steps take `learning_rate` as it is.
     weight_decay : float, default=0
@@ -73,10 +73,10 @@ class SGD(Solver[Samples]):
     cache_bytes : int, default=2 GiB
         Features are kept if they take no more; else they are computed in windows of this size.
     replays : int, default=1
-        How often an epoch trains on every row: what is in memory is dealt into new batches so many times before more is
-        computed. Pays where features are not kept, for steps cost less than kernel values.
+        How often an epoch trains on every row: the rows in memory are shuffled into new batches this many times
+        before more are computed. It helps where features are not kept, because steps cost less than kernel values.
     replay_batches : int, default=None
-        With replays, deal stretches of so many batches so often, instead of all that is in memory.
+        With replays, the number of batches in each stretch that is repeated; by default, all that is in memory.
 
     Notes
     -----
@@ -249,5 +249,5 @@ class SGD(Solver[Samples]):
         return default if self.learning_rate is None else self.learning_rate
 
     def rate(self, epochs: float, default: float) -> float:
-        """The learning rate after so many epochs (a fraction counts): warm-up, then a cosine."""
+        """The learning rate after this many epochs, which may be a fraction: warm-up, then a cosine."""
         return self._schedule(default).rate(epochs)

@@ -21,7 +21,7 @@ def first_theta(
     n_components: int,
     generator: torch.Generator,
 ) -> Theta:
-    """Of the starts that the initialisation offers, the one with the lowest loss on the sample.
+    """The start with the lowest loss on the sample, among those that the initialisation offers.
 
     The first, at unit variance, for a loss that does not find its scale that way; the last, made orthonormal, under
     that constraint.

@@ -47,7 +47,7 @@ class Training:
     n_components : int
     lam : float
     generator : torch.Generator
-        Of start values.
+        Generator of start values.
     callback : callable(epoch, values), optional
     """
 
@@ -206,7 +206,7 @@ class Training:
             if checkpoint.place is not None:
                 kept = (
                     f"The last good state is in {checkpoint.path} ({checkpoint.place}); a fit with other settings "
-                    "starts anew, with another checkpoint file."
+                    "starts from the beginning, with another checkpoint file."
                 )
         rate = self.settings.schedule.top
         clip = (

@@ -19,7 +19,7 @@ that gains is small: on MNIST at damping 2 it lowered the held-out loss in 5 of 
 most. mu is fixed, relative to the curvature along the first step. Differs from [martens], who lets it follow the
 agreement of predicted and found decrease: found on the same batch it falls until steps fit noise, found on the next it
 grows until nothing moves. A step that raises the loss of its batch is shortened, and dropped if that does not help.
-Differs from [krepes]: there the step goes on to Adam, whose own scaling undoes much of the preconditioning.
+Differs from [krepes]: there the step is passed to Adam, whose own scaling undoes much of the preconditioning.
 
 Cost of a step: max_iter products, O(b r h) each, and while S is gathered (the first 8192 rows) O(b r^2 + r^3). Memory:
 one batch more, and S.
@@ -67,7 +67,7 @@ class GaussNewton(Preconditioner):
     -----
     On batches that come once it is hardly better than Adam for the same rows and several times slower; with replays it
     reaches the loss of Adam in a third of the reads (benchmarks/README.md), in more time: prefer it where features are
-    dear. Without noise, on all rows at once, a low damping (0.3) pays.
+    expensive. Without noise, on all rows at once, a low damping (0.3) helps.
 
     A loss that depends on the batch size is best trained with the size that it is judged by. SimCLR compares every row
     of a batch with every other, in every product: stay at 512 rows or fewer.

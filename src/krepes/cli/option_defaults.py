@@ -1,6 +1,6 @@
 """Options of the command line that are parameters of the library, with their defaults.
 
-Generated from the classes by `python tools/option_table.py`; do not edit. A test compares the two.
+Generated from the classes by `python tools/option_defaults.py`; do not edit. A test compares the two.
 """
 
 from krepes.cli.parameter import Parameter

@@ -1,7 +1,7 @@
-"""Write src/krepes/cli/option_table.py: the parameters of the library that are options of the command line.
+"""Write src/krepes/cli/option_defaults.py: the parameters of the library that are options of the command line.
 
-    python tools/option_table.py            # after a change of a default, a name, a docstring, or of TABLE below
-    python tools/option_table.py --check    # exit code 1 if the file is not what the classes say
+    python tools/option_defaults.py            # after a change of a default, a name, a docstring, or of TABLE below
+    python tools/option_defaults.py --check    # exit code 1 if the file is not what the classes say
 
 Names, types and defaults come from signatures; choices from the names that classes declare and the words that
 docstrings quote; the help from the first sentence of a parameter's description, unless HELP below has another.
@@ -30,10 +30,10 @@ from krepes.solvers import SGD
 from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner
 
-OUTPUT = Path(__file__).parents[1] / "src" / "krepes" / "cli" / "option_table.py"
+OUTPUT = Path(__file__).parents[1] / "src" / "krepes" / "cli" / "option_defaults.py"
 HEADER = '''"""Options of the command line that are parameters of the library, with their defaults.
 
-Generated from the classes by `python tools/option_table.py`; do not edit. A test compares the two.
+Generated from the classes by `python tools/option_defaults.py`; do not edit. A test compares the two.
 """
 
 from krepes.cli.parameter import Parameter

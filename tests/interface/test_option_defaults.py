@@ -15,9 +15,9 @@ from command_line import run
 from krepes import KernelEmbedding
 from krepes.base.components import named
 from krepes.cli import command
-from krepes.cli.option_table import TABLE
+from krepes.cli.option_defaults import TABLE
+from krepes.cli.option_signatures import parameter
 from krepes.cli.parameter import Parameter
-from krepes.cli.table_options import parameter
 from krepes.clustering import Coding, SubspaceClustering
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def tool():
-    spec = importlib.util.spec_from_file_location("option_table_tool", ROOT / "tools" / "option_table.py")
+    spec = importlib.util.spec_from_file_location(
+        "option_defaults_tool", ROOT / "tools" / "option_defaults.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -39,7 +41,7 @@ def tool():
 
 
 def test_the_table_is_what_the_classes_say(tool):
-    """If this fails, a default, a name or a docstring has changed: run `python tools/option_table.py`."""
+    """If this fails, a default, a name or a docstring has changed: run `python tools/option_defaults.py`."""
     assert {owner.__name__: tuple(tool.rows(owner)) for owner in tool.TABLE} == TABLE
     assert tool.OUTPUT.read_text("utf-8") == tool.module()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from krepes.cli.option_table import TABLE
+from krepes.cli.option_defaults import TABLE
 from krepes.cli.parameter import Parameter
 
 
