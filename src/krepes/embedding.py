@@ -34,11 +34,20 @@ from krepes.one_pass import OnePassEstimator, opener_of
 from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
+from krepes.solvers.output_scale import check_scale
 from krepes.solvers.task import Task
 from krepes.sources import Source, open_source
-from krepes.views import Views
+from krepes.views import Image, Paired, Views
 
-REFITTED = {"loss", "n_components", "regularization", "feature_noise", "solver", "verbose"}  # need no data
+REFITTED = {
+    "loss",
+    "n_components",
+    "regularization",
+    "feature_noise",
+    "scale",
+    "solver",
+    "verbose",
+}  # need no data
 
 
 class KernelEmbedding(
@@ -65,13 +74,19 @@ class KernelEmbedding(
     solver : "auto", str or Solver, default="auto"
         How the loss is minimised. "auto" takes the closed form where the loss has one, else descent on the
         moments, else training on samples.
-    regularization : float, default=0.01
-        How strongly the representation is smoothed; larger is smoother. lambda = regularization * tr(S) / r
-        multiplies |W|^2: dimensionless, the same for every kernel scale.
+    regularization : float, default=1e-5
+        How strongly the representation is smoothed; larger is smoother. lambda = regularization * v multiplies
+        |W|^2, where v is the variance of the data in the kernel's space. The same number means the same for every
+        scale of the kernel, precision and number of landmarks.
     feature_noise : float or "auto", default="auto"
-        Noise added to every view in the kernel's feature space, as a share of the features' mean variance. It is
-        an augmentation that is exact for every kernel, and keeps weak directions from being blown up. "auto" is
-        0.1, and 0 for images and for pairs, which have views enough.
+        Noise added to every view in every direction of the kernel's feature space, its variance as a share of v. It
+        is an augmentation that is exact for every kernel, and keeps weak directions from being blown up. "auto" is
+        0.001, and 0 for images and for pairs, which have views enough.
+    scale : "kernel", "orthonormal", "unit" or "loss", default="kernel"
+        The scale of the components. "kernel" divides each by its norm in the kernel's space, so that smooth
+        directions are larger than wiggly ones: what a classifier with few labels needs. With "orthonormal", ridge
+        regression on the components is kernel ridge regression within their span. "unit" gives variance 1, and
+        "loss" what the loss minimised. A StandardScaler behind the model undoes the first two.
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
         "table" standardises the columns of an array, "normalize" the channels of images.
@@ -146,8 +161,9 @@ class KernelEmbedding(
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int = 1000,
         solver: str | Solver = "auto",
-        regularization: float = 0.01,
+        regularization: float = 1e-5,
         feature_noise: float | str = "auto",
+        scale: str = "kernel",
         preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
@@ -172,6 +188,7 @@ class KernelEmbedding(
         self.solver = solver
         self.regularization = regularization
         self.feature_noise = feature_noise
+        self.scale = scale
 
     def set_params(self, **params: Any) -> KernelEmbedding:
         """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""
@@ -271,12 +288,13 @@ class KernelEmbedding(
             raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
         if self.feature_noise != "auto" and not is_number(self.feature_noise, least=0):
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
+        check_scale(self.scale)
 
     def _task(self) -> Task:
         """What is minimised, and how: the one place where loss and solver are resolved."""
         loss = as_loss(self.loss)
         solver = choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
-        return Task(loss, solver, self.n_components, self.regularization, self.feature_noise)
+        return Task(loss, solver, self.n_components, self.regularization, self.feature_noise, self.scale)
 
     def _opened(
         self,
@@ -359,6 +377,14 @@ class KernelEmbedding(
         copy._solved()
         return copy
 
+    def rescaled(self, scale: str) -> KernelEmbedding:
+        """A new model whose components have another scale ("kernel", "orthonormal", "unit" or "loss"), without data."""
+        found = self._solved().scaled(scale, self.loss_)
+        copy = self.empty_copy().set_params(scale=scale)
+        copy.loss_, copy.solver_, copy.total_ = self.loss_, self.solver_, self.total_
+        copy.n_samples_seen_, copy._solution = self.n_samples_seen_, found
+        return copy
+
     def empty_copy(self) -> KernelEmbedding:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
         copy = super().empty_copy()
@@ -415,10 +441,23 @@ class KernelEmbedding(
         solved = "A" in state
         check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
         model.loss_ = state["loss"]
+        if "scale" not in state["parameters"]:
+            model._keep_earlier_meaning()
         if solved:
             model.solver_ = state["solver"]
-            model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
+            found = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
+            model._solution = found.scaled(model.scale, model.loss_)
         return model
+
+    def _keep_earlier_meaning(self) -> None:
+        """Of a file from before `scale`: its output is the loss's, and its strengths were relative to tr(S) / r."""
+        self.scale = "loss"
+        if self.total_ is None:
+            return
+        unit = self.total_.S.trace().item() / self.total_.rank / self.total_.variance
+        if self.feature_noise == "auto":
+            self.feature_noise = 0.0 if isinstance(self.views_, Image | Paired) else 0.1
+        self.regularization, self.feature_noise = self.regularization * unit, self.feature_noise * unit
 
 
 def _warn_of_unused(negatives: Any, loss: Loss) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
@@ -112,13 +113,13 @@ class Samples:
         return self.reader.take(self.random_rows(SAMPLE_ROWS, SAMPLE))
 
     @cached_property
-    def mean_eigenvalue(self) -> float:
-        """tr(S) / r over the sample: what the strength of the regulariser is relative to."""
+    def sample_features(self) -> tuple[Tensor, float]:
+        """Features (s, r) of up to two views of every row of the sample, float64, and the sum of their k(x, x)."""
         which = range(min(2, self.n_views))
-        views: list[Tensor] = [
-            self.features(view)
+        views = [
+            view
             for block in self.sample.blocks(self.block_rows)
             for view in self.drawn(block, self.seed, which)[:2]
         ]
-        total = sum(Phi.double().square().sum().item() for Phi in views)
-        return total / sum(map(len, views)) / self.features.rank
+        trace = sum(self.features.kernel.diag(view).double().sum().item() for view in views)
+        return torch.cat([self.features(view).double() for view in views]), trace

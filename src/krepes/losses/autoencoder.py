@@ -88,6 +88,10 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         self.reconstruction = reconstruction
         self.covariance_weight = covariance_weight
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.covariance_weight == 0
+
     def terms(self, batch: Batch) -> Terms:
         return {name: residuals.square().sum() for name, residuals in self._residuals(batch).items()}
 

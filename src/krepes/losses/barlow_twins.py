@@ -73,6 +73,10 @@ class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, SumOfSquares):
     def scale_invariant(self) -> bool:
         return bool(self.normalize)
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return not self.normalize and self.redundancy == 1
+
     def offers(self, kind: type[Ability]) -> bool:
         if kind is HasMinimiser:
             return not self.normalize and self.center and self.redundancy >= 1

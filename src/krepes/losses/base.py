@@ -35,6 +35,9 @@ class Loss(Component, ABC):
         What gamma is: 0, -W^T mu, or a parameter.
     scale_invariant : bool
         Whether the value ignores the scale of W's columns; the regulariser then has to as well.
+    rotation_invariant : bool
+        Whether the value stays the same when all embeddings are rotated together; the output is then rotated to
+        principal axes. A predictor or decoder of the loss's own is rotated with them.
     constraint : None or "orthogonal"
         "orthogonal": minimised subject to W^T W = I.
     needs : tuple of str
@@ -62,6 +65,10 @@ class Loss(Component, ABC):
 
     @property
     def scale_invariant(self) -> bool:
+        return False
+
+    @property
+    def rotation_invariant(self) -> bool:
         return False
 
     @property

@@ -27,6 +27,10 @@ class DirectionLoss(Loss, IgnoresScale):
     def scale_invariant(self) -> bool:
         return True
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return True
+
     def column_scale(self, statistics: Statistics) -> Tensor:
         """The sum of the components' variances, once for each of them, (h,)."""
         return overall_scale(statistics)

@@ -45,6 +45,10 @@ class KernelPCA(MomentLoss, HasMinimiser):
     needs = ("phi_norm_sq", "gram")
 
     @property
+    def rotation_invariant(self) -> bool:
+        return True
+
+    @property
     def intercept(self) -> str:
         return "centered"
 

@@ -46,6 +46,10 @@ class SimpleContrastive(MomentLoss, HasMinimiser):
         return True
 
     @property
+    def rotation_invariant(self) -> bool:
+        return True
+
+    @property
     def intercept(self) -> str:
         return "zero"
 

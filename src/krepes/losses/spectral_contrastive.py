@@ -67,6 +67,10 @@ class SpectralContrastive(MomentLoss, HasMinimiser):
     def intercept(self) -> str:
         return "zero"
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return True
+
     def offers(self, kind: type[Ability]) -> bool:
         if kind in (OfStatistics, HasMinimiser):
             return self.negatives == "all"

@@ -74,6 +74,10 @@ class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
     def intercept(self) -> str:
         return "centered"
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.variance == "quadratic"
+
     def offers(self, kind: type[Ability]) -> bool:
         if kind in (HasMinimiser, SumOfSquares):
             return self.variance == "quadratic"

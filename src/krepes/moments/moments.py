@@ -179,16 +179,25 @@ class Moments:
         """Mean of k(x, x) = |phi(x)|^2, the part outside the landmarks' span included."""
         return self.trace / self.n
 
+    @property
+    def variance(self) -> float:
+        """mean k(x, x) - |mu|^2: the centred variance in the kernel's space, spanned by the landmarks or not."""
+        return max(self.mean_norm_sq - self.mean.square().sum().item(), 0.0)
+
     def with_feature_noise(self, amount: float) -> Moments:
-        """The moments of views whose features have noise of variance amount * tr(S) / r in every direction.
+        """The moments of views whose features have noise of variance amount * `variance` in every direction.
 
         Noise that is independent between the views adds a multiple of the identity to S_11 and S_22 and nothing
         to S_12: an augmentation that is exact for every kernel.
         """
         if amount == 0:
             return self
-        variance = amount * self.S.trace() / self.rank
-        noise = self.n * variance * torch.eye(self.rank, dtype=self.sum_11.dtype, device=self.sum_11.device)
+        noise = (
+            self.n
+            * amount
+            * self.variance
+            * torch.eye(self.rank, dtype=self.sum_11.dtype, device=self.sum_11.device)
+        )
         sum_11 = self.sum_11 + noise
         sum_22 = sum_11 if self.exchangeable else self.sum_22 + noise
         return replace(self, sum_11=sum_11, sum_22=sum_22)

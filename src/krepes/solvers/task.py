@@ -1,6 +1,10 @@
 """What a model minimises, and how: the loss, its solver, and the strengths that depend on the features' scale.
 
-minimise   loss(W, gamma) + lam |W|^2,    lam = regularization * tr(S) / r,    noise = feature_noise * tr(S) / r
+minimise   loss(W, gamma) + lam |W|^2,    lam = regularization * v,    noise = feature_noise * v
+
+v = mean k(x, x) - |mu|^2 is the variance of the data in the kernel's space, about its mean, whether the landmarks span
+it or not: it follows the kernel's scale, and does not change with the precision, the number of landmarks or a shift of
+the data (where the kernel does not see one).
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solver
 from krepes.solvers.linear_map import LinearMap
+from krepes.solvers.output_scale import Spread
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
 
-NOISE = 0.1  # of features, where views are drawn from few columns
+NOISE = 0.001  # of features, where views are drawn from few columns
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Task:
     n_components : int
     regularization : float
     feature_noise : float or "auto"
-        "auto" is 0.1, and 0 for images and for pairs, which have views enough.
+        "auto" is `NOISE`, and 0 for images and for pairs, which have views enough.
+    scale : of the output, see `krepes.solvers.output_scale`
     """
 
     loss: Loss
@@ -48,6 +54,7 @@ class Task:
     n_components: int
     regularization: float
     feature_noise: float | str
+    scale: str = "loss"
 
     @property
     def of_samples(self) -> bool:
@@ -65,10 +72,8 @@ class Task:
 
     def minimised(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> LinearMap:
         """Minimise the loss over the moments."""
-        lam = self.regularization * moments.S.trace().item() / moments.rank
-        if self.loss.views_needed > 1:
-            moments = moments.with_feature_noise(self._noise(space.views))
-        return self._solved(space, moments, lam, callback)
+        noise = self._noise(space.views) if self.loss.views_needed > 1 else 0.0
+        return self._solved(space, moments.with_feature_noise(noise), moments, callback)
 
     def trained(
         self,
@@ -82,13 +87,16 @@ class Task:
         samples = Samples(space, reader, progress=progress)
         if checkpoint is not None:
             samples.checkpoint = Checkpoint(checkpoint, self._identity(samples))
+        moments = Moments.of_rows(*samples.sample_features)
         if self.loss.views_needed > 1:
-            samples.noise_variance = self._noise(space.views) * samples.mean_eigenvalue
-        return self._solved(space, samples, self.regularization * samples.mean_eigenvalue, callback)
+            samples.noise_variance = self._noise(space.views) * moments.variance
+        return self._solved(space, samples, moments, callback)
 
     def _solved(
-        self, space: FeatureSpace, data: Moments | Samples, lam: float, callback: Callback | None
+        self, space: FeatureSpace, data: Moments | Samples, moments: Moments, callback: Callback | None
     ) -> LinearMap:
+        """Minimise over the data; the moments, without feature noise, say what the strengths and the scale mean."""
+        lam = self.regularization * moments.variance
         generator = torch.Generator().manual_seed(space.seed)
         start = time.perf_counter()
         solution = self.solver.solve(self.loss, data, self.n_components, lam, generator, callback)
@@ -98,7 +106,8 @@ class Task:
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
                 f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
             )
-        return LinearMap.of(solution, space.features)
+        found = LinearMap.of(solution, space.features, Spread.of(solution.W, moments))
+        return found.scaled(self.scale, self.loss)
 
     def _noise(self, views: Views) -> float:
         if self.feature_noise != "auto":
