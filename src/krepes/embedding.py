@@ -455,9 +455,9 @@ class KernelEmbedding(
         if self.total_ is None:
             return
         unit = self.total_.S.trace().item() / self.total_.rank / self.total_.variance
-        if self.feature_noise == "auto":
-            self.feature_noise = 0.0 if isinstance(self.views_, Image | Paired) else 0.1
-        self.regularization, self.feature_noise = self.regularization * unit, self.feature_noise * unit
+        automatic = 0.0 if isinstance(self.views_, Image | Paired) else 0.1
+        noise = automatic if self.feature_noise == "auto" else float(self.feature_noise)
+        self.regularization, self.feature_noise = self.regularization * unit, noise * unit
 
 
 def _warn_of_unused(negatives: Any, loss: Loss) -> None:
