@@ -132,7 +132,7 @@ def test_feature_noise_is_the_expectation_over_noisy_features(exchangeable):
     of = Moments.of_views if exchangeable else Moments.of_pairs
     clean = of(Phi1, Phi2)
     noisy = clean.with_feature_noise(0.5)
-    deviation = (0.5 * clean.S.trace() / 3).sqrt()
+    deviation = (0.5 * clean.variance) ** 0.5
     generator = torch.Generator().manual_seed(3)
     draws = []
     for _ in range(2000):
