@@ -445,8 +445,7 @@ class KernelEmbedding(
             model._keep_earlier_meaning()
         if solved:
             model.solver_ = state["solver"]
-            found = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
-            model._solution = found.scaled(model.scale, model.loss_)
+            model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
         return model
 
     def _keep_earlier_meaning(self) -> None:

@@ -172,7 +172,10 @@ def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
     if spread <= 1e-12 * total:
         why = "all samples have the same features, so there is nothing to tell apart"
     elif lam > 0:
-        why = f"the regulariser (lam={lam:.3g}, mean eigenvalue {total / moments.rank:.3g}) cuts all of them; lower it"
+        why = (
+            f"the regulariser (lam={lam:.3g}; the variance of the features is {spread:.3g}) cuts all of them: lower "
+            "regularization"
+        )
     else:
         why = "the views of a sample share nothing: no direction is positively correlated between them"
     return ValueError(f"No component is left for {loss}: {why}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from krepes.base.schema import check_entries
 from krepes.features import NystromMap
 from krepes.losses import Loss
 from krepes.solvers.base import Solution, best_epoch
-from krepes.solvers.output_scale import Spread
+from krepes.solvers.output_scale import Spread, check_scale
 
 LARGEST = 1e30  # coefficient that a solve could give
 
@@ -25,6 +24,7 @@ STATE = {
     "solution": list[int | bool],
     "loss_parameters": dict[str, Tensor],
     "spread": dict[str, Tensor],
+    "change": Tensor,
 }
 
 
@@ -34,19 +34,18 @@ class LinearMap:
 
     Attributes
     ----------
-    coefficients : Tensor of shape (m, h)
-        What the loss minimised, which its own parameters (a predictor, a decoder) belong to.
-    intercept : Tensor of shape (h,)
+    A : Tensor of shape (m, h)
+    gamma : Tensor of shape (h,)
     history, n_iter, converged, dropped, parameters
-        As in `Solution`.
+        As in `Solution`. The loss's own parameters (a predictor, a decoder) belong to A_loss.
     spread : Spread or None
-        None in files of earlier versions, which know no other scale than the loss's.
-    change : Tensor of shape (h, h'), or None for the identity
-        T.
+        The spread of the loss's components. None in files of earlier versions, which have the loss's scale only.
+    change : Tensor of shape (h_loss, h), or None for the identity
+        T, from what the loss minimised to the output's scale.
     """
 
-    coefficients: Tensor
-    intercept: Tensor
+    A: Tensor
+    gamma: Tensor
     history: list[dict[str, float]]
     n_iter: int
     converged: bool
@@ -69,6 +68,7 @@ class LinearMap:
 
     def scaled(self, scale: str, loss: Loss) -> LinearMap:
         """The same components at another scale."""
+        check_scale(scale)
         if self.spread is None:
             if scale == "loss":
                 return self
@@ -76,41 +76,44 @@ class LinearMap:
                 f"This model was saved by an earlier version, which kept the scale of its loss only: scale={scale!r} "
                 "needs another fit, or refit(scale=...) where the file has moments."
             )
-        return replace(self, change=self.spread.change(scale, loss))
+        A, gamma = self._of_loss()
+        change = self.spread.change(scale, loss)
+        if change is not None:
+            A, gamma = A @ change.to(A), gamma @ change.to(A)
+        return replace(self, A=A, gamma=gamma, change=change)
 
-    @cached_property
-    def A(self) -> Tensor:
-        """(m, h), at the output's scale."""
-        return (
-            self.coefficients
-            if self.change is None
-            else self.coefficients @ self.change.to(self.coefficients)
-        )
-
-    @cached_property
-    def gamma(self) -> Tensor:
-        """(h,), at the output's scale."""
-        return self.intercept if self.change is None else self.intercept @ self.change.to(self.intercept)
+    def _of_loss(self) -> tuple[Tensor, Tensor]:
+        """A_loss and gamma_loss, float64."""
+        A, gamma = self.A.double(), self.gamma.double()
+        if self.change is None:
+            return A, gamma
+        back = torch.linalg.pinv(self.change.to(A))
+        return A @ back, gamma @ back
 
     @property
     def best_epoch(self) -> int | None:
         return best_epoch(self.history)
 
     def state(self, dtype: torch.dtype) -> State:
-        """What a model file keeps: what the loss minimised, A in the precision of the features."""
+        """What a model file keeps, A in the precision of the features."""
         spread = {} if self.spread is None else {"spread": self.spread.state()}
-        return spread | {
-            "A": self.coefficients.to(dtype),
-            "gamma": self.intercept,
-            "history": self.history,
-            "solution": [self.n_iter, self.converged, self.dropped],
-            "loss_parameters": self.parameters,
-        }
+        change = {} if self.change is None else {"change": self.change}
+        return (
+            spread
+            | change
+            | {
+                "A": self.A.to(dtype),
+                "gamma": self.gamma,
+                "history": self.history,
+                "solution": [self.n_iter, self.converged, self.dropped],
+                "loss_parameters": self.parameters,
+            }
+        )
 
     @classmethod
     def from_state(cls, state: State, n_landmarks: int, device: torch.device) -> LinearMap:
         """The inverse of `state`, for a model with n_landmarks landmarks."""
-        check_entries("The model", state, STATE, optional={"loss_parameters", "spread"})
+        check_entries("The model", state, STATE, optional={"loss_parameters", "spread", "change"})
         shape, width = tuple(state["A"].shape), tuple(state["gamma"].shape)
         if len(shape) != 2 or shape[0] != n_landmarks or shape[1] == 0 or width != shape[1:]:
             raise ValueError(
@@ -128,5 +131,11 @@ class LinearMap:
         A, gamma = state["A"].to(device), state["gamma"].to(device)
         n_iter, converged, dropped = state["solution"]
         own = state.get("loss_parameters", {})
-        spread = Spread.from_state(state["spread"], len(gamma)) if "spread" in state else None
-        return cls(A, gamma, state["history"], n_iter, converged, dropped, own, spread)
+        spread = Spread.from_state(state["spread"]) if "spread" in state else None
+        change = state.get("change")
+        n_of_loss = None if spread is None else len(spread.mean)
+        if change is not None and not (
+            change.is_floating_point() and tuple(change.shape) == (n_of_loss, len(gamma))
+        ):
+            raise ValueError("The model file is damaged: the scale of its components does not fit them.")
+        return cls(A, gamma, state["history"], n_iter, converged, dropped, own, spread, change)

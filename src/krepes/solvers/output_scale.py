@@ -88,10 +88,10 @@ class Spread:
         return {"second": self.second, "mean": self.mean, "gram": self.gram}
 
     @classmethod
-    def from_state(cls, state: State, n_components: int) -> Spread:
-        """The inverse of `state`, for so many components."""
+    def from_state(cls, state: State) -> Spread:
+        """The inverse of `state`."""
         check_entries("The model", state, dict.fromkeys(("second", "mean", "gram"), Tensor), optional=set())
-        h = n_components
+        h = state["mean"].numel()
         shapes = {"second": (h, h), "mean": (h,), "gram": (h, h)}
         wrong = [name for name, shape in shapes.items() if tuple(state[name].shape) != shape]
         wrong += [name for name in shapes if not state[name].is_floating_point()]

@@ -11,6 +11,8 @@ _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
     "A": "coefficients A",
     "gamma": "intercept",
+    "spread": "scale of the components",
+    "change": "scale of the components",
     "F": "Nyström factors F",
     "eigenvalues": "Nyström factors F",
     "moments": "moments",

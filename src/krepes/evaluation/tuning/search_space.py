@@ -95,24 +95,25 @@ class Choice:
 Space = dict[str, Range | Choice]
 
 _WIDE = Range(1e-5, 100.0)
+_STRENGTH = Range(1e-8, 0.1)  # about the paper's range, in units of the variance in the kernel's space
 # By the loss's name; a loss that is not here has its regularization searched.
 SPACES: dict[str, Space] = {
-    "kernel_pca": {"regularization": _WIDE},
-    "simple_contrastive": {"regularization": _WIDE},
-    "spectral_contrastive": {"regularization": _WIDE},
-    "barlow_twins": {"regularization": _WIDE},
+    "kernel_pca": {"regularization": _STRENGTH},
+    "simple_contrastive": {"regularization": _STRENGTH},
+    "spectral_contrastive": {"regularization": _STRENGTH},
+    "barlow_twins": {"regularization": _STRENGTH},
     "simclr": {"loss__temperature": Range(1e-3, 100.0)},
     "vicreg": {
-        "regularization": _WIDE,
+        "regularization": _STRENGTH,
         "loss__invariance_weight": _WIDE,
         "loss__variance_weight": _WIDE,
         "loss__covariance_weight": _WIDE,
     },
     # Not in [krepes]: the quadratic form has one weight, and above 1 it drops components.
-    "vicreg, quadratic": {"regularization": _WIDE, "loss__beta": Range(0.0, 1.0)},
-    "autoencoder": {"regularization": _WIDE, "loss__covariance_weight": _WIDE},
+    "vicreg, quadratic": {"regularization": _STRENGTH, "loss__beta": Range(0.0, 1.0)},
+    "autoencoder": {"regularization": _STRENGTH, "loss__covariance_weight": _WIDE},
 }
-OTHER_LOSS: Space = {"regularization": _WIDE}
+OTHER_LOSS: Space = {"regularization": _STRENGTH}
 # Differs from [krepes]: it names the weight decay without a range.
 ADAM_SPACE: Space = {"solver__learning_rate": Range(1e-4, 1e-1), "solver__weight_decay": Range(1e-6, 1e-2)}
 
