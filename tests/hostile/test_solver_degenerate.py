@@ -104,7 +104,7 @@ def test_one_sample(loss):
     "loss", [loss for loss in LOSSES if loss.offers(HasMinimiser) and not loss.constraint], ids=str
 )
 def test_a_regulariser_that_cuts_everything_is_an_error_that_names_it(loss):
-    with pytest.raises(ValueError, match=r"No component is left.*lam=1e\+06.*lower it"):
+    with pytest.raises(ValueError, match=r"No component is left.*lam=1e\+06.*lower regularization"):
         solved(loss, paired("ordered").moments, lam=1e6)
 
 

@@ -28,6 +28,8 @@ from krepes.moments import Moments
 WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")
 Callback = Callable[[int, dict[str, float]], None]  # called with the step and the values of that step
 
+LEAST_SHARED = 1e-6  # of mean k(x, x), between the views of a row
+
 
 @dataclass
 class Solution:
@@ -165,12 +167,22 @@ def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, d
     return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
 
 
+def shared_by_views(moments: Moments) -> float:
+    """tr(S_+) / mean k(x, x): how much of a row its views have in common, at most 1."""
+    return moments.S_plus.trace().item() / moments.mean_norm_sq if moments.mean_norm_sq > 0 else 0.0
+
+
 def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
     """The error for a solution without components."""
     spread = moments.covariance.trace().item()
     total = moments.S.trace().item()
     if spread <= 1e-12 * total:
         why = "all samples have the same features, so there is nothing to tell apart"
+    elif moments.paired and shared_by_views(moments) < LEAST_SHARED:
+        why = (
+            "the views of a row share almost nothing in the kernel's space. Take a longer lengthscale or weaker views, "
+            "and look for extreme values in a few rows"
+        )
     elif lam > 0:
         why = (
             f"the regulariser (lam={lam:.3g}; the variance of the features is {spread:.3g}) cuts all of them: lower "

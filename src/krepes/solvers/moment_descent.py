@@ -23,8 +23,10 @@ corners, and needs about seven times fewer steps to a lower value this way.
 from __future__ import annotations
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.limits import check_count, is_number
 from krepes.losses import (
     HasCorners,
@@ -104,6 +106,12 @@ class MomentDescent(Solver[Moments]):
         M, c = _finished(loss, forms, M, c)
         if M.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
+        if not descent.converged and descent.n_iter >= self.max_iter > 0 and not is_minimum:
+            warn(
+                f"The descent on the moments stopped after max_iter={self.max_iter} steps, before {loss} was at its "
+                "minimum. Raise solver__max_iter, or regularization.",
+                ConvergenceWarning,
+            )
         W = basis @ M
         gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
         return Solution(

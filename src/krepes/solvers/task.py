@@ -24,7 +24,7 @@ from krepes.base.progress import Progress
 from krepes.features import FeatureSpace, RowReader, Samples
 from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
-from krepes.solvers.base import Callback, Solver
+from krepes.solvers.base import LEAST_SHARED, Callback, Solver, shared_by_views
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.views import Image, Paired, Views
@@ -72,6 +72,8 @@ class Task:
 
     def minimised(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> LinearMap:
         """Minimise the loss over the moments."""
+        if self.loss.views_needed > 1 and moments.paired:
+            _check_shared(moments)
         noise = self._noise(space.views) if self.loss.views_needed > 1 else 0.0
         return self._solved(space, moments.with_feature_noise(noise), moments, callback)
 
@@ -127,6 +129,16 @@ class Task:
         }
         hashes = {name: digest(value) for name, value in settings.items()}
         return samples.reader.identity() | hashes | space.fingerprint() | space.seed_fingerprint()
+
+
+def _check_shared(moments: Moments) -> None:
+    """Warn of views that have almost nothing in common, from which nothing can be learned."""
+    shared = shared_by_views(moments)
+    if shared < LEAST_SHARED:
+        warn(
+            f"The views of a row share almost nothing in the kernel's space ({shared:.1g} of its size), so there is "
+            "little to learn. Take a longer lengthscale or weaker views, and look for extreme values in a few rows."
+        )
 
 
 def _code(loss: Loss) -> str | None:
