@@ -40,6 +40,8 @@ def effective_rank(eigenvalues: ArrayLike) -> float:
     values = as_numbers(eigenvalues, "eigenvalues").astype(np.float64).clip(min=0)
     if not values.max() > 0:
         return 0.0
-    shares = values[values > 0] / values.max()  # because a sum of the smallest numbers rounds
+    shares = np.ldexp(
+        values[values > 0], -int(np.frexp(values.max())[1])
+    )  # a sum of the smallest numbers rounds
     shares = shares[shares > 0] / shares.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
