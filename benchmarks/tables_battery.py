@@ -29,6 +29,7 @@ from sklearn.svm import SVC
 
 from krepes import KernelEmbedding
 from krepes.evaluation import linear_probe
+from krepes.kernels import Gaussian, Laplacian
 from krepes.preprocessing import TableEncoder
 
 MOST_ROWS, FEW_ROWS, LEAST_LABELS = 6000, 1000, 40
@@ -93,7 +94,7 @@ def setting(**parameters: Any) -> Callable[[Split], float]:
 
 STUDY = {
     f"{kernel}, {scale}": setting(kernel=kernel, scale=scale)
-    for kernel in ("gaussian", "laplacian")
+    for kernel in (Gaussian(), Laplacian(norm=1))
     for scale in ("kernel", "orthonormal", "loss", "unit")
 }
 
@@ -124,7 +125,7 @@ def below(results: pd.DataFrame, name: str, other: str) -> dict[str, float]:
         difference = rows[name] - rows[other]
         error = difference.std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else 0.0
         if difference.mean() < -2 - 2 * error:
-            found[str(table)] = round(difference.mean(), 1)
+            found[str(table)] = round(float(difference.mean()), 1)
     return found
 
 
