@@ -327,7 +327,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         _, state = model_file.read(path, cls.__name__)
         try:
             return cls._from_state(state, kernel, device)
-        except (KeyError, AttributeError, IndexError, TypeError, NotImplementedError) as error:
+        except (KeyError, AttributeError, IndexError, TypeError) as error:
             raise ValueError(f"{path} is damaged: {error!r}. Save or copy it again.") from error
 
     def _state(self, total: bool = True) -> State:

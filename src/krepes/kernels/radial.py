@@ -54,7 +54,7 @@ class RadialKernel(VectorKernel):
 
     def profile(self, u: Tensor) -> Tensor:
         """f(u) for distances u in lengthscales; u may be overwritten."""
-        raise NotImplementedError(f"{type(self).__name__} gives neither `profile` nor `against_scaled`.")
+        raise TypeError(f"{type(self).__name__} gives neither `profile` nor `against_scaled`.")
 
     def profile_slope(self, u: Tensor) -> Tensor:
         """f'(u) / u; u may be overwritten. At u = 0 it is finite or -infinity, see above."""
