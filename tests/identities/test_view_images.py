@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
+import krepes
+from krepes import KernelEmbedding
 from krepes.views import Image
 from krepes.views.image import N_DRAWS, affine_matrices, sampling_grid, warp
 from tolerances import assert_same
@@ -154,3 +158,66 @@ def test_zoom_stays_within_its_factor():
     assert 1 / 1.5 - 0.02 < side.min() < 0.75
     assert 1.35 < side.max() < 1.5 + 0.02
     assert abs(side.log().mean().item()) < 4 * math.log(1.5) / math.sqrt(3 * 300)
+
+
+# Strength, and how "auto" finds it
+
+
+def test_strength_multiplies_every_range():
+    draws = torch.rand(20, 10, dtype=torch.float64)
+    half = Image(strength=0.5)._matrices(draws, 9, 7)
+    same = Image(shift=0.025, rotation=7.5, zoom=1.15**0.5, shear=5.0)._matrices(draws, 9, 7)
+    torch.testing.assert_close(half, same)
+    X = torch.rand(5, 9, 7)
+    torch.testing.assert_close(Image(strength=0.0)(X, torch.arange(5), seed=0)[0], X)
+
+
+def naive_movement(X: torch.Tensor, views: Image) -> float:
+    """The median over images of how far a view moves it, as a share of the distance to the nearest other image."""
+    shares = []
+    for i, image in enumerate(X):
+        moved = (views.view(image[None], torch.tensor([i]), seed=0, index=0)[0] - image).norm()
+        nearest = min((other - image).norm() for j, other in enumerate(X) if j != i)
+        shares.append(float(moved / nearest))
+    return float(np.median(shares))
+
+
+def test_auto_strength_goes_halfway_to_the_nearest_other_image():
+    X = torch.from_numpy(load_digits().images[:101] / 16)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(3))
+    found = Image(strength="auto").fitted(X, torch.Generator().manual_seed(3))
+    assert 0.1 < found.strength < 0.9 and found.flip == 0.0
+    assert naive_movement(X[order], found) == pytest.approx(0.5, rel=0.1)
+    weaker = Image(strength="auto", rotation=60.0, shift=0.2).fitted(X, torch.Generator().manual_seed(3))
+    assert weaker.strength < found.strength
+    assert Image(strength="auto", rotation=0.01, shift=0, zoom=1, shear=0).fitted(X).strength == 1.0
+
+
+def test_auto_flips_where_mirrored_images_look_like_the_others():
+    digits = torch.from_numpy(load_digits().images / 16)
+    assert Image(flip="auto").fitted(digits, torch.Generator().manual_seed(0)).flip == 0.0
+    either_way = torch.cat([digits[:400], digits[:400].flip(2)])
+    found = Image(flip="auto", shape=(8, 8)).fitted(either_way.flatten(1), torch.Generator().manual_seed(0))
+    assert found.flip == 0.5 and found.strength == 1.0
+
+
+@pytest.mark.parametrize("X", [torch.ones(6, 4, 4), torch.rand(1, 4, 4), torch.rand(1, 4, 4).repeat(9, 1, 1)])
+def test_auto_without_two_different_images_changes_nothing(X):
+    found = Image(strength="auto", flip="auto").fitted(X)
+    assert (found.strength, found.flip) == (1.0, 0.0)
+
+
+def test_auto_must_be_fitted_first():
+    with pytest.raises(ValueError, match="call views.fitted"):
+        Image(strength="auto")(torch.rand(2, 4, 4), torch.arange(2), seed=0)
+    for wrong in ({"strength": 1.5}, {"strength": "weak"}, {"flip": "yes"}, {"strength": None}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}="):
+            Image(**wrong).fitted(torch.rand(2, 4, 4))
+
+
+def test_models_of_images_use_auto_and_files_keep_what_it_found(tmp_path):
+    X = load_digits().images[:300] / 16
+    model = KernelEmbedding(4, n_landmarks=50, random_state=0).fit(X)
+    assert isinstance(model.views_, Image) and 0 < model.views_.strength < 1
+    model.save(tmp_path / "m.krepes")
+    assert krepes.load(tmp_path / "m.krepes").views_.get_params() == model.views_.get_params()

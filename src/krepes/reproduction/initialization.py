@@ -23,7 +23,7 @@ STARTS = {"Kaiming": "kaiming", "PCI": "principal"}
 def _cell(dataset: str, loss: str, column: str, published: float) -> Cell:
     def model(run: Run) -> KernelEmbedding:
         solver = SGD(max_epochs=run.size.epochs, coordinates="landmarks", initialization=STARTS[column])
-        return run.embedding(loss=loss, solver=solver)
+        return run.embedding(dataset, loss=loss, solver=solver)
 
     return Cell(f"{dataset}, {loss}", column, dataset, model, published)
 

@@ -30,10 +30,12 @@ RULES: dict[str, Any] = {
 
 
 def _cell(row: str, column: str, published: float | None = None) -> Cell:
-    loss, views = ("autoencoder", Image(n_views=4)) if row == DENOISING else (row, "auto")
+    loss = "autoencoder" if row == DENOISING else row
+    views = {"views": Image(n_views=4)} if row == DENOISING else {}
 
     def model(run: Run) -> KernelEmbedding:
-        return run.embedding(loss=loss, solver=solver_of(loss, run), landmarks=RULES[column], views=views)
+        given = {"solver": solver_of(loss, run), "landmarks": RULES[column]} | views
+        return run.embedding("mnist", loss=loss, **given)
 
     return Cell(row, column, "mnist", model, published)
 

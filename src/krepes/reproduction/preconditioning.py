@@ -27,7 +27,7 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 def _cell(dataset: str, loss: str, column: str, published: float | None) -> Cell:
     def model(run: Run) -> KernelEmbedding:
-        return run.embedding(loss=loss, solver=SGD(max_epochs=run.size.epochs, **SOLVERS[column]))
+        return run.embedding(dataset, loss=loss, solver=SGD(max_epochs=run.size.epochs, **SOLVERS[column]))
 
     return Cell(f"{dataset}, {loss}", column, dataset, model, published)
 

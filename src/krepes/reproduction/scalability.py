@@ -52,7 +52,7 @@ def tangent_kernel(dataset: str, run: Run) -> EmpiricalNTK:
 def _kernel_cell(dataset: str, loss: str, column: str, published: float | None) -> Cell:
     def model(run: Run) -> KernelEmbedding:
         kernel = tangent_kernel(dataset, run)
-        return run.embedding(loss=loss, kernel=kernel, solver=solver_of(loss, run))
+        return run.embedding(dataset, loss=loss, kernel=kernel, solver=solver_of(loss, run))
 
     return Cell(f"{dataset}, {loss}", column, dataset, model, published)
 
@@ -72,7 +72,9 @@ def _neural_cell(dataset: str, loss: str, column: str, published: float | None) 
 
 def _principal_components(dataset: str) -> Cell:
     def model(run: Run) -> KernelEmbedding:
-        return run.embedding(loss="kernel_pca", kernel=tangent_kernel(dataset, run), regularization=0.0)
+        return run.embedding(
+            dataset, loss="kernel_pca", kernel=tangent_kernel(dataset, run), regularization=0.0
+        )
 
     return Cell(f"{dataset}, no SSL loss", "KREPES", dataset, model, None)
 

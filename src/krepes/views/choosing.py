@@ -26,11 +26,17 @@ def choose_views(views: str | Views | None, source: Source, views_needed: int, p
                 "There is no augmentation for arbitrary objects: give positives= (a second view of every "
                 "sample), or use loss='kernel_pca'."
             )
-        # Because few rows sampled often estimate S_+ better than few rows sampled twice, at little cost.
-        n_views = min(8, max(2, 40_000 // source.n_rows))
-        return Image(n_views=n_views) if source.kind == "images" else Tabular(n_views=n_views)
+        n_views = views_of(source.n_rows)
+        if source.kind == "images":
+            return Image(strength="auto", flip="auto", n_views=n_views)
+        return Tabular(n_views=n_views)
     if views is None or (isinstance(views, str) and views == "none"):
         if views_needed > 1:
             raise ValueError("This loss compares two views of a sample: give views= or positives=.")
         return NoViews()
     return resolve(Views, views)
+
+
+def views_of(n_rows: int) -> int:
+    """How many views a row has: more where rows are few, which estimates S_+ better, at little cost."""
+    return min(8, max(2, 40_000 // n_rows))

@@ -19,11 +19,13 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.rows import Rows, dense
 from krepes.base.streams import uniform
 from krepes.views.base import Views
+from krepes.views.likeness import N_CHANGED, Likeness
 
 PADDINGS = ("zeros", "border", "reflection")
 N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear
@@ -40,9 +42,10 @@ class Image(Views):
     ratio : (low, high), default=(0.8, 1.25)
         Range of the crop's aspect ratio, as a factor on the image's own, log-uniform; None is (1, 1), and so it
         is without a crop. A crop wider or higher than the image is cut to it.
-    flip : float, default=0.0
+    flip : float or "auto", default=0.0
         Probability of a horizontal flip. [krepes] has 0.5 for photographs; a flipped digit or letter is not
-        the same digit or letter.
+        the same digit or letter. "auto" is 0.5 where flipped images are as close to other images as they were
+        before, else 0.
     shift : float or (vertical, horizontal), default=0.05
         Largest shift, as a fraction of the image's height and width.
     rotation : float, default=15.0
@@ -51,6 +54,9 @@ class Image(Views):
         Largest magnification, and its inverse the largest reduction, log-uniform.
     shear : float, default=10.0
         Largest shear, in degrees, either way.
+    strength : float or "auto", default=1.0
+        Multiplies shift, rotation, shear and the logarithm of zoom. "auto" looks at the images: views go halfway to the
+        nearest other image (`krepes.views.likeness`), at most to 1.
     padding : "zeros", "border" or "reflection", default="zeros"
         What lies beyond the image's edge.
     shape : (height, width) or (height, width, channels), default=None
@@ -78,11 +84,12 @@ class Image(Views):
         self,
         crop: Sequence[float] | None = None,
         ratio: Sequence[float] = (0.8, 1.25),
-        flip: float = 0.0,
+        flip: float | str = 0.0,
         shift: float = 0.05,
         rotation: float = 15.0,
         zoom: float = 1.15,
         shear: float = 10.0,
+        strength: float | str = 1.0,
         padding: str = "zeros",
         shape: Sequence[int] | None = None,
         n_views: int = 2,
@@ -94,6 +101,7 @@ class Image(Views):
         self.rotation = rotation
         self.zoom = zoom
         self.shear = shear
+        self.strength = strength
         self.padding = padding
         self.shape = shape
         self.n_views = n_views
@@ -101,8 +109,12 @@ class Image(Views):
     def check(self) -> None:
         super().check()
         self._ranges()
-        if not isinstance(self.flip, numbers.Real) or not 0 <= self.flip <= 1:
-            raise ValueError(f"flip={self.flip!r}: expected a probability in [0, 1].")
+        if self.flip != "auto" and not (isinstance(self.flip, numbers.Real) and 0 <= self.flip <= 1):
+            raise ValueError(f"flip={self.flip!r}: expected a probability in [0, 1], or 'auto'.")
+        if self.strength != "auto" and not (
+            isinstance(self.strength, numbers.Real) and 0 <= self.strength <= 1
+        ):
+            raise ValueError(f"strength={self.strength!r}: expected a number in [0, 1], or 'auto'.")
         if not isinstance(self.rotation, numbers.Real) or not 0 <= self.rotation <= 180:
             raise ValueError(f"rotation={self.rotation!r}: expected degrees in [0, 180].")
         if not isinstance(self.zoom, numbers.Real) or not 1 <= self.zoom < math.inf:
@@ -120,10 +132,32 @@ class Image(Views):
         self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
     ) -> Image:
         self.check()
-        self._image_shape(dense(X))
-        return self
+        images = dense(X)
+        self._image_shape(images)
+        if "auto" not in (self.strength, self.flip):
+            return self
+        likeness, rows = Likeness(images, generator), torch.arange(N_CHANGED)
+        flip = self.flip
+        if flip == "auto":
+            flip = 0.5 if likeness.keeps(self._flipped(likeness.images)) else 0.0
+        strength = self.strength
+        if strength == "auto":
+            still = clone(self).set_params(flip=0.0)  # a flip is as far as it is, whatever the strength
+
+            def changed(X: Tensor, strength: float) -> Tensor:
+                return still.set_params(strength=strength).view(X, rows[: len(X)], seed=0, index=0)
+
+            strength = float(f"{likeness.strength(changed):.2g}")
+        return clone(self).set_params(strength=strength, flip=flip)
+
+    def _flipped(self, X: Tensor) -> Tensor:
+        return X.reshape(len(X), *self._image_shape(X)).flip(2).reshape(X.shape)
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+        if "auto" in (self.strength, self.flip):
+            raise ValueError(
+                "Image views with 'auto' depend on the images: call views.fitted(X) first (estimators do this for you)."
+            )
         height, width, channels = self._image_shape(X)
         images = X.reshape(len(X), height, width, channels)
         draws = uniform(rows, N_DRAWS, seed, index).double()
@@ -133,17 +167,18 @@ class Image(Views):
     def _matrices(self, draws: Tensor, height: int, width: int) -> Tensor:
         """The map from output to input positions of every image, (b, 2, 3); the image is [-1, 1] x [-1, 1]."""
         crop, ratio, shift = self._ranges()
+        strength, flip = float(self.strength), float(self.flip)
         area = crop[0] + (crop[1] - crop[0]) * draws[:, 0]
         low, high = math.log(ratio[0]), math.log(ratio[1])
         stretch = torch.exp(low + (high - low) * draws[:, 1])
         w, h = (area * stretch).sqrt_().clamp_(max=1), (area / stretch).sqrt_().clamp_(max=1)
         center_x, center_y = (1 - w) * (2 * draws[:, 2] - 1), (1 - h) * (2 * draws[:, 3] - 1)
         # A shift by the fraction s of a side is 2 s here, because the side is 2.
-        shift_y, shift_x = 2 * shift[0] * (2 * draws[:, 4] - 1), 2 * shift[1] * (2 * draws[:, 5] - 1)
-        angle = math.radians(self.rotation) * (2 * draws[:, 6] - 1)
-        reduction = torch.exp(math.log(self.zoom) * (2 * draws[:, 8] - 1))
-        slant = torch.tan(math.radians(self.shear) * (2 * draws[:, 9] - 1))
-        size = torch.where(draws[:, 7] < self.flip, -w, w) * reduction, h * reduction
+        shift_y, shift_x = (2 * strength * s * (2 * draws[:, column] - 1) for s, column in zip(shift, (4, 5)))
+        angle = math.radians(strength * self.rotation) * (2 * draws[:, 6] - 1)
+        reduction = torch.exp(strength * math.log(self.zoom) * (2 * draws[:, 8] - 1))
+        slant = torch.tan(math.radians(strength * self.shear) * (2 * draws[:, 9] - 1))
+        size = torch.where(draws[:, 7] < flip, -w, w) * reduction, h * reduction
         return affine_matrices(angle, (shift_x, shift_y), size, (center_x, center_y), slant, width / height)
 
     def _ranges(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
