@@ -59,8 +59,9 @@ class KernelEmbedding(
     ----------
     n_components : int, default=64
         Width h of the representation.
-    kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
-        How rows are compared.
+    kernel : str, Kernel or callable k(X, Y) -> (n, m), default="auto"
+        How rows are compared. "auto" is an L1-Laplacian kernel for tables and arrays of up to 128 columns, a Gaussian
+        kernel for images and wider arrays.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
         What is learned. The default has a closed form and no parameters.
     views : "auto", str, Views or None, default="auto"
@@ -155,7 +156,7 @@ class KernelEmbedding(
         self,
         n_components: int = 64,
         *,
-        kernel: str | Kernel | Callable = "gaussian",
+        kernel: str | Kernel | Callable = "auto",
         loss: str | Loss | Callable = "spectral_contrastive",
         views: str | Views | None = "auto",
         landmarks: Any = "pivoted_cholesky",

@@ -9,7 +9,7 @@ from krepes.cli.parameter import Parameter
 TABLE: dict[str, tuple[Parameter, ...]] = {
     "KernelEmbedding": (
         Parameter('n_components', '--n-components', 'int', 64, 'Width of the representation: how many numbers every row gets.', least=1),
-        Parameter('kernel', '--kernel', 'str', 'gaussian', 'How rows are compared.', choices=('arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('arc_cosine', 'auto', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('loss', '--loss', 'str', 'spectral_contrastive', 'What the representation is trained for; the page on losses in the docs explains it.', choices=('autoencoder', 'barlow_twins', 'byol', 'kernel_pca', 'simclr', 'simple_contrastive', 'spectral_contrastive', 'vicreg')),
         Parameter('views', '--views', 'str', 'auto', 'Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.', choices=('auto', 'none', 'image', 'tabular'), null=True),
         Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that all others are compared with, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),

@@ -141,7 +141,7 @@ class FeatureSpace:
         )
         if counting is not None:
             candidates = replace(candidates, indices=counting[candidates.indices])
-        fitted_kernel = kernel.fitted(candidates.rows, generator)
+        fitted_kernel = kernel.suited(inputs).fitted(candidates.rows, generator)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
         with progress.stage("Landmarks"):

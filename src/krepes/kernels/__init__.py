@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
+from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.custom import Custom
@@ -16,6 +17,7 @@ from krepes.kernels.matern import Matern
 
 __all__ = [
     "ArcCosine",
+    "Automatic",
     "CoordinateProduct",
     "Custom",
     "EmpiricalNTK",

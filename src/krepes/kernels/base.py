@@ -29,6 +29,7 @@ from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.coordinate_product import CoordinateProduct
+from krepes.preprocessing.input_space import InputSpace
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
 ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products
@@ -70,6 +71,10 @@ class Kernel(Component, ABC):
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Kernel:
         """A kernel whose data-dependent parameters are numbers; by default the kernel itself."""
+        return self
+
+    def suited(self, inputs: InputSpace) -> Kernel:
+        """The kernel for rows of this kind; by default the kernel itself."""
         return self
 
     def product_terms(self) -> ProductTerms | None:

@@ -8,11 +8,13 @@ at u = 0 where the kernel is smooth (Gaussian, Matern 3/2 and 5/2), -infinity wh
 
 `lengthscale="median"` is found by `fitted`: two rows at the median distance of the data have similarity 1/e.
 For the Laplacian kernel that length is the median distance itself, for the Gaussian one the median over sqrt 2.
+"4 median" is four times as long.
 A lengthscale per feature, shape (d,), is accepted everywhere a number is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +43,8 @@ class RadialKernel(VectorKernel):
     Parameters
     ----------
     lengthscale : float, array of shape (d,), or "median", default="median"
-        The length l over which similarity decays; "median" makes it 1/e at the median distance.
+        The length l over which similarity decays; "median" makes it 1/e at the median distance, and "4 median" is
+        four times as long.
     """
 
     @property
@@ -100,32 +103,41 @@ class RadialKernel(VectorKernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> RadialKernel:
         if not isinstance(self.lengthscale, str):
             return self
-        self._check_rule()
+        multiple = self._medians()
         length = median_distance(as_rows(X), self.distances_to, generator)
-        return clone(self).set_params(lengthscale=length / self.reach)
+        return clone(self).set_params(lengthscale=multiple * length / self.reach)
 
     def column_lengthscale(self, column: int) -> float:
         """The lengthscale of one feature."""
         lengths = np.asarray(self.lengthscale, dtype=float)
         return float(lengths if lengths.ndim == 0 else lengths[column])
 
-    def _check_rule(self) -> None:
-        if self.lengthscale != "median":
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, or 'median'."
-            )
+    def _medians(self) -> float:
+        """The multiple of the median that a rule names; 1 for "median"."""
+        words = str(self.lengthscale).split()
+        if words[-1:] == ["median"] and len(words) <= 2:
+            try:
+                multiple = float(words[0]) if len(words) == 2 else 1.0
+            except ValueError:
+                multiple = 0.0
+            if 0 < multiple < math.inf:
+                return multiple
+        raise ValueError(
+            f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, 'median', or a "
+            "multiple of it such as '4 median'."
+        )
 
     def _lengthscale(self, n_features: int) -> float | np.ndarray:
         if isinstance(self.lengthscale, str):
-            self._check_rule()
+            self._medians()
             raise ValueError(
-                "lengthscale='median' depends on data: call kernel.fitted(X) first, or give a number "
+                f"lengthscale={self.lengthscale!r} depends on data: call kernel.fitted(X) first, or give a number "
                 "(estimators do this for you)."
             )
         try:
             length = np.asarray(self.lengthscale, dtype=float)
         except (TypeError, ValueError):
-            self._check_rule()
+            self._medians()
             raise
         if not (np.all(length > 0) and np.all(np.isfinite(length))):
             raise ValueError(

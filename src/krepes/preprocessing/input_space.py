@@ -138,6 +138,11 @@ class InputSpace(Component):
         return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
 
     @property
+    def only_categories(self) -> bool:
+        """Whether every column that is used is a category."""
+        return self.encoder is not None and all(c["role"] == "category" for c in self.encoder.columns_)
+
+    @property
     def groups(self) -> list[list[int]] | None:
         """Encoded columns that belong to one column of the table."""
         return None if self.encoder is None else self.encoder.groups_

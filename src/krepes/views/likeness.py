@@ -3,9 +3,9 @@
     strength s:  median over images x of |view_s(x) - x| / |x - x'|  =  1/2,      x' the nearest other image
     mirror:      median of |mirror(x) - x''| / |x - x'|  <=  1.02,                x'' the image nearest to mirror(x)
 
-Changes that move an image further than its neighbours are apart mix up images that differ in what they show; much weaker
-ones teach nothing. The distances need no labels: faces that were cut out alike are close together and get weak views,
-digits in many hands stronger ones. Photographs may be mirrored, because a mirrored photograph is as close to the
+Changes that move an image further than its neighbours are apart mix up images that differ in what they show; much
+weaker ones teach nothing. The distances need no labels: faces that were cut out alike are close together and get weak
+views, digits in many hands stronger ones. Photographs may be mirrored, because a mirrored photograph is as close to the
 others as it was before; a mirrored digit is not.
 """
 
@@ -69,5 +69,5 @@ class Likeness:
         return (difference[self._distinct] / self._near[self._distinct]).median().item()
 
     def _nearest(self, X: Tensor) -> Tensor:
-        """The distance of row i of X to the nearest image but the i-th, and copies of it; infinite where there is none."""
+        """The distance of row i of X to the nearest image that differs from the i-th; infinite where there is none."""
         return self._distances(X.flatten(1)).masked_fill_(self._same, torch.inf).amin(dim=1)
