@@ -17,7 +17,9 @@ import numpy as np
 
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
+from krepes.base.code_identity import code_identity
 from krepes.base.model_file import State
+from krepes.base.schema import check_entries
 from krepes.base.streams import uniform
 
 Key = int | float | str | bool
@@ -137,6 +139,10 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return {key: self.accumulator.sums_from(part) for key, part in zip(state["keys"], state["parts"])}
 
     def value_from(self, state: State) -> Parts[T]:
+        check_entries("The parts", state, {"keys": list, "parts": list}, optional=set())
+        keys = state["keys"]
+        if not keys or not len(set(keys)) == len(keys) == len(state["parts"]):
+            raise ValueError("The parts are damaged: there must be one for every key.")
         return Parts(
             {key: self.accumulator.value_from(part) for key, part in zip(state["keys"], state["parts"])}
         )
@@ -146,7 +152,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return self.accumulator.bytes_per_row
 
     def fingerprint(self) -> dict[str, str]:
-        return self.accumulator.fingerprint()
+        return self.accumulator.fingerprint() | {"split": code_identity(self.by)}
 
 
 def by_target(block: Block) -> np.ndarray:
