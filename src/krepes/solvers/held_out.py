@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
+from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.split import Parts
 from krepes.features import FeatureSpace
 from krepes.features.space import LEAST_FOLDS
@@ -39,6 +40,7 @@ from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.solvers.task import Task
 
+SHARE, WIDEST = 0.95, 128  # of n_components="auto", see `best_width`
 AUTO_FOLDS = 5  # where n_components="auto" needs folds and no number of them is given
 NOTHING = (
     "This representation has learned nothing that holds for rows it has not seen. Take weaker views, a longer "
@@ -116,32 +118,38 @@ class Part:
         return (found.agreement / torch.where(size > 0, size, torch.inf)).cpu().numpy()
 
 
-def left_out(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int) -> Iterator[Part]:
-    """Solutions without one fold, or without two neighbours in the circle of folds."""
+def circle(folds: Parts[Moments], n_held: int) -> Iterator[tuple[Moments, tuple[Moments, ...]]]:
+    """The moments of all but one fold (or two neighbours in the circle of folds), and of those that are held out."""
     keys = sorted(folds)
     if len(keys) <= n_held:
         raise ValueError(
-            f"The rows are in {len(keys)} of {space.n_folds} folds, and at least {n_held + 1} with rows are needed: "
-            "fit on more rows, or on more rows of nonzero weight."
+            f"The rows are in {len(keys)} fold(s), and at least {n_held + 1} folds with rows are needed to hold some "
+            "out: fit on more rows, or on more rows of nonzero weight."
         )
     for i in range(len(keys)):
-        held = {keys[(i + j) % len(keys)] for j in range(n_held)}
+        held = [keys[(i + j) % len(keys)] for j in range(n_held)]
         training = reduce(add, (folds[key] for key in keys if key not in held))
+        yield training, tuple(folds[key] for key in held)
+
+
+def left_out(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int) -> Iterator[Part]:
+    """The minimum over all but one fold, or two."""
+    for training, held in circle(folds, n_held):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the model's own solution has said it
             found = task.solution(space, training)
-        yield Part(task.loss, found.W, found.gamma, training, tuple(folds[key] for key in sorted(held)))
+        yield Part(task.loss, found.W, found.gamma, training, held)
 
 
 def held_out_loss(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
     """The loss on two folds of the minimum over the others, for every pair of neighbours."""
-    task = settled(task, space, folds)
+    task = settled(task, folds)
     return HeldOut.of(np.array([part.value() for part in left_out(task, space, folds, 2)]), 2)
 
 
 def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
     """The correlation of the views on one fold, by component of the minimum over the others."""
-    task = settled(task, space, folds)
+    task = settled(task, folds)
     if not folds.total.paired:
         raise ValueError("These moments hold one view per row, so there are no correlations between views.")
     found = [part.correlations(task.scale) for part in left_out(task, space, folds, 1)]
@@ -155,19 +163,38 @@ def minimised(
     """The minimum over moments, by fold or not; n_components="auto" is chosen from the folds."""
     if isinstance(sums, Moments):
         return task.minimised(space, sums, callback)
-    return settled(task, space, sums).minimised(space, sums.total, callback)
+    return settled(task, sums).minimised(space, sums.total, callback)
 
 
-def settled(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> Task:
+def settled(task: Task, folds: Parts[Moments]) -> Task:
     """The task with a number for n_components="auto"."""
     if task.n_components != "auto":
         return task
-    return replace(task, n_components=best_width(folds, space))
+    return replace(task, n_components=best_width(folds))
 
 
-def best_width(folds: Parts[Moments], space: FeatureSpace) -> int:
-    """TODO"""
-    return min(64, space.rank)
+def best_width(folds: Parts[Moments]) -> int:
+    """The smallest width that keeps SHARE of what the views of unseen rows have in common, at most WIDEST.
+
+        kept(h) = sum_{j <= h} u_j^T V_12 u_j  /  sum_j u_j^T V_12 u_j
+
+    V_12 is the covariance between the views on a fold that was held out (for one view per row, their covariance), and
+    u_1, u_2, ... are the principal directions of the same matrix over the other folds. It does not depend on the loss.
+    One eigendecomposition for every fold, O(k r^3).
+    """
+    kept = torch.zeros(1)
+    for training, held in circle(folds, 1):
+        U = descending_eigh(_shared(training))[1]
+        kept = kept + (U * (_shared(held[0]) @ U)).sum(0).cumsum(0)
+    enough = (kept >= SHARE * kept[-1]).nonzero()
+    return min(int(enough[0]) + 1, WIDEST)
+
+
+def _shared(moments: Moments) -> Tensor:
+    """What two views have in common, (r, r): their covariance."""
+    if not moments.paired:
+        return moments.covariance
+    return moments.S_plus - symmetric(torch.outer(moments.mean_1, moments.mean_2))
 
 
 def check_learned(task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], found: LinearMap) -> None:
