@@ -21,7 +21,7 @@ from krepes.base.accumulator import Accumulator
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import resolve
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.schema import check_entries
@@ -296,8 +296,8 @@ class KernelEmbedding(
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.n_components != "auto":
-            check_count("n_components", self.n_components)
+        if self.n_components != "auto" and not is_integer(self.n_components, least=1):
+            raise ValueError(f"n_components={self.n_components!r:.60}: expected an integer >= 1 or 'auto'.")
         if self.n_folds is not None:
             check_count("n_folds", self.n_folds, LEAST_FOLDS)
         if not is_number(self.regularization, least=0):

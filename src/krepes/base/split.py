@@ -130,7 +130,8 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return first | second | both
 
     def value(self, sums: dict[Key, S]) -> Parts[T]:
-        return Parts({key: self.accumulator.value(part) for key, part in sums.items()})
+        values = {key: self.accumulator.value(part) for key, part in sums.items()}
+        return Parts({key: value for key, value in values.items() if value.n > 0})  # rows may weigh nothing
 
     def sums_state(self, sums: dict[Key, S]) -> State:
         return {"keys": list(sums), "parts": [self.accumulator.sums_state(part) for part in sums.values()]}

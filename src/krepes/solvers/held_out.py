@@ -182,12 +182,13 @@ def best_width(folds: Parts[Moments]) -> int:
     u_1, u_2, ... are the principal directions of the same matrix over the other folds. It does not depend on the loss.
     One eigendecomposition for every fold, O(k r^3).
     """
-    kept = torch.zeros(1)
+    found = []
     for training, held in circle(folds, 1):
         U = descending_eigh(_shared(training))[1]
-        kept = kept + (U * (_shared(held[0]) @ U)).sum(0).cumsum(0)
-    enough = (kept >= SHARE * kept[-1]).nonzero()
-    return min(int(enough[0]) + 1, WIDEST)
+        found.append((U * (_shared(held[0]) @ U)).sum(0).cumsum(0))
+    kept = torch.stack(found).sum(0)
+    enough = int((kept < SHARE * kept[-1]).to(torch.int8).argmin()) + 1
+    return min(enough, WIDEST) if kept[-1] > 0 else 1
 
 
 def _shared(moments: Moments) -> Tensor:
