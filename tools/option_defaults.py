@@ -110,7 +110,8 @@ TYPES = {  # where the annotation does not say
 }
 # Where the docstring speaks to programmers, or the option needs a word more.
 HELP = {
-    "n_components": "Width of the representation: how many numbers every row gets.",
+    "n_components": "Width of the representation: how many numbers every row gets. auto chooses it from the data.",
+    "n_folds": "Keep sums by this many random folds of the rows, for held-out values in Python.",
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",
     "landmarks of KernelEmbedding": "How landmarks, the rows that all others are compared with, are chosen.",

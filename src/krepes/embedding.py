@@ -62,7 +62,8 @@ class KernelEmbedding(
     Parameters
     ----------
     n_components : int or "auto", default=64
-        Width h of the representation. TODO
+        Width h of the representation. "auto" is the smallest width, up to 128, that keeps 97 % of what the views of
+        held-out rows have in common in the kernel's space; it keeps moments by fold, see `n_folds`.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
         How rows are compared.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
@@ -94,7 +95,8 @@ class KernelEmbedding(
     n_folds : int or None, default=None
         Keep the moments of this many random folds of the rows apart, at least 3, for `held_out_loss` and
         `held_out_correlations`. The fold of a row follows from its index alone. The moments then take k times their
-        memory, and of the model file: k * 16 r^2 bytes, twice that for pairs. n_components="auto" takes 5 folds.
+        memory, also in the model file: k * 16 r^2 bytes, up to twice that for pairs. A fit warns if nothing that it
+        learned holds for held-out rows, which costs k more solutions. None is 5 folds for n_components="auto".
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
         "table" standardises the columns of an array, "normalize" the channels of images.
@@ -351,7 +353,7 @@ class KernelEmbedding(
 
     def _accumulator(self, space: FeatureSpace) -> Accumulator[Any, Moments | Parts[Moments]]:
         moments = MomentPass(space)
-        return moments if space.n_folds is None else Split(moments, ByFold(space.n_folds))  # type: ignore[return-value]
+        return moments if space.n_folds is None else Split(moments, ByFold(space.n_folds), space.n_folds)  # type: ignore[return-value]
 
     # Solving
 

@@ -27,7 +27,7 @@ from krepes.losses import (
 from krepes.losses.vicreg import VARIANCE_FLOOR
 from krepes.moments import Moments
 from krepes.solvers import MomentDescent, Solver, choose_solver
-from krepes.solvers.held_out import HeldOut, Part, best_width, circle
+from krepes.solvers.held_out import SHARE, HeldOut, Part, best_width, circle
 from krepes.views import Tabular
 
 rng = np.random.default_rng(0)
@@ -257,7 +257,7 @@ def test_the_width_keeps_a_share_of_what_unseen_views_have_in_common():
         U = np.linalg.eigh((V + V.T) / 2)[1]
         kept.append(np.cumsum(np.diag(U[:, ::-1].T @ (held + held.T) @ U[:, ::-1]) / 2))
     share = np.mean(kept, 0) / np.mean(kept, 0)[-1]
-    assert model.n_components_ == best_width(folds) == int((share < 0.95).argmin()) + 1
+    assert model.n_components_ == best_width(folds) == int((share < SHARE).argmin()) + 1
     assert model.n_components == "auto"
     assert model.transform(X).shape == (150, model.n_components_)
     assert model.get_feature_names_out().shape == (model.n_components_,)

@@ -92,6 +92,9 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         What each part is; its own sums are not used.
     by : callable(Block) -> ndarray of shape (b,)
         The key of every row: numbers or text.
+    n_keys : int, default=1
+        How many keys there are, where they have about the same number of rows: blocks are then larger, so that their
+        parts are not too small for fast products.
 
     Examples
     --------
@@ -105,8 +108,8 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     {'a': 2.0, 'b': 8.0}
     """
 
-    def __init__(self, accumulator: Accumulator[S, T], by: By):
-        self.accumulator, self.by = accumulator, by
+    def __init__(self, accumulator: Accumulator[S, T], by: By, n_keys: int = 1):
+        self.accumulator, self.by, self.n_keys = accumulator, by, n_keys
         super().__init__()
 
     def zero(self) -> dict[Key, S]:
@@ -119,7 +122,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         new = dict(sums)
         for key in np.unique(keys).tolist():
             part = block.take(np.flatnonzero(keys == key))
-            new[key] = self.accumulator.plus(new.get(key, self.accumulator.zero()), part)
+            new[key] = self.accumulator.plus(new[key] if key in new else self.accumulator.zero(), part)
         return new
 
     def settled(self, sums: dict[Key, S]) -> dict[Key, S]:
@@ -151,6 +154,10 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     @property
     def bytes_per_row(self) -> int:
         return self.accumulator.bytes_per_row
+
+    @property
+    def n_parts(self) -> int:
+        return self.n_keys * self.accumulator.n_parts
 
     def fingerprint(self) -> dict[str, str]:
         return self.accumulator.fingerprint() | {"split": code_identity(self.by)}

@@ -40,7 +40,7 @@ from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.solvers.task import Task
 
-SHARE, WIDEST = 0.95, 128  # of n_components="auto", see `best_width`
+SHARE, WIDEST = 0.97, 128  # of n_components="auto", see `best_width`
 AUTO_FOLDS = 5  # where n_components="auto" needs folds and no number of them is given
 NOTHING = (
     "This representation has learned nothing that holds for rows it has not seen. Take weaker views, a longer "
