@@ -22,7 +22,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
-from krepes.base.model_file import State
+from krepes.base.model_file import State, digest
 from krepes.base.progress import display
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
@@ -464,6 +464,10 @@ class KernelEmbedding(
         task = copy._task()
         copy.loss_, copy.solver_ = task.loss, task.solver
         return copy
+
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each part that the moments depend on."""
+        return super().fingerprint() | {"n_folds": digest(self.space_.n_folds)}
 
     def _check_has_total(self) -> None:
         self._fitted_space()

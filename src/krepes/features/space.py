@@ -265,7 +265,6 @@ class FeatureSpace:
             "landmarks": self.landmarks,
             "views": self.views,
             "dtype": str(self.dtype).removeprefix("torch."),
-            "n_folds": self.n_folds,
         }
         return {name: digest(part) for name, part in parts.items()}
 

@@ -132,7 +132,7 @@ def circle(folds: Parts[Moments], n_held: int) -> Iterator[tuple[Moments, tuple[
         yield training, tuple(folds[key] for key in held)
 
 
-def left_out(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int) -> Iterator[Part]:
+def cross_fitted(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int) -> Iterator[Part]:
     """The minimum over all but one fold, or two."""
     for training, held in circle(folds, n_held):
         with warnings.catch_warnings():
@@ -144,7 +144,7 @@ def left_out(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int
 def held_out_loss(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
     """The loss on two folds of the minimum over the others, for every pair of neighbours."""
     task = settled(task, folds)
-    return HeldOut.of(np.array([part.value() for part in left_out(task, space, folds, 2)]), 2)
+    return HeldOut.of(np.array([part.value() for part in cross_fitted(task, space, folds, 2)]), 2)
 
 
 def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
@@ -152,7 +152,7 @@ def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]
     task = settled(task, folds)
     if not folds.total.paired:
         raise ValueError("These moments hold one view per row, so there are no correlations between views.")
-    found = [part.correlations(task.scale) for part in left_out(task, space, folds, 1)]
+    found = [part.correlations(task.scale) for part in cross_fitted(task, space, folds, 1)]
     h = min(map(len, found))  # a part may have lost components to the regulariser
     return HeldOut.of(np.stack([values[:h] for values in found]), 1)
 
@@ -205,7 +205,7 @@ def check_learned(task: Task, space: FeatureSpace, sums: Moments | Parts[Moments
     h = len(found.gamma)
     gains, correlations = [], []
     try:
-        for part in left_out(replace(task, n_components=h), space, sums, 2):
+        for part in cross_fitted(replace(task, n_components=h), space, sums, 2):
             gains.append(part.zero().value() - part.value())
             if part.training.paired and task.loss.views_needed > 1:
                 correlations.append(part.correlations(task.scale))
