@@ -92,6 +92,7 @@ LEAST = {
     "n_iterations": 0,
     "truncation": 0,
     "regularization": 0,
+    "n_folds": 3,
     "solver__batch_size": 2,
     "test_rows": 100,
     "labels": 20,
@@ -109,7 +110,8 @@ TYPES = {  # where the annotation does not say
 }
 # Where the docstring speaks to programmers, or the option needs a word more.
 HELP = {
-    "n_components": "Width of the representation: how many numbers every row gets.",
+    "n_components": "Width of the representation: how many numbers every row gets. auto chooses it from the data.",
+    "n_folds": "Keep sums by this many random folds of the rows, for held-out values in Python.",
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",
     "landmarks of KernelEmbedding": "How landmarks, the rows that all others are compared with, are chosen.",
@@ -197,7 +199,7 @@ def _row(name: str, bare: str, source: Callable[..., Any], owner: Callable[..., 
         kind=kind,
         default=argument.default,
         help=known(HELP, None) or _first_sentence(text, f"{name} of {owner.__name__}"),
-        choices=() if kind in ("flag", "path") else _choices(kind, argument.default, about, component),
+        choices=() if kind in ("flag", "path") else _choices(argument.default, about, component),
         null=_takes_none(argument.default, about),
         panel=panel,
         least=known(LEAST, 1 if kind == "int" else None),
@@ -210,7 +212,7 @@ def _kind(argument: inspect.Parameter) -> str:
     return found[0] if found else type(argument.default).__name__
 
 
-def _choices(kind: str, default: Any, about: str, component: type[Component] | None) -> tuple[str, ...]:
+def _choices(default: Any, about: str, component: type[Component] | None) -> tuple[str, ...]:
     """Words quoted in the docstring's line of types, and the names of a component's classes."""
     words = re.findall(r'"(\w+)"', about)
     if _takes_none(default, about):
@@ -218,7 +220,7 @@ def _choices(kind: str, default: Any, about: str, component: type[Component] | N
     if component is not None:
         own = named(component).items()
         words += sorted(name for name, cls in own if cls.__module__.startswith("krepes."))
-    return tuple(dict.fromkeys(words)) if kind == "str" or default in words or "none" in words else ()
+    return tuple(dict.fromkeys(words))
 
 
 def _takes_none(default: Any, about: str) -> bool:

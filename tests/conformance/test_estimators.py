@@ -34,6 +34,7 @@ WEIGHTS = {
     [
         KernelEmbedding(),
         KernelEmbedding(loss="kernel_pca", n_components=2),
+        KernelEmbedding("auto", n_folds=3),
         TableEncoder(),
         NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
     ],

@@ -88,6 +88,11 @@ class Accumulator(ABC, Generic[S, T]):
         """Memory that `plus` takes for one row of a block: decides how large blocks are."""
         return 0
 
+    @property
+    def n_parts(self) -> int:
+        """Into about how many parts of equal size it divides a block: blocks may be as many times larger."""
+        return 1
+
     def fingerprint(self) -> dict[str, str]:
         """Hashes, by name, of all that the sums depend on besides the rows."""
         return {}

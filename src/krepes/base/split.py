@@ -17,7 +17,9 @@ import numpy as np
 
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
+from krepes.base.code_identity import code_identity
 from krepes.base.model_file import State
+from krepes.base.schema import check_entries
 from krepes.base.streams import uniform
 
 Key = int | float | str | bool
@@ -90,6 +92,9 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         What each part is; its own sums are not used.
     by : callable(Block) -> ndarray of shape (b,)
         The key of every row: numbers or text.
+    n_keys : int, default=1
+        How many keys there are, where they have about the same number of rows: blocks are then larger, so that their
+        parts are not too small for fast products.
 
     Examples
     --------
@@ -103,8 +108,8 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     {'a': 2.0, 'b': 8.0}
     """
 
-    def __init__(self, accumulator: Accumulator[S, T], by: By):
-        self.accumulator, self.by = accumulator, by
+    def __init__(self, accumulator: Accumulator[S, T], by: By, n_keys: int = 1):
+        self.accumulator, self.by, self.n_keys = accumulator, by, n_keys
         super().__init__()
 
     def zero(self) -> dict[Key, S]:
@@ -117,7 +122,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         new = dict(sums)
         for key in np.unique(keys).tolist():
             part = block.take(np.flatnonzero(keys == key))
-            new[key] = self.accumulator.plus(new.get(key, self.accumulator.zero()), part)
+            new[key] = self.accumulator.plus(new[key] if key in new else self.accumulator.zero(), part)
         return new
 
     def settled(self, sums: dict[Key, S]) -> dict[Key, S]:
@@ -128,7 +133,8 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return first | second | both
 
     def value(self, sums: dict[Key, S]) -> Parts[T]:
-        return Parts({key: self.accumulator.value(part) for key, part in sums.items()})
+        values = {key: self.accumulator.value(part) for key, part in sums.items()}
+        return Parts({key: value for key, value in values.items() if value.n > 0})  # rows may weigh nothing
 
     def sums_state(self, sums: dict[Key, S]) -> State:
         return {"keys": list(sums), "parts": [self.accumulator.sums_state(part) for part in sums.values()]}
@@ -137,6 +143,10 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return {key: self.accumulator.sums_from(part) for key, part in zip(state["keys"], state["parts"])}
 
     def value_from(self, state: State) -> Parts[T]:
+        check_entries("The parts", state, {"keys": list, "parts": list}, optional=set())
+        keys = state["keys"]
+        if not keys or not len(set(keys)) == len(keys) == len(state["parts"]):
+            raise ValueError("The parts are damaged: there must be one for every key.")
         return Parts(
             {key: self.accumulator.value_from(part) for key, part in zip(state["keys"], state["parts"])}
         )
@@ -145,8 +155,12 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     def bytes_per_row(self) -> int:
         return self.accumulator.bytes_per_row
 
+    @property
+    def n_parts(self) -> int:
+        return self.n_keys * self.accumulator.n_parts
+
     def fingerprint(self) -> dict[str, str]:
-        return self.accumulator.fingerprint()
+        return self.accumulator.fingerprint() | {"split": code_identity(self.by)}
 
 
 def by_target(block: Block) -> np.ndarray:

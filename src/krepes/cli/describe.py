@@ -118,7 +118,8 @@ def model_facts(model: KernelEmbedding) -> dict[str, str]:
         "views": views_words(model),
         "loss": component(model.loss_) + (f": {values}" if values else ""),
         "solver": component(model.solver_) + steps_words(model),
-        "representation": f"{len(model.intercept_):,} components",
+        "representation": f"{model.n_components_:,} components"
+        + (", chosen from the data" if model.n_components == "auto" else ""),
     }
 
 
@@ -146,8 +147,9 @@ def model_summary(model: KernelEmbedding) -> dict[str, Any]:
         "loss": part_summary(model.loss_) | {"terms": _terms(model)},
         "solver": part_summary(model.solver_)
         | {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_},
-        "components": len(model.intercept_),
+        "components": model.n_components_,
         "moments": model.moments_ is not None,
+        "folds": model.space_.n_folds,
         "columns": None if encoder is None else columns_summary(encoder),
     }
 

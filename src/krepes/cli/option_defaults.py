@@ -8,7 +8,7 @@ from krepes.cli.parameter import Parameter
 # fmt: off
 TABLE: dict[str, tuple[Parameter, ...]] = {
     "KernelEmbedding": (
-        Parameter('n_components', '--n-components', 'int', 64, 'Width of the representation: how many numbers every row gets.', least=1),
+        Parameter('n_components', '--n-components', 'int', 64, 'Width of the representation: how many numbers every row gets. auto chooses it from the data.', choices=('auto',), least=1),
         Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('arc_cosine', 'auto', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('loss', '--loss', 'str', 'spectral_contrastive', 'What the representation is trained for; the page on losses in the docs explains it.', choices=('autoencoder', 'barlow_twins', 'byol', 'kernel_pca', 'simclr', 'simple_contrastive', 'spectral_contrastive', 'vicreg')),
         Parameter('views', '--views', 'str', 'auto', 'Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.', choices=('auto', 'none', 'image', 'tabular'), null=True),
@@ -18,6 +18,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('regularization', '--regularization', 'float', 1e-05, 'How strongly the representation is smoothed; larger is smoother.', least=0),
         Parameter('feature_noise', '--feature-noise', 'float', 'auto', "Noise added to every view in every direction of the kernel's feature space, its variance as a share of v.", choices=('auto',)),
         Parameter('scale', '--scale', 'str', 'kernel', 'The scale of the components.', choices=('kernel', 'orthonormal', 'unit', 'loss')),
+        Parameter('n_folds', '--n-folds', 'int', None, 'Keep sums by this many random folds of the rows, for held-out values in Python.', least=3),
         Parameter('preprocess', '--preprocess', 'str', 'auto', 'How the data are prepared. auto encodes tables and uses arrays as they are; table standardises the columns of an array; normalize standardises the channels of images; none changes nothing.', choices=('auto', 'table', 'normalize', 'none'), panel='Data', null=True),
         Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.', panel='Running'),
         Parameter('dtype', '--dtype', 'str', 'float32', 'Precision of kernel values and features. float64 is more exact, and slower.', choices=('float32', 'float64'), panel='Running'),

@@ -57,11 +57,15 @@ class Parameter:
             return word
         if self.kind in ("int", "float"):
             try:
-                return TYPES[self.kind](value)
+                number = TYPES[self.kind](value)
             except ValueError:
+                number = None
+            if number is None or (self.least is not None and number < self.least):
+                least = "" if self.least is None else f" of at least {self.least}"
                 raise typer.BadParameter(
-                    f"{value!r}: expected a number, or {' or '.join(self.choices)}."
-                ) from None
+                    f"{value!r}: expected a number{least}, or {' or '.join(self.choices)}."
+                )
+            return number
         close = difflib.get_close_matches(word, self.choices, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise typer.BadParameter(f"{value!r} is not known.{hint} Choose from: {', '.join(self.choices)}.")

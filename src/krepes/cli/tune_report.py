@@ -168,7 +168,7 @@ def show_result(result: SearchResult, command: FitCommand) -> dict[str, Any]:
     }
 
 
-def recommended(result: SearchResult, n_components: int | None) -> Trial:
+def recommended(result: SearchResult, n_components: int | str | None) -> Trial:
     """The best trial; or, where it cuts components, the best that keeps all and is not worse than chance explains.
 
     "Chance" is the deviation of the best trial between its draws of labels.
@@ -183,8 +183,9 @@ def recommended(result: SearchResult, n_components: int | None) -> Trial:
     return next(whole, first)
 
 
-def _keeps_all(trial: Trial, n_components: int | None) -> bool:
-    return _width(trial) in (None, trial.params.get("n_components", n_components))
+def _keeps_all(trial: Trial, n_components: int | str | None) -> bool:
+    asked = trial.params.get("n_components", n_components)
+    return asked == "auto" or _width(trial) in (None, asked)
 
 
 def _width(trial: Trial) -> int | None:
@@ -206,7 +207,7 @@ class FitCommand:
     given: dict[str, Any]  # parameters set besides
 
     @property
-    def n_components(self) -> int | None:
+    def n_components(self) -> int | str | None:
         """The width of all trials, unless it was searched."""
         return self.given.get("n_components", self.settings["n_components"])
 

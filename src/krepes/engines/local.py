@@ -57,7 +57,7 @@ class Local(Engine):
         batches = reader.read(BLOCKS_PER_BATCH * size, start)
         with shown(progress).stage(name, reader.n_rows - start) as stage, prefetched(batches) as ahead:
             for batch in ahead:
-                for block in batch.blocks(size):
+                for block in batch.blocks(size * min(accumulator.n_parts, BLOCKS_PER_BATCH)):
                     add_halving(accumulator, block)
                     stage.advance(len(block))
                 accumulator.flush()

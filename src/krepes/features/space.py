@@ -34,6 +34,7 @@ from krepes.sources.row_subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
 
+LEAST_FOLDS = 3  # two are held out at a time, and at least one is learned from
 LARGEST = 1e150  # factor that a file may hold: its square is a number of double precision
 
 # What a model file says of a space, and of which type it must be.
@@ -47,6 +48,7 @@ STATE = {
     "exact_views": bool,
     "rank": int,
     "views_per_landmark": int,
+    "n_folds": int | None,
     "kernel_probe": Tensor,
     "F": Tensor,
     "eigenvalues": Tensor,
@@ -79,6 +81,8 @@ class FeatureSpace:
         dtype and device.
     seed : int
         The seed of the views' random streams.
+    n_folds : int or None
+        By how many folds of rows sums are kept apart; a row's fold follows from its global index.
 
     Examples
     --------
@@ -99,6 +103,7 @@ class FeatureSpace:
     exact_views: bool
     placement: Placement
     seed: int
+    n_folds: int | None = None
 
     @classmethod
     def prepare(
@@ -194,7 +199,7 @@ class FeatureSpace:
     def with_kernel(self, kernel: Kernel) -> FeatureSpace:
         """The same rows, views and landmarks under another kernel, such as one whose metric was learned."""
         fixed = (self.inputs, kernel, self.views, self.landmarks, self.landmark_rows, self.views_per_landmark)
-        return self._of(*fixed, self.placement, self.seed)
+        return replace(self._of(*fixed, self.placement, self.seed), n_folds=self.n_folds)
 
     # What follows from it
 
@@ -287,6 +292,7 @@ class FeatureSpace:
             "exact_views": self.exact_views,
             "rank": self.rank,
             "views_per_landmark": self.views_per_landmark,
+            "n_folds": self.n_folds,
             "kernel_probe": kernel_probe(self.kernel, self.landmarks),
         }
         return state | ({"F": self.features.F, "eigenvalues": self.features.eigenvalues} if factors else {})
@@ -314,12 +320,13 @@ class FeatureSpace:
             state["exact_views"],
             placement,
             state["seed"],
+            state.get("n_folds"),
         )
 
 
 def _check_state(state: State) -> None:
     """Types, shapes and ranges of what a file says."""
-    check_entries("The model", state, STATE, optional={"views_per_landmark", "F", "eigenvalues"})
+    check_entries("The model", state, STATE, optional={"views_per_landmark", "n_folds", "F", "eigenvalues"})
     m, r, rows = len(state["landmarks"]), state["rank"], state["landmark_indices"]
     p, probed = state.get("views_per_landmark", 1), min(m, PROBE)
     problems = {
@@ -331,6 +338,7 @@ def _check_state(state: State) -> None:
         "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed)
         or not state["kernel_probe"].is_floating_point(),
         "its seed": state["seed"] < 0,
+        "its folds": (state.get("n_folds") or LEAST_FOLDS) < LEAST_FOLDS,
     }
     if "F" in state:
         F, eigenvalues = state["F"], state.get("eigenvalues")

@@ -13,7 +13,9 @@ from krepes.losses.abilities import (
     IgnoresScale,
     MovingTarget,
     OfStatistics,
+    OfTwoSamples,
     OwnParameters,
+    QuadraticInMoments,
     SumOfSquares,
     ability,
     required,
@@ -26,6 +28,7 @@ from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
+from krepes.losses.held_out_statistics import HeldOutStatistics
 from krepes.losses.kernel_pca import KernelPCA
 from krepes.losses.moment_forms import MomentForms
 from krepes.losses.simclr import SimCLR
@@ -47,6 +50,7 @@ __all__ = [
     "HasCorners",
     "HasMinimiser",
     "HasStart",
+    "HeldOutStatistics",
     "IgnoresScale",
     "KernelPCA",
     "Logits",
@@ -55,7 +59,9 @@ __all__ = [
     "MomentLoss",
     "MovingTarget",
     "OfStatistics",
+    "OfTwoSamples",
     "OwnParameters",
+    "QuadraticInMoments",
     "SimCLR",
     "SimpleContrastive",
     "SpectralContrastive",

@@ -43,6 +43,32 @@ class OfStatistics(Ability):
         """Named scalars whose sum is the loss."""
 
 
+class OfTwoSamples(Ability):
+    """Two independent samples estimate it without bias; the square of one sample's moments would be biased."""
+
+    @abstractmethod
+    def of_two_samples(self, first: Statistics, second: Statistics, both: Statistics) -> Terms:
+        """Named scalars whose sum estimates the loss; `both` are the statistics of the two, mixed half and half."""
+
+
+class QuadraticInMoments(OfTwoSamples):
+    """A polynomial of second degree in the moments of the embeddings: f(s) = c + l(s) + q(s, s).
+
+        2 f((a + b) / 2) - (f(a) + f(b)) / 2  =  c + (l(a) + l(b)) / 2 + q(a, b)
+
+    For a and b from disjoint samples its mean is f(mean of s). f(a) itself is larger by the mean of q(a - s, a - s):
+    about h (h + 1) / n for |Z^T Z / n|_F^2 and h uncorrelated components of variance 1.
+
+    >>> from krepes.losses import SpectralContrastive
+    >>> ability(SpectralContrastive(), OfTwoSamples)
+    SpectralContrastive()
+    """
+
+    def of_two_samples(self, first: Statistics, second: Statistics, both: Statistics) -> Terms:
+        a, b, mixed = (cast(OfStatistics, self).of_statistics(s) for s in (first, second, both))
+        return {name: 2 * mixed[name] - (a[name] + b[name]) / 2 for name in mixed}
+
+
 class HasMinimiser(Ability):
     """Its minimum is known in closed form."""
 

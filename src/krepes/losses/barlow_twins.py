@@ -15,7 +15,15 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.abilities import Ability, HasMinimiser, IgnoresScale, SumOfSquares, required
+from krepes.losses.abilities import (
+    Ability,
+    HasMinimiser,
+    IgnoresScale,
+    OfTwoSamples,
+    QuadraticInMoments,
+    SumOfSquares,
+    required,
+)
 from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.moment_forms import NOISE
@@ -23,7 +31,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, SumOfSquares):
+class BarlowTwins(MomentLoss, QuadraticInMoments, HasMinimiser, IgnoresScale, SumOfSquares):
     """Make the cross-correlation of two views the identity.
 
     Parameters
@@ -80,6 +88,8 @@ class BarlowTwins(MomentLoss, HasMinimiser, IgnoresScale, SumOfSquares):
     def offers(self, kind: type[Ability]) -> bool:
         if kind is HasMinimiser:
             return not self.normalize and self.center and self.redundancy >= 1
+        if kind is OfTwoSamples:
+            return not self.normalize
         return super().offers(kind)
 
     def of_statistics(self, statistics: Statistics) -> Terms:

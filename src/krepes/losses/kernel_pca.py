@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.losses.abilities import HasMinimiser
+from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
 from krepes.losses.moment_forms import spanned
@@ -18,7 +18,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class KernelPCA(MomentLoss, HasMinimiser):
+class KernelPCA(MomentLoss, QuadraticInMoments, HasMinimiser):
     """Reconstruct the features of a sample from their projection.
 
     Looks at one view of every sample; fit it on unaugmented rows. The value includes the part of k(x, x) that the

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
-from krepes.losses.abilities import HasMinimiser
+from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
 from krepes.losses.moment_forms import NOISE
@@ -21,7 +21,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class SimpleContrastive(MomentLoss, HasMinimiser):
+class SimpleContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
     """Align positives more than negatives, with an orthonormal W.
 
     Columns whose eigenvalue is not positive would only raise the loss ([esser, Thm. 3] assumes there are none);

@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.losses.abilities import Ability, HasMinimiser, OfStatistics, required
+from krepes.losses.abilities import (
+    Ability,
+    HasMinimiser,
+    OfStatistics,
+    OfTwoSamples,
+    QuadraticInMoments,
+    required,
+)
 from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.moment_forms import low_rank_factor
@@ -20,7 +27,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class SpectralContrastive(MomentLoss, HasMinimiser):
+class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
     """Factorise the normalised similarity of positive pairs.
 
     Parameters
@@ -72,7 +79,7 @@ class SpectralContrastive(MomentLoss, HasMinimiser):
         return True
 
     def offers(self, kind: type[Ability]) -> bool:
-        if kind in (OfStatistics, HasMinimiser):
+        if kind in (OfStatistics, OfTwoSamples, HasMinimiser):
             return self.negatives == "all"
         return super().offers(kind)
 

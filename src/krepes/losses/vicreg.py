@@ -18,7 +18,16 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.losses.abilities import Ability, HasCorners, HasMinimiser, HasStart, SumOfSquares, required
+from krepes.losses.abilities import (
+    Ability,
+    HasCorners,
+    HasMinimiser,
+    HasStart,
+    OfTwoSamples,
+    QuadraticInMoments,
+    SumOfSquares,
+    required,
+)
 from krepes.losses.base import MomentLoss, check_weights, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
@@ -27,7 +36,7 @@ from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments
 
 
-class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
+class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners, SumOfSquares):
     """Variance, invariance and covariance terms, each with its weight.
 
     Parameters
@@ -79,7 +88,7 @@ class VICReg(MomentLoss, HasMinimiser, HasStart, HasCorners, SumOfSquares):
         return self.variance == "quadratic"
 
     def offers(self, kind: type[Ability]) -> bool:
-        if kind in (HasMinimiser, SumOfSquares):
+        if kind in (HasMinimiser, OfTwoSamples, SumOfSquares):
             return self.variance == "quadratic"
         if kind is HasCorners:
             return self.variance == "hinge"

@@ -24,7 +24,7 @@ from krepes.base.progress import Progress
 from krepes.features import FeatureSpace, RowReader, Samples
 from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
-from krepes.solvers.base import LEAST_SHARED, Callback, Solver, shared_by_views
+from krepes.solvers.base import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.views import Image, Paired, Views
@@ -42,7 +42,8 @@ class Task:
     ----------
     loss : Loss
     solver : Solver
-    n_components : int
+    n_components : int or "auto"
+        "auto" must be settled before the loss is minimised, see `krepes.solvers.held_out`.
     regularization : float
     feature_noise : float or "auto"
         "auto" is `NOISE`, and 0 for images and for pairs, which have views enough.
@@ -51,7 +52,7 @@ class Task:
 
     loss: Loss
     solver: Solver
-    n_components: int
+    n_components: int | str
     regularization: float
     feature_noise: float | str
     scale: str = "loss"
@@ -74,6 +75,10 @@ class Task:
         """Minimise the loss over the moments."""
         if self.loss.views_needed > 1 and moments.paired:
             _check_shared(moments)
+        return self._mapped(space, self.solution(space, moments, callback), moments)
+
+    def solution(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> Solution:
+        """The minimum over the moments, at the scale of the loss."""
         noise = self._noise(space.views) if self.loss.views_needed > 1 else 0.0
         return self._solved(space, moments.with_feature_noise(noise), moments, callback)
 
@@ -92,18 +97,27 @@ class Task:
         moments = Moments.of_rows(*samples.sample_features)
         if self.loss.views_needed > 1:
             samples.noise_variance = self._noise(space.views) * moments.variance
-        return self._solved(space, samples, moments, callback)
+        return self._mapped(space, self._solved(space, samples, moments, callback), moments)
 
     def _solved(
         self, space: FeatureSpace, data: Moments | Samples, moments: Moments, callback: Callback | None
-    ) -> LinearMap:
-        """Minimise over the data; the moments, without feature noise, say what the strengths and the scale mean."""
+    ) -> Solution:
+        """Minimise over the data; the moments, without feature noise, say what the strengths mean."""
+        if isinstance(self.n_components, str):
+            raise ValueError(
+                f"n_components={self.n_components!r} is chosen from moments by fold, which this model does not have: "
+                "give a number, or fit with n_components='auto' or n_folds=5."
+            )
         lam = self.regularization * moments.variance
         generator = torch.Generator().manual_seed(space.seed)
         start = time.perf_counter()
         solution = self.solver.solve(self.loss, data, self.n_components, lam, generator, callback)
         logger.info("%s: %.1f s, %d iterations", self.solver, time.perf_counter() - start, solution.n_iter)
-        if solution.W.shape[1] < self.n_components:
+        return solution
+
+    def _mapped(self, space: FeatureSpace, solution: Solution, moments: Moments) -> LinearMap:
+        """The map of kernel values, at the scale of the output."""
+        if solution.W.shape[1] < int(self.n_components):
             warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
                 f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",

@@ -99,13 +99,14 @@ def fit(
     if sample_weight is not None and source.kind == "table":
         exclude = [*exclude, sample_weight]
     m = min(parameters["n_landmarks"], source.n_rows)
-    check_fit_memory(m)
-    needed = model_bytes(m, row_width(source), parameters["n_components"], not no_moments)
-    check_writable(output, overwrite, needed)
     own, of_parts = split_by_component(parameters)
     own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude)
     start = time.perf_counter()
     model = KernelEmbedding(**own, random_state=random_state, verbose=1)
+    folds, h = model.folds_kept or 1, model.n_components
+    check_fit_memory(m, folds)
+    needed = model_bytes(m, row_width(source), m if isinstance(h, str) else h, not no_moments, folds)
+    check_writable(output, overwrite, needed)
     if of_parts | changes:
         model.set_params(**of_parts, **changes)
     space = model.prepare(source, sample_weight=counts)

@@ -1,0 +1,230 @@
+"""Values on rows that a solution has not seen, from moments by fold: no second pass over the data.
+
+    for two folds a, b:   (W, gamma) = the minimum over the other folds,   value = its loss on a and b
+
+Folds are taken in a circle, (0, 1), (1, 2), ..., (k - 1, 0), so that there are k values. Two folds are held out at a
+time because the square of one sample's moments is biased: |W^T S W|_F^2 comes out larger by about h (h + 1) / n. The
+product of two disjoint samples is not, <W^T S_a W, W^T S_b W>; see `QuadraticInMoments`. A loss without `OfTwoSamples`
+(VICReg with its hinge, normalised Barlow Twins) is evaluated on the moments of both folds together, with that bias.
+
+Covariances are about the means of the folds that were learned from. The value has no regulariser and no feature noise.
+Each fold enters two of the k values, so the deviation s of the values gives the standard error
+s sqrt(2 (k - 1) / (k (k - 2))): that of a mean over k folds, where a value is the mean of two neighbours.
+
+Cost: k solutions, each O(r^3) or O(r^2 h) per step, whatever n is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.caller_warning import warn
+from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.split import Parts
+from krepes.features import FeatureSpace
+from krepes.features.space import LEAST_FOLDS
+from krepes.losses import HeldOutStatistics, Loss, MomentForms, OfStatistics, OfTwoSamples, ability, required
+from krepes.losses.batch import Terms
+from krepes.moments import Moments
+from krepes.solvers.base import Callback
+from krepes.solvers.linear_map import LinearMap
+from krepes.solvers.output_scale import Spread
+from krepes.solvers.task import Task
+
+SHARE, WIDEST = 0.97, 128  # of n_components="auto", see `best_width`
+AUTO_FOLDS = 5  # where n_components="auto" needs folds and no number of them is given
+NOTHING = (
+    "This representation has learned nothing that holds for rows it has not seen. Take weaker views, a longer "
+    "lengthscale or more rows."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Values on rows that were not learned from.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,), or (k, h) for one value per component
+        For each of the k parts that were held out.
+    mean, standard_error : float, or ndarray of shape (h,)
+        Over the k parts.
+    """
+
+    values: np.ndarray
+    mean: Any
+    standard_error: Any
+
+    @classmethod
+    def of(cls, values: np.ndarray, n_held: int) -> HeldOut:
+        """Each fold is in n_held (1 or 2) of the values."""
+        k = len(values)
+        share = 1 / k if n_held == 1 else 2 * (k - 1) / (k * (k - 2))
+        found = values.mean(0), values.std(0, ddof=1) * share**0.5
+        mean, error = found if values.ndim > 1 else map(float, found)
+        return cls(values, mean, error)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A solution, the moments that it was found from, and those of the folds that were held out."""
+
+    loss: Loss
+    W: Tensor  # (r, h), at the scale of the loss
+    gamma: Tensor  # (h,)
+    training: Moments
+    held_out: tuple[Moments, ...]
+
+    def narrowed(self, n_components: int) -> Part:
+        """The first components only."""
+        return replace(self, W=self.W[:, :n_components], gamma=self.gamma[:n_components])
+
+    def zero(self) -> Part:
+        """The map that gives 0 for every row."""
+        return replace(self, W=torch.zeros_like(self.W), gamma=torch.zeros_like(self.gamma))
+
+    def value(self) -> float:
+        """The loss on the two folds that were held out."""
+        first, second = (moments * (1 / moments.n) for moments in self.held_out)
+        both = self._statistics((first + second) * 0.5)
+        in_two = ability(self.loss, OfTwoSamples)
+        if in_two is None:
+            terms: Terms = required(self.loss, OfStatistics).of_statistics(both)
+        else:
+            terms = in_two.of_two_samples(self._statistics(first), self._statistics(second), both)
+        return sum(term.item() for term in terms.values())
+
+    def _statistics(self, moments: Moments) -> Any:
+        forms = MomentForms.of(moments)
+        if self.loss.intercept != "centered":
+            return forms.embed(self.W, self.gamma)
+        return HeldOutStatistics(forms, MomentForms.of(self.training), self.W, self.gamma)
+
+    def correlations(self, scale: str) -> np.ndarray:
+        """Between the two views, for every component of the output, (h,)."""
+        change = Spread.of(self.W, self.training).change(scale, self.loss)
+        W = self.W if change is None else self.W @ change
+        found = MomentForms.of(reduce(add, self.held_out)).embed(W)
+        size = (found.variance_1 * found.variance_2).clamp_min(0).sqrt()
+        return (found.agreement / torch.where(size > 0, size, torch.inf)).cpu().numpy()
+
+
+def circle(folds: Parts[Moments], n_held: int) -> Iterator[tuple[Moments, tuple[Moments, ...]]]:
+    """The moments of all but one fold (or two neighbours in the circle of folds), and of those that are held out."""
+    keys = sorted(folds)
+    if len(keys) <= n_held:
+        raise ValueError(
+            f"The rows are in {len(keys)} fold(s), and at least {n_held + 1} folds with rows are needed to hold some "
+            "out: fit on more rows, or on more rows of nonzero weight."
+        )
+    for i in range(len(keys)):
+        held = [keys[(i + j) % len(keys)] for j in range(n_held)]
+        training = reduce(add, (folds[key] for key in keys if key not in held))
+        yield training, tuple(folds[key] for key in held)
+
+
+def cross_fitted(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held: int) -> Iterator[Part]:
+    """The minimum over all but one fold, or two."""
+    for training, held in circle(folds, n_held):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the model's own solution has said it
+            found = task.solution(space, training)
+        yield Part(task.loss, found.W, found.gamma, training, held)
+
+
+def held_out_loss(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
+    """The loss on two folds of the minimum over the others, for every pair of neighbours."""
+    task = settled(task, folds)
+    return HeldOut.of(np.array([part.value() for part in cross_fitted(task, space, folds, 2)]), 2)
+
+
+def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
+    """The correlation of the views on one fold, by component of the minimum over the others."""
+    task = settled(task, folds)
+    if not folds.total.paired:
+        raise ValueError("These moments hold one view per row, so there are no correlations between views.")
+    found = [part.correlations(task.scale) for part in cross_fitted(task, space, folds, 1)]
+    h = min(map(len, found))  # a part may have lost components to the regulariser
+    return HeldOut.of(np.stack([values[:h] for values in found]), 1)
+
+
+def minimised(
+    task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], callback: Callback | None = None
+) -> LinearMap:
+    """The minimum over moments, by fold or not; n_components="auto" is chosen from the folds."""
+    if isinstance(sums, Moments):
+        return task.minimised(space, sums, callback)
+    return settled(task, sums).minimised(space, sums.total, callback)
+
+
+def settled(task: Task, folds: Parts[Moments]) -> Task:
+    """The task with a number for n_components="auto"."""
+    if task.n_components != "auto":
+        return task
+    return replace(task, n_components=best_width(folds))
+
+
+def best_width(folds: Parts[Moments]) -> int:
+    """The smallest width that keeps SHARE of what the views of unseen rows have in common, at most WIDEST.
+
+        kept(h) = sum_{j <= h} u_j^T V_12 u_j  /  sum_j u_j^T V_12 u_j
+
+    V_12 is the covariance between the views on a fold that was held out (for one view per row, their covariance), and
+    u_1, u_2, ... are the principal directions of the same matrix over the other folds. It does not depend on the loss.
+    One eigendecomposition for every fold, O(k r^3).
+    """
+    found = []
+    for training, held in circle(folds, 1):
+        U = descending_eigh(_shared(training))[1]
+        found.append((U * (_shared(held[0]) @ U)).sum(0).cumsum(0))
+    kept = torch.stack(found).sum(0)
+    enough = int((kept < SHARE * kept[-1]).to(torch.int8).argmin()) + 1
+    return min(enough, WIDEST) if kept[-1] > 0 else 1
+
+
+def _shared(moments: Moments) -> Tensor:
+    """What two views have in common, (r, r): their covariance."""
+    if not moments.paired:
+        return moments.covariance
+    return moments.S_plus - symmetric(torch.outer(moments.mean_1, moments.mean_2))
+
+
+def check_learned(task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], found: LinearMap) -> None:
+    """Warn of a solution from which nothing holds for rows that were not learned from."""
+    if isinstance(sums, Moments) or len(sums) < LEAST_FOLDS:
+        return
+    h = len(found.gamma)
+    gains, correlations = [], []
+    try:
+        for part in cross_fitted(replace(task, n_components=h), space, sums, 2):
+            gains.append(part.zero().value() - part.value())
+            if part.training.paired and task.loss.views_needed > 1:
+                correlations.append(part.correlations(task.scale))
+    except ValueError as error:  # such as no component left without some of the folds
+        warn(f"{NOTHING} {error}")
+        return
+    gain = HeldOut.of(np.array(gains), 2)
+    if gain.mean <= 0:
+        warn(
+            f"{NOTHING} {task.loss} is no lower there than for a representation that is 0 everywhere (lower by "
+            f"{gain.mean:.2g} ± {gain.standard_error:.2g})."
+        )
+    elif correlations:
+        agreed = HeldOut.of(np.stack([values[: min(map(len, correlations))] for values in correlations]), 2)
+        # sqrt(2 log 2h): the largest of h standard normal values; 1 / sqrt(n): the error of a correlation of 0.
+        least = np.maximum(agreed.standard_error, sums.n**-0.5) * np.sqrt(2 * np.log(2 * h))
+        if not (agreed.mean > least).any():
+            best = int(np.argmax(agreed.mean))
+            warn(
+                f"{NOTHING} The views of a row agree in no component there (the largest correlation is "
+                f"{agreed.mean[best]:.2g} ± {agreed.standard_error[best]:.2g})."
+            )
