@@ -9,7 +9,7 @@ pass, whatever the loss; then O(r^3) or O(r^2 h) per step, whatever n. Memory O(
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.model_file import State, digest
 from krepes.base.progress import display
+from krepes.base.rows import dense
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
 from krepes.engines import Engine
@@ -32,6 +33,7 @@ from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
+from krepes.machines.label_choice import Comparison, compare, labelled_rows
 from krepes.moments import MomentPass, Moments
 from krepes.one_pass import OnePassEstimator, opener_of
 from krepes.preprocessing.preparing import Preprocess
@@ -140,6 +142,8 @@ class KernelEmbedding(
         Steps, or epochs.
     best_epoch_ : int or None
         Where epochs are judged on held-out rows, the one whose coefficients were taken, counted from 1.
+    selection_ : Comparison
+        Of a model that `select` has chosen: what was compared. It is not saved.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -154,6 +158,7 @@ class KernelEmbedding(
 
     loss_: Loss
     solver_: Solver
+    selection_: Comparison
 
     component_kinds = {
         "kernel": Kernel,
@@ -407,6 +412,51 @@ class KernelEmbedding(
         copy = self._changed(params, "refit")
         copy._solved()
         return copy
+
+    def select(
+        self, X: Any, y: Any, *, candidates: Sequence[Mapping[str, Any]] | None = None
+    ) -> KernelEmbedding:
+        """A new model from the same moments, chosen by the labels of some rows; `selection_` says what was compared.
+
+        Every candidate is a `refit` and needs no data but the labelled rows; the one with the smallest exact
+        leave-one-out error of ridge regression is taken (`krepes.machines.label_choice`).
+
+        Parameters
+        ----------
+        X : labelled rows, in any form that `transform` takes
+        y : array of labels
+            Classes, or numbers for a quantity. Rows whose label is missing are left out; of more than 5000 labels, 5000
+            are drawn.
+        candidates : sequence of dicts of what `refit` takes, optional
+            By default: the model as it is, other feature noise, kernel PCA, and these with a quarter of the components.
+        """
+        self._check_has_total()
+        self.check_input(X)
+        reader = self.space_.reader(X)
+        rows, targets = labelled_rows(y, reader.n_rows, self.seed_)
+        labelled = reader.take(rows).inputs[0]
+        K = self.features_.kernel_block(labelled).double()
+        given = self._candidates() if candidates is None else [dict(each) for each in candidates]
+        models = [self.refit(**parameters) for parameters in given]
+        solved = [model._solved() for model in models]
+        Z = [(K @ found.A.double() + found.gamma.double()).cpu().numpy() for found in solved]
+        raw = dense(labelled).flatten(1).double().cpu().numpy() if self.space_.width else None
+        comparison = compare(given, Z, targets, raw)
+        chosen = models[comparison.chosen.place]
+        chosen.selection_ = comparison
+        return chosen
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        """What `select` compares where nothing is given."""
+        moments = self.moments_
+        found: list[dict[str, Any]] = [{}]
+        if moments is not None and moments.paired and self.loss_.views_needed > 1:
+            found += [{"feature_noise": noise} for noise in (0.0, 0.001, 0.1) if noise != self.feature_noise]
+            found += [{"loss": "kernel_pca"}]
+        if self.n_components_ >= 8:
+            fewer = self.n_components_ // 4
+            found += [each | {"n_components": fewer} for each in found if each.keys() <= {"loss"}]
+        return found
 
     def held_out_loss(self, **params: Any) -> HeldOut:
         """The loss on rows that were not learned from, with its standard error; takes what `refit` takes.

@@ -38,7 +38,9 @@ def test_tables_of_categories_alone_have_a_long_lengthscale():
     levels = RNG.choice(list("abc"), size=(80, 4))
     of_text = fitted(pd.DataFrame(levels, columns=list("pqrs"))).kernel_
     mismatches = [(levels[i] != levels[j]).sum() for i in range(80) for j in range(i)]
-    assert of_text.lengthscale == pytest.approx(32 * 2 * np.median(mismatches))  # one-hot: two columns per mismatch
+    assert of_text.lengthscale == pytest.approx(
+        32 * 2 * np.median(mismatches)
+    )  # one-hot: two columns per mismatch
     mixed = pd.DataFrame(levels, columns=list("pqrs")).assign(size=RNG.normal(size=80))
     assert fitted(mixed).kernel_.lengthscale < 32
     wide = pd.DataFrame(RNG.choice(list("abcdefgh"), size=(300, 20)))
@@ -61,7 +63,17 @@ def test_multiples_of_the_median(kernel):
     X = torch.randn(30, 4)
     one, four = (kernel(rule).fitted(X).lengthscale for rule in ("median", "4 median"))
     assert four == pytest.approx(4 * one)
-    for wrong in ("median 4", "0 median", "-1 median", "nan median", "inf median", "x median", "4 medians", "", "mean"):
+    for wrong in (
+        "median 4",
+        "0 median",
+        "-1 median",
+        "nan median",
+        "inf median",
+        "x median",
+        "4 medians",
+        "",
+        "mean",
+    ):
         with pytest.raises(ValueError, match="expected a positive number"):
             kernel(wrong).fitted(X)
 
@@ -78,5 +90,6 @@ def test_files_keep_auto_and_what_it_became(tmp_path):
     model = fitted(X)
     model.save(tmp_path / "m.krepes")
     again = krepes.load(tmp_path / "m.krepes")
-    assert again.kernel == "auto" and again.kernel_.get_params() == model.kernel_.get_params()
+    assert again.kernel == "auto"
+    assert again.kernel_.get_params() == model.kernel_.get_params()
     np.testing.assert_array_equal(again.transform(X), model.transform(X))

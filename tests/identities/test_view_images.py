@@ -186,7 +186,8 @@ def test_auto_strength_goes_halfway_to_the_nearest_other_image():
     X = torch.from_numpy(load_digits().images[:101] / 16)
     order = torch.randperm(len(X), generator=torch.Generator().manual_seed(3))
     found = Image(strength="auto").fitted(X, torch.Generator().manual_seed(3))
-    assert 0.1 < found.strength < 0.9 and found.flip == 0.0
+    assert 0.1 < found.strength < 0.9
+    assert found.flip == 0.0
     assert naive_movement(X[order], found) == pytest.approx(0.5, rel=0.1)
     weaker = Image(strength="auto", rotation=60.0, shift=0.2).fitted(X, torch.Generator().manual_seed(3))
     assert weaker.strength < found.strength
@@ -198,7 +199,8 @@ def test_auto_flips_where_mirrored_images_look_like_the_others():
     assert Image(flip="auto").fitted(digits, torch.Generator().manual_seed(0)).flip == 0.0
     either_way = torch.cat([digits[:400], digits[:400].flip(2)])
     found = Image(flip="auto", shape=(8, 8)).fitted(either_way.flatten(1), torch.Generator().manual_seed(0))
-    assert found.flip == 0.5 and found.strength == 1.0
+    assert found.flip == 0.5
+    assert found.strength == 1.0
 
 
 @pytest.mark.parametrize("X", [torch.ones(6, 4, 4), torch.rand(1, 4, 4), torch.rand(1, 4, 4).repeat(9, 1, 1)])
@@ -208,7 +210,7 @@ def test_auto_without_two_different_images_changes_nothing(X):
 
 
 def test_auto_must_be_fitted_first():
-    with pytest.raises(ValueError, match="call views.fitted"):
+    with pytest.raises(ValueError, match=r"call views\.fitted"):
         Image(strength="auto")(torch.rand(2, 4, 4), torch.arange(2), seed=0)
     for wrong in ({"strength": 1.5}, {"strength": "weak"}, {"flip": "yes"}, {"strength": None}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}="):
@@ -218,6 +220,7 @@ def test_auto_must_be_fitted_first():
 def test_models_of_images_use_auto_and_files_keep_what_it_found(tmp_path):
     X = load_digits().images[:300] / 16
     model = KernelEmbedding(4, n_landmarks=50, random_state=0).fit(X)
-    assert isinstance(model.views_, Image) and 0 < model.views_.strength < 1
+    assert isinstance(model.views_, Image)
+    assert 0 < model.views_.strength < 1
     model.save(tmp_path / "m.krepes")
     assert krepes.load(tmp_path / "m.krepes").views_.get_params() == model.views_.get_params()

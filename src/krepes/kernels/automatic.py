@@ -26,7 +26,10 @@ from krepes.kernels.vectors import as_rows
 from krepes.preprocessing.input_space import InputSpace
 
 MOST_COLUMNS = 128  # whose L1 distances are affordable: they are not a matrix product
-OF_CATEGORIES: dict[type[RadialKernel], str] = {Laplacian: "32 median", Gaussian: "5.66 median"}  # 5.66^2 = 32
+OF_CATEGORIES: dict[type[RadialKernel], str] = {
+    Laplacian: "32 median",
+    Gaussian: "5.66 median",
+}  # 5.66^2 = 32
 
 
 class Automatic(Kernel):

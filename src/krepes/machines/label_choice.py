@@ -8,13 +8,17 @@ wrong rows where labels are few. One singular value decomposition per representa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from krepes.machines.ridge import LeaveOneOutRidge
+from krepes.preprocessing.labels import encode_labels, label_vector
+from krepes.preprocessing.targets import as_targets, guess_task
+
+LEAST_LABELS, MOST_LABELS = 5, 5000
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,9 @@ class Compared:
 
     Attributes
     ----------
+    place : int
+        Its position among those that were given.
     name : str
-    parameters : dict
         What makes it differ.
     n_components : int
     error : float
@@ -33,8 +38,8 @@ class Compared:
         Share of the labels that are predicted right when left out; None for targets that are quantities.
     """
 
+    place: int
     name: str
-    parameters: dict[str, Any]
     n_components: int
     error: float
     accuracy: float | None = None
@@ -67,20 +72,25 @@ class Comparison:
         for row in rows:
             share = "" if row.accuracy is None else f", {100 * row.accuracy:5.1f} % right"
             mark = "  <- chosen" if row is self.chosen else ""
-            lines.append(f"  {row.name:<{width}}  {row.n_components:4d} columns: error {row.error:.4f}{share}{mark}")
+            lines.append(
+                f"  {row.name:<{width}}  {row.n_components:4d} columns: error {row.error:.4f}{share}{mark}"
+            )
         return "\n".join(lines)
 
 
 def compare(
-    candidates: Iterable[tuple[str, dict[str, Any], np.ndarray]],  # names, parameters and (n, h) representations
-    targets: np.ndarray,
+    candidates: Sequence[Mapping[str, Any]],
+    representations: Iterable[np.ndarray],  # of shape (n, h)
+    targets: np.ndarray,  # of shape (n,)
     reference: np.ndarray | None = None,
 ) -> Comparison:
     """Compare representations of labelled rows.
 
     Parameters
     ----------
-    candidates : iterable of (name, parameters, Z)
+    candidates : sequence of dicts
+        The parameters that each representation stands for.
+    representations : iterable of ndarrays of shape (n, h)
     targets : ndarray of shape (n,)
         Integer codes are classes, other numbers quantities.
     reference : ndarray of shape (n, d), optional
@@ -89,22 +99,59 @@ def compare(
     Examples
     --------
     >>> Z, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
-    >>> print(compare([("noise", {}, Z[[0, 2, 1, 3]]), ("signal", {}, Z)], y))
+    >>> print(compare([{"loss": "kernel_pca"}, {}], [Z[[0, 2, 1, 3]], Z], y))
     2 candidates by leave-one-out errors of 4 labels:
-      signal     1 columns: error 0.0211, 100.0 % right  <- chosen
-      noise      1 columns: error 1.0064,   0.0 % right
+      as it is            1 columns: error 0.0211, 100.0 % right  <- chosen
+      loss kernel_pca     1 columns: error 1.0064,   0.0 % right
     """
     classes = targets.dtype.kind in "iu"
     Y = np.eye(targets.max() + 1)[targets] if classes else targets[:, None].astype(float)
     n = len(Y)
     nothing = np.square((Y - Y.mean(axis=0)) * n / (n - 1)).sum()
 
-    def judged(name: str, parameters: dict[str, Any], Z: np.ndarray) -> Compared:
-        fit = LeaveOneOutRidge().fit(Z.astype(np.float64), Y)
+    def judged(place: int, name: str, Z: np.ndarray) -> Compared:
+        fit = LeaveOneOutRidge().fit(Z, Y)
         error = np.square(Y - fit.loo_predictions_).sum() / nothing
         accuracy = float((fit.loo_predictions_.argmax(1) == targets).mean()) if classes else None
-        return Compared(name, parameters, Z.shape[1], float(error), accuracy)
+        return Compared(place, name, Z.shape[1], float(error), accuracy)
 
-    found = [judged(*candidate) for candidate in candidates]
-    beside = None if reference is None else judged("raw features", {}, reference)
+    pairs = enumerate(zip(candidates, representations, strict=True))
+    found = [judged(place, in_words(parameters), Z) for place, (parameters, Z) in pairs]
+    if not found:
+        raise ValueError("There is nothing to compare: candidates= is empty.")
+    beside = None if reference is None else judged(-1, "raw features", reference)
     return Comparison(sorted(found, key=lambda each: each.error), beside, n)
+
+
+def in_words(parameters: Mapping[str, Any]) -> str:
+    """What makes a candidate differ.
+
+    >>> in_words({"feature_noise": 0.1, "n_components": 16})
+    'feature noise 0.1, 16 components'
+    """
+    words = {"n_components": "{} components", "feature_noise": "feature noise {:g}"}
+    parts = (
+        words.get(name, name.replace("_", " ") + " {}").format(value) for name, value in parameters.items()
+    )
+    return ", ".join(parts) or "as it is"
+
+
+def labelled_rows(y: Any, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that have a label, at most 5000, and their targets: integer codes of classes, or real numbers."""
+    if len(label_vector(y, "y")) != n_rows:
+        raise ValueError(f"y has {len(y):,} labels for {n_rows:,} rows; one is needed for every row.")
+    if guess_task(y).name == "classification":
+        labels = encode_labels(y)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                "y has a single class: there is nothing to distinguish. Give labels of at least two."
+            )
+        rows, targets = labels.present, labels.codes
+    else:
+        targets = as_targets(y)
+        rows = np.flatnonzero(~np.isnan(targets))
+    if len(rows) < LEAST_LABELS:
+        raise ValueError(f"{len(rows)} labels are too few to choose by; at least {LEAST_LABELS} are needed.")
+    if len(rows) > MOST_LABELS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_LABELS, replace=False))
+    return rows, targets[rows]

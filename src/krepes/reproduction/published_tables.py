@@ -65,7 +65,11 @@ class Run:
         On tables a little feature noise keeps Gauss-Newton steps stable.
         """
         images = dataset in ("mnist", "cifar10")
-        published: dict[str, Any] = {"kernel": "gaussian", "scale": "loss", "feature_noise": 0.0 if images else 1e-4}
+        published: dict[str, Any] = {
+            "kernel": "gaussian",
+            "scale": "loss",
+            "feature_noise": 0.0 if images else 1e-4,
+        }
         if images and resolve(Loss, loss).views_needed > 1:
             published["views"] = Image(n_views=views_of(self.size.rows))
         common = {"loss": loss, "n_landmarks": self.size.landmarks, "random_state": self.seed}
