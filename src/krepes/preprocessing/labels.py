@@ -33,15 +33,14 @@ def encode_labels(y: Any, name: str = "y", n_rows: int | None = None) -> Labels:
     >>> encode_labels(["cat", None, "dog", "cat"])
     Labels(codes=array([ 0, -1,  1,  0]), classes=array(['cat', 'dog'], dtype='<U3'))
     """
-    y = _as_vector(y, name)
+    y = label_vector(y, name)
     if n_rows is not None and len(y) != n_rows:
         raise ValueError(f"{name} has {len(y):,} labels for {n_rows:,} rows; one is needed for every row.")
     missing = missing_values(y)
     values = y[~missing]
     if len(values) == 0:
         raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
-    if values.dtype == object:
-        values = _plain(values, name)
+    values = plain_values(values, name)
     if values.dtype.kind in "Mmc":
         raise ValueError(f"{name} holds {values.dtype}; labels are text, integers or true/false.")
     if values.dtype.kind == "f":
@@ -74,7 +73,8 @@ def _is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and value != value
 
 
-def _as_vector(y: Any, name: str) -> np.ndarray:
+def label_vector(y: Any, name: str) -> np.ndarray:
+    """One entry for every row, of any dtype."""
     if isinstance(y, str) or not hasattr(y, "__len__"):
         raise TypeError(f"{name} must be a sequence with one label per row; got {type(y).__name__}.")
     if isinstance(y, list | tuple):  # numpy would make text of a mixed list, and "None" of None
@@ -91,8 +91,10 @@ def _as_vector(y: Any, name: str) -> np.ndarray:
     return y
 
 
-def _plain(values: np.ndarray, name: str) -> np.ndarray:
-    """An object array as the plain dtype of what it holds."""
+def plain_values(values: np.ndarray, name: str) -> np.ndarray:
+    """An object array as the plain dtype of what it holds; other arrays as they are."""
+    if values.dtype != object:
+        return values
     if all(isinstance(value, str) for value in values):
         return values.astype(str)
     if all(isinstance(value, bool | np.bool_) for value in values):

@@ -1,0 +1,122 @@
+"""Targets that are quantities: what tells them from classes, as numbers, and the strata that their rows are drawn from.
+
+A column says nothing about what its numbers mean. `guess_task` goes by these rules, in this order:
+
+    text, true/false, a single value                         classes
+    numbers with fractions                                   a quantity
+    at most 20 different whole numbers                       classes
+    0 .. K-1 or 1 .. K without a gap, 5 rows or more each    classes: somebody has numbered them
+    other whole numbers                                      a quantity
+
+An age, a price, a count of many are quantities; digits and grades are classes. Postal codes, numbers that name places,
+look like quantities: say that they are classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.base.validation import LARGEST
+from krepes.preprocessing.labels import MISSING, Labels, label_vector, missing_values, plain_values
+
+TASKS = ("auto", "classification", "regression")
+FEW_VALUES = 20  # different whole numbers that are classes, whatever they are
+ROWS_EACH = 5  # of numbered classes
+STRATA, STRATUM_ROWS = 10, 10
+
+
+@dataclass(frozen=True)
+class TaskGuess:
+    """What is predicted: "classification" or "regression", and why; `plain` where nobody would doubt it."""
+
+    name: str
+    why: str
+    plain: bool
+
+
+def guess_task(y: Any, name: str = "y") -> TaskGuess:
+    """Whether labels are classes or a quantity.
+
+    >>> guess_task([0, 1, 2, 0, 1, 2]).name, guess_task([0.5, 1.2, 3.0]).name
+    ('classification', 'regression')
+    """
+    values = _present(y, name)
+    if values.dtype.kind not in "iuf":
+        return TaskGuess("classification", "they are not numbers", plain=True)
+    different = np.unique(values)
+    K, n = len(different), len(values)
+    counted = f"{K:,} different values in {n:,} rows"
+    fraction = different[different != np.round(different)]
+    if K == 1:
+        return TaskGuess("classification", counted, plain=True)
+    if len(fraction):
+        return TaskGuess("regression", f"it has numbers with fractions, such as {fraction[0]:g}", plain=False)
+    if K <= FEW_VALUES:
+        return TaskGuess("classification", counted, plain=True)
+    in_a_row = bool(different[-1] - different[0] == K - 1)
+    if in_a_row and n == K:
+        raise ValueError(
+            f"{name} has every whole number from {different[0]:g} to {different[-1]:g} once: it looks like an "
+            "identifier of the rows. If it is a quantity, say task='regression'."
+        )
+    if in_a_row and different[0] in (0, 1) and n >= ROWS_EACH * K:
+        return TaskGuess(
+            "classification", f"{counted}, numbered from {different[0]:g} without a gap", plain=False
+        )
+    return TaskGuess("regression", counted, plain=False)
+
+
+def as_targets(y: Any, name: str = "y") -> np.ndarray:
+    """Targets as float64, NaN where they are missing; text is taken where it holds numbers.
+
+    >>> as_targets(["1.5", None, "2"])
+    array([1.5, nan, 2. ])
+    """
+    y = label_vector(y, name)
+    targets = np.full(len(y), np.nan)
+    missing = missing_values(y)
+    values = plain_values(y[~missing], name)
+    if values.dtype.kind in "Mmc":
+        raise ValueError(f"{name} holds {values.dtype}; a regression needs real numbers.")
+    try:
+        targets[~missing] = values.astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"{name} holds text ({error}); a regression needs numbers.") from None
+    if not (np.abs(targets[~missing]) <= LARGEST).all():
+        raise ValueError(f"{name} has infinite or huge numbers; leave a target empty where it is not known.")
+    return targets
+
+
+def as_strata(targets: np.ndarray, name: str = "y") -> Labels:
+    """Rows by tenths of their targets, so that draws see small and large ones alike; fewer parts for few rows.
+
+    >>> as_strata(np.array([3.0, np.nan, 1.0])).codes
+    array([ 0, -1,  0])
+    """
+    present = ~np.isnan(targets)
+    n = int(present.sum())
+    if n == 0:
+        raise ValueError(f"{name} has no target at all: all {len(targets):,} are missing.")
+    values = targets[present]
+    if values.min() == values.max():
+        raise ValueError(
+            f"{name} has a single value, {values[0]:g}: there is nothing to predict. Give targets that differ."
+        )
+    K = max(1, min(STRATA, n // STRATUM_ROWS))
+    codes = np.full(len(targets), MISSING, dtype=np.int64)
+    ranks = np.empty(n, dtype=np.int64)
+    ranks[np.argsort(values, kind="stable")] = np.arange(n)
+    codes[present] = ranks * K // n
+    return Labels(codes, np.arange(K))
+
+
+def _present(y: Any, name: str) -> np.ndarray:
+    """The labels that are there, as the plain dtype of what they are."""
+    y = label_vector(y, name)
+    values = plain_values(y[~missing_values(y)], name)
+    if len(values) == 0:
+        raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
+    return values
