@@ -11,7 +11,7 @@ from krepes.evaluation.comparison.verdict import OURS
 from krepes.evaluation.protocol_result import NAMES, PERCENT, score_words
 
 if TYPE_CHECKING:
-    from krepes.cli.probing import Findings
+    from krepes.cli.probing import Evaluated
     from krepes.embedding import KernelEmbedding
     from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, TaskGuess, Verdict
     from krepes.labelled import LabelledRows
@@ -35,10 +35,10 @@ def show_data(dataset: LabelledRows, plan: Protocol, guess: TaskGuess | None) ->
         line(f"The target is taken for {taken}: {guess.why}. Otherwise say --task {other}.", style="dim")
 
 
-def show_findings(found: Findings, dataset: LabelledRows, model: KernelEmbedding) -> None:
+def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbedding) -> None:
     first = next(iter(found.results.values()))
     names = list(dict.fromkeys([first.metric, *first.results[0].metrics]))[:2]
-    heads = [NAMES.get(name, name) for name in names]
+    heads = [NAMES.get(name, name.replace("_", " ")) for name in names]  # which may be broken at spaces
     table = simple_table("", *heads, "time", right=(*heads, "time"))
     for name, result in found.results.items():
         cells = [result.words(metric) for metric in names]
@@ -63,8 +63,8 @@ def _spread_words(result: ProtocolResult) -> str:
     return "± is the standard error by the choice of test rows; all labels were used, once."
 
 
-def _show_verdict(found: Verdict, before: str = "") -> None:
-    console().print(f"{before}{found.text}", markup=False, highlight=False, style="bold")
+def _show_verdict(found: Verdict) -> None:
+    console().print(found.text, markup=False, highlight=False, style="bold")
     if found.advice:
         console().print(advice_in_commands(found.advice), markup=False, highlight=False)
 
@@ -78,7 +78,8 @@ def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
     first = next(iter(curve.results.values()))[0]
     unit = " in %" if first.metric in PERCENT else ""
     heads = [f"{count:,}" for count in curve.counts]
-    table = simple_table(f"{NAMES.get(first.metric, first.metric)}{unit}", *heads, right=tuple(heads))
+    score = NAMES.get(first.metric, first.metric.replace("_", " "))
+    table = simple_table(f"{score}{unit}", *heads, right=tuple(heads))
     for name, results in curve.results.items():
         cells = (
             result.words() if len(heads) <= SPREAD_COLUMNS else score_words(result.metric, result.mean())
@@ -88,10 +89,11 @@ def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
     line("\nBy the number of labels:")
     console().print(table)
     if few is not None:
-        _show_verdict(replace(few, advice=""), f"With {curve.counts[0]:,} labels: ")
+        text = few.text.replace("The representation", "the representation", 1)
+        _show_verdict(replace(few, text=f"With {curve.counts[0]:,} labels, {text}", advice=""))
 
 
-def numbers_of(found: Findings) -> dict[str, dict[str, Any]]:
+def numbers_of(found: Evaluated) -> dict[str, dict[str, Any]]:
     """All numbers of every repeat, by what was probed and how; with those of the curve by the number of labels."""
     numbers = {name: _numbers(result) for name, result in found.results.items()}
     if found.curve is not None:

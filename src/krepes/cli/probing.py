@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.progress import Bars
+from krepes.cli.describe import line
 from krepes.cli.memory_needed import check_rows_memory
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
 from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from krepes.sources import Rows, Source
 
 _BATCH_ROWS = 16_384
+_SLOW = 10_000_000  # labels x columns x classes: gradient boosting takes a minute for each draw
 PROBE_WORDS = {"linear": "linear probe", "knn": "nearest neighbours", "ridge": "ridge probe"}
 FLOORS = {"classification": "always the most frequent class", "regression": "always the mean"}
 
@@ -39,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Evaluated:
     """Results by what was probed and how, the representation first; the verdict; the curve, where one was wanted."""
 
     results: dict[str, ProtocolResult]
@@ -49,7 +51,7 @@ class Findings:
     notes: list[str]
 
 
-def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wanted: Wanted) -> Findings:
+def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wanted: Wanted) -> Evaluated:
     """Everything that was asked for, on the same draws."""
     if wanted.label_counts:
         usable_counts(wanted.label_counts, plan.n_labels)  # wrong numbers are seen before the work
@@ -67,7 +69,7 @@ def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wan
     notes = [note for result in results.values() for note in result.notes] + notes
     notes += [] if curve is None else curve.notes
     whole = results | {FLOORS[plan.task]: floor}
-    return Findings(whole, verdict(first, floor), curve, few, list(dict.fromkeys(notes)))
+    return Evaluated(whole, verdict(first, floor), curve, few, list(dict.fromkeys(notes)))
 
 
 def _row_name(name: str, probe: str) -> str:
@@ -91,6 +93,12 @@ def _probed(
 
 def _baselines(plan: Protocol, X: np.ndarray, wanted: Wanted, notes: list[str]) -> dict[str, ProtocolResult]:
     """Other methods on the raw features; one that cannot be used here is named in a note."""
+    if plan.n_labels * X.shape[1] * len(plan.labels.classes) > _SLOW:
+        line(
+            f"Baselines with {plan.n_labels:,} labels and {X.shape[1]:,} columns take minutes for each of "
+            f"{len(plan.draws)} draws; --label-fraction or --repeats 1 makes them faster.",
+            style="dim",
+        )
     estimators = baseline_estimators(plan.task, plan.n_labels)
     found = {}
     with Bars().stage("Baselines", len(estimators) * len(plan.draws), unit="fits") as stage:

@@ -161,8 +161,13 @@ def why_not(error: Exception, scoring: str, result: Result) -> str:
     model = result.classifier if isinstance(result, ProbeResult) else result.regressor
     if isinstance(error, AttributeError):
         has = "no probabilities" if "predict_proba" in str(error) else "not what it asks for"
-        return f"scoring={scoring!r} cannot be computed: {type(model).__name__} has {has}"
-    others = [name for name in get_scorer_names() if name.startswith(f"{scoring}_")]
+        hint = " Use classifier='logistic'." if hasattr(model, "logistic") else ""
+        return f"scoring={scoring!r} cannot be computed: {type(model).__name__} has {has}.{hint}"
+    others = [
+        name
+        for name in get_scorer_names()
+        if name.startswith(f"{scoring}_") and not name.endswith("_samples")
+    ]
     hint = f" Perhaps you want {', '.join(others)}." if others else ""
     return f"scoring={scoring!r} does not fit these labels: {_first_line(error)}{hint}"
 

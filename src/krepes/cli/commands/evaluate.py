@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from krepes.base.caller_warning import warn
 from krepes.cli import options
 from krepes.cli.command import command, in_options, json_text
 from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
+
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.labelled import LabelledRows
 
 _PROTOCOL = "Protocol"
 
@@ -158,6 +163,7 @@ StandardScaler behind the model would undo it.
         n_train=n_train,
         opener=lambda path: open_for(embedding, path, array),
     )
+    _warn_of_feature(embedding, dataset)
     name = f"The label {dataset.where}"
     guess = guess_task(dataset.y, name) if task == "auto" else None
     plan = plan_protocol(
@@ -198,6 +204,15 @@ StandardScaler behind the model would undo it.
         "verdict": report.verdict_numbers(found.verdict),
         "results": numbers,
     }
+
+
+def _warn_of_feature(model: KernelEmbedding, dataset: LabelledRows) -> None:
+    """A label that the model has as a feature is easy to predict, and proves nothing."""
+    encoder = model.input_space_.encoder
+    used = [] if encoder is None else encoder.used_columns_
+    column = next((name for name in used if dataset.where == f"column {name!r}"), None)
+    if column is not None:
+        warn(f"The column {column!r} is a feature of the model: fit without it (--label {column}).")
 
 
 def _counts(text: str | None) -> list[int]:

@@ -20,7 +20,7 @@ from krepes.evaluation.protocol_result import NAMES, PERCENT, ProtocolResult, di
 from krepes.evaluation.scoring import jackknife_error
 
 OURS, RAW, PCA = "representation", "raw features", "kernel PCA"
-LEAST = {"accuracy": 0.005, "balanced_accuracy": 0.005, "r2": 0.005}  # that is worth a word
+LEAST = 0.005  # that is worth a word; of a score with a unit of its own, as a share of it
 ERRORS = 2.0
 RARE = 0.8  # share of the most frequent class above which accuracy says little
 
@@ -44,18 +44,19 @@ class Difference:
     name : of the other.
     metric : name of the score.
     mean, error : of the difference.
+    least : below which a difference is not worth a word.
     """
 
     name: str
     metric: str
     mean: float
     error: float
+    least: float = 0.0
 
     @property
     def sign(self) -> int:
         """1 where ours is better, -1 where it is worse, 0 where chance can explain the difference."""
-        least = max(LEAST.get(self.metric, 0.0), ERRORS * self.error)
-        return int(np.sign(self.mean)) if abs(self.mean) > least else 0
+        return int(np.sign(self.mean)) if abs(self.mean) > max(self.least, ERRORS * self.error) else 0
 
     def words(self, signed: bool = False) -> str:
         """Its size, such as 2.3 points or 0.041 in R²."""
@@ -90,12 +91,16 @@ class Verdict:
 def paired_difference(name: str, ours: ProtocolResult, theirs: ProtocolResult) -> Difference:
     """The difference of two results of one protocol, with the error of both its draws and its test rows."""
     metric = ours.metric
+    if ours.without[metric].shape != theirs.without.get(metric, np.empty(0)).shape:
+        raise ValueError(f"{name} was not tested on the same draws by {metric}: run all by one protocol.")
     d = ours.values(metric) - theirs.values(metric)
     draws = float(d.std(ddof=1)) / len(d) ** 0.5 if len(d) > 1 else 0.0
     groups = ours.without[metric] - theirs.without[metric]
     rows = jackknife_error(groups.mean(0))
     error = float(np.hypot(draws, rows)) if np.isfinite(rows) else (draws or float("inf"))
-    return Difference(name, metric, float(d.mean()), error)
+    own_unit = metric.startswith("neg_")
+    least = LEAST * abs(ours.mean(metric)) if own_unit else LEAST
+    return Difference(name, metric, float(d.mean()), error, least)
 
 
 def verdict(results: Mapping[str, ProtocolResult], floor: ProtocolResult | None = None) -> Verdict:
@@ -159,12 +164,13 @@ def _said(rivals: list[Difference]) -> tuple[str, str]:
         parts = [f"than {r.name} by {r.words()}" for r in better]
         return f"The representation is better {' and '.join(parts)}.", ""
     near = " and ".join(f"{r.name} ({r.words(signed=True)})" for r in level)
-    chance = "chance can explain the difference" + "s" * (len(level) > 1)
+    chance = any(abs(r.mean) <= ERRORS * r.error for r in level)
+    why = "chance can explain the difference" if chance else "the difference is too small to matter"
     case = "level with raw" if any(r.name == RAW for r in level) else "level with kernel PCA"
     if better:
         gained = " and ".join(f"{r.name} by {r.words()}" for r in better)
         return f"The representation is better than {gained}, and no better than {near}.", case
-    return f"The representation is no better than {near} here: {chance}.", case
+    return f"The representation is no better than {near} here: {why}.", case
 
 
 def _verb(name: str) -> str:
