@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from krepes.cli.command import in_options
 from krepes.cli.describe import console, line, simple_table
 from krepes.evaluation.comparison.verdict import OURS
-from krepes.evaluation.protocol_result import NAMES, PERCENT, score_words
+from krepes.evaluation.protocol_result import NAMES, score_words
 
 if TYPE_CHECKING:
     from krepes.cli.probing import Evaluated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, TaskGuess, Verdict
     from krepes.labelled import LabelledRows
 
-SPREAD_COLUMNS = 5  # of the curve: with more counts, the deviations would not fit into 80 columns
+SPREAD_COLUMNS = 4  # of the curve: with more counts, the deviations would not fit into 80 columns
 PLURALS = {"accuracy": "accuracies", "balanced_accuracy": "balanced_accuracies"}
 SCALED = ("kernel", "orthonormal")
 
@@ -76,16 +76,15 @@ def advice_in_commands(text: str) -> str:
 
 def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
     first = next(iter(curve.results.values()))[0]
-    unit = " in %" if first.metric in PERCENT else ""
     heads = [f"{count:,}" for count in curve.counts]
     score = NAMES.get(first.metric, first.metric.replace("_", " "))
-    table = simple_table(f"{score}{unit}", *heads, right=tuple(heads))
+    table = simple_table(score, *heads, right=tuple(heads))
     for name, results in curve.results.items():
         cells = (
             result.words() if len(heads) <= SPREAD_COLUMNS else score_words(result.metric, result.mean())
             for result in results
         )
-        table.add_row(name, *(cell.removesuffix(" %") for cell in cells))
+        table.add_row(name, *cells)
     line("\nBy the number of labels:")
     console().print(table)
     if few is not None:
