@@ -40,6 +40,7 @@ def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbeddin
     names = list(dict.fromkeys([first.metric, *first.results[0].metrics]))[:2]
     heads = [NAMES.get(name, name.replace("_", " ")) for name in names]  # which may be broken at spaces
     table = simple_table("", *heads, "time", right=(*heads, "time"))
+    table.columns[0].no_wrap = True
     for name, result in found.results.items():
         cells = [result.words(metric) for metric in names]
         table.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
@@ -88,7 +89,7 @@ def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
     line("\nBy the number of labels:")
     console().print(table)
     if few is not None:
-        text = few.text.replace("The representation", "the representation", 1)
+        text = few.text[:1].lower() + few.text[1:]
         _show_verdict(replace(few, text=f"With {curve.counts[0]:,} labels, {text}", advice=""))
 
 
