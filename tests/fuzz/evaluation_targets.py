@@ -27,11 +27,19 @@ from krepes.evaluation import (
     Choice,
     NeuralEmbedding,
     Range,
+    baseline_estimators,
+    estimator_probe,
+    guess_task,
     knn_probe,
+    label_curve,
     linear_probe,
     plan_protocol,
+    plot_label_curve,
     probe_protocol,
+    ridge_probe,
+    same_kernel_pca,
     search,
+    verdict,
 )
 from krepes.losses import Loss
 from krepes.networks import MLP
@@ -83,6 +91,49 @@ def protocols(draw: Draw) -> Any:
         found = plan.run(Z, probe="knn")
         plan.most_frequent()
     return found.accuracies, found.balanced_accuracies, str(found), found.n_labels
+
+
+@target("ridge_probe", "RidgeProbeResult", "RegressionResult", "guess_task", "TaskGuess", weight=2)
+def regressions(draw: Draw) -> Any:
+    """R^2 is NaN where all test rows have the same target."""
+    Z, y = labelled(draw)
+    y = draw(often((1, st.just(y)), (2, st.just(np.linspace(0.1, 9.0, n_rows(y))))))
+    guess = guess_task(y)
+    found = ridge_probe(Z, y, Z, y, alphas=draw(mostly([(1.0,), (0.01, 1.0)], [(), (-1.0,), "all"])))
+    return guess.name, guess.why, without(found, "r2", "regressor"), str(found)
+
+
+@target(
+    "label_curve", "LabelCurve", "plot_label_curve", "verdict", "Verdict", "Difference", "paired_difference"
+)
+def comparisons(draw: Draw) -> Any:
+    Z, y = labelled(draw)
+    counts = draw(mostly([(2, 4), (4,), (3, 900)], [(), (0,), (2.5,), "all", (-3,)]))
+    settings = {"counts": counts, "n_repeats": draw(mostly([1, 2], [0, 2.5]))}
+    settings |= {"probe": draw(mostly([None, "knn"], ["tree"]))}
+    curve = label_curve({"representation": Z, "raw features": Z}, y, **settings)
+    plot_label_curve(curve)
+    return str(curve), str(verdict(curve.at(curve.counts[0]))), curve.notes
+
+
+@target("estimator_probe", "baseline_estimators", weight=0.3)
+def baselines(draw: Draw) -> Any:
+    Z, y = labelled(draw)
+    estimator = baseline_estimators("classification", n_rows(y))[
+        draw(st.sampled_from(["RBF SVM", "random forest"]))
+    ]
+    if "n_estimators" in estimator.get_params():
+        estimator.set_params(n_estimators=2)
+    found = estimator_probe(Z, y, Z, y, estimator=draw(mostly([estimator], [None, KernelEmbedding(2)])))
+    return without(found, "validation_accuracy", "classifier", "classes", "recall")
+
+
+@target("same_kernel_pca", weight=0.3)
+def kernel_pcas(draw: Draw) -> Any:
+    X = draw(sane_matrices())
+    model = KernelEmbedding(2, n_landmarks=5, random_state=0).fit(X)
+    found = same_kernel_pca(model, draw(often((3, st.just(X)), (1, rows()))))
+    return found.transform(X), found.rank_
 
 
 @target("search", "Search", "SearchResult", "Trial", "Choice", "Range", weight=0.3)

@@ -76,6 +76,12 @@ def folder(tmp_path) -> Path:
         ("evaluate m.krepes x.npy --labels x.npz --split s", "has no columns"),
         ("evaluate m.krepes x.npz --n-train 60", "expected a number below the 60 rows"),
         ("evaluate m.krepes x.npz --label X", "expected one for each of the 60 rows"),
+        ("evaluate m.krepes x.npz --label-counts 500,600", "--label-counts [500, 600]: there are 48 labels"),
+        ("evaluate m.krepes x.npz --scoring neg_mean_gamma_deviance", "does not fit these labels"),
+        ("evaluate m.krepes x.npz --scoring neg_log_loss --classifier svm", "Use --classifier logistic"),
+        ("evaluate m.krepes x.npz --label parts --task regression", "holds text"),
+        ("evaluate m.krepes x.npz --task regression --knn", "--knn is for classes"),
+        ("evaluate m.krepes x.npz --task regression --scoring f1", "does not fit these labels"),
         ("info t.csv", "is not a krepes model"),
     ],
 )
@@ -111,6 +117,13 @@ def test_errors_say_what_is_wrong(folder, monkeypatch, arguments, message):
         ("evaluate m.krepes x.npz --classifier tree", "Choose from: logistic, svm"),
         ("evaluate m.krepes x.npz --label-fraction 10", "expected a share above 0 and up to 1"),
         ("evaluate m.krepes x.npz --n-train 5 --split s", "only one of --split, --n-train and --test"),
+        ("evaluate m.krepes x.npz --label-counts 0,50", "expected numbers of at least 2"),
+        ("evaluate m.krepes x.npz --label-counts many", "--label-counts many: expected numbers"),
+        ("evaluate m.krepes x.npz --label-counts ,", "expected numbers of at least 2"),
+        ("evaluate m.krepes x.npz --figure curve.png", "--label-counts: give both"),
+        ("evaluate m.krepes x.npz --label-counts 9 --figure curve.txt", "ends in .png, .pdf, .svg"),
+        ("evaluate m.krepes x.npz --scoring roc_acu", "Did you mean roc_auc"),
+        ("evaluate m.krepes x.npz --task ranking", "expected auto, classification, regression"),
         ("melt", "No such command"),
         ("demo --threads 0", "--threads"),
     ],
@@ -125,7 +138,12 @@ def test_labels_that_are_no_classes_are_named(folder, monkeypatch):
     np.savez(
         "q.npz", X=np.load("x.npy"), y=np.linspace(0, 1, 60), one=np.ones(60, dtype=int), ids=np.arange(60)
     )
-    assert "The label array 'y' holds numbers with fractions" in run("evaluate", "m.krepes", "q.npz", code=1)
+    classes = ("--task", "classification")
+    text = run("evaluate", "m.krepes", "q.npz", *classes, code=1)
+    assert "The label array 'y' holds numbers with fractions" in text
+    assert "looks like an identifier" in run(
+        "evaluate", "m.krepes", "q.npz", "--label", "ids", *classes, code=1
+    )
     assert "has a single class, 1" in run("evaluate", "m.krepes", "q.npz", "--label", "one", code=1)
     assert "looks like an identifier" in run("evaluate", "m.krepes", "q.npz", "--label", "ids", code=1)
 

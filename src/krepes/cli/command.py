@@ -55,7 +55,7 @@ def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
             with session.running(verbose, given.get("threads"), in_options):
                 result = function(**given)
             if as_json:
-                sys.stdout.write(json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
+                sys.stdout.write(json_text(result))
         except (typer.Exit, typer.BadParameter):
             raise
         except KeyboardInterrupt:
@@ -113,6 +113,11 @@ def _report(error: Exception, verbose: bool) -> None:
     if not expected:
         text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it happened."
     session.say(in_options(text), prefix="Error: ", style="bold red")
+
+
+def json_text(value: object) -> str:
+    """A value as the text of a JSON file."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: object) -> object:

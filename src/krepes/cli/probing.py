@@ -1,15 +1,20 @@
-"""Representations and raw features of the rows that a protocol needs, and their probes."""
+"""What `krepes evaluate` measures: representation, kernel PCA and raw features of the rows that a protocol needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.base.progress import Bars
+from krepes.cli.describe import line
 from krepes.cli.memory_needed import check_rows_memory
-from krepes.evaluation import ProtocolResult, plan_protocol
+from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
+from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
+from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
+from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
 from krepes.labelled import LabelledRows
 
 if TYPE_CHECKING:
@@ -17,54 +22,142 @@ if TYPE_CHECKING:
     from krepes.sources import Rows, Source
 
 _BATCH_ROWS = 16_384
+_SLOW = 10_000_000  # labels x columns x classes: gradient boosting takes a minute for each draw
+PROBE_WORDS = {"linear": "linear probe", "knn": "nearest neighbours", "ridge": "ridge probe"}
+FLOORS = {"classification": "always the most frequent class", "regression": "always the mean"}
 
 
-def probe_all(
-    model: KernelEmbedding,
-    dataset: LabelledRows,
-    probes: dict[str, dict[str, Any]],
-    raw: bool,
-    protocol: dict[str, Any],
-) -> dict[str, ProtocolResult]:
-    """Results by the name of what was probed, the embedding first; `probes` has the options of each."""
-    plan = plan_protocol(
-        dataset.y, dataset.train, dataset.test, name=f"The label {dataset.where}", **protocol
-    )
-    features = gather(model, dataset, plan.rows, raw)
-    words = {"linear": "linear probe", "knn": "nearest neighbours"}
-    results = {}
-    total = len(features) * len(probes) * len(plan.draws)
-    with Bars().stage("Probing", total, unit="fits") as stage:
-        for probe, options in probes.items():
-            for name, Z in features.items():
-                results[f"{name}, {words[probe]}"] = plan.run(
-                    Z, probe, progress=lambda _: stage.advance(1), **options
+@dataclass(frozen=True)
+class Wanted:
+    """What to compare: `probes` has the options of each by name, the first of them judges."""
+
+    probes: dict[str, dict[str, Any]]
+    raw: bool = True
+    pca: bool = True
+    baselines: bool = False
+    scoring: str | None = None
+    label_counts: list[int] = field(default_factory=list)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Results by what was probed and how, the representation first; the verdict; the curve, where one was wanted."""
+
+    results: dict[str, ProtocolResult]
+    verdict: Verdict
+    curve: LabelCurve | None
+    few: Verdict | None  # with the fewest labels of the curve
+    notes: list[str]
+
+
+def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wanted: Wanted) -> Evaluated:
+    """Everything that was asked for, on the same draws."""
+    if wanted.label_counts:
+        usable_counts(wanted.label_counts, plan.n_labels)  # wrong numbers are seen before the work
+    once = plan.distinct()
+    floor = once.floor(wanted.scoring)  # so is a scorer that does not fit
+    features = gather(model, dataset, plan.rows, wanted)
+    notes: list[str] = []
+    by_probe = _probed(once, features, wanted)
+    first = next(iter(by_probe.values()))
+    if wanted.baselines:
+        first |= _baselines(once, features[RAW], wanted, notes)
+    results = {_row_name(name, probe): r for probe, found in by_probe.items() for name, r in found.items()}
+    curve = _curve(plan, features, wanted, notes) if wanted.label_counts else None
+    few = None if curve is None else verdict(curve.at(curve.counts[0]))
+    notes = [note for result in results.values() for note in result.notes] + notes
+    notes += [] if curve is None else curve.notes
+    whole = results | {FLOORS[plan.task]: floor}
+    return Evaluated(whole, verdict(first, floor), curve, few, list(dict.fromkeys(notes)))
+
+
+def _row_name(name: str, probe: str) -> str:
+    return f"{name}, {PROBE_WORDS[probe]}" if name in (OURS, PCA, RAW) else name
+
+
+def _probed(
+    plan: Protocol, features: dict[str, np.ndarray], wanted: Wanted
+) -> dict[str, dict[str, ProtocolResult]]:
+    """Results by probe and by representation."""
+    shown = {name: Z for name, Z in features.items() if name != RAW or wanted.raw}
+    found: dict[str, dict[str, ProtocolResult]] = {}
+    with Bars().stage("Probing", len(shown) * len(wanted.probes) * len(plan.draws), unit="fits") as stage:
+        for probe, options in wanted.probes.items():
+            found[probe] = {
+                name: plan.run(Z, probe, lambda _: stage.advance(1), wanted.scoring, **options)
+                for name, Z in shown.items()
+            }
+    return found
+
+
+def _baselines(plan: Protocol, X: np.ndarray, wanted: Wanted, notes: list[str]) -> dict[str, ProtocolResult]:
+    """Other methods on the raw features; one that cannot be used here is named in a note."""
+    if plan.n_labels * X.shape[1] * len(plan.labels.classes) > _SLOW:
+        line(
+            f"Baselines with {plan.n_labels:,} labels and {X.shape[1]:,} columns take minutes for each of "
+            f"{len(plan.draws)} draws; --label-fraction or --repeats 1 makes them faster.",
+            style="dim",
+        )
+    estimators = baseline_estimators(plan.task, plan.n_labels)
+    found = {}
+    with Bars().stage("Baselines", len(estimators) * len(plan.draws), unit="fits") as stage:
+        for name, estimator in estimators.items():
+            stage.describe(f"Baselines, {name}")
+            try:
+                found[name] = plan.run(
+                    X, "estimator", lambda _: stage.advance(1), wanted.scoring, estimator=estimator
                 )
-    return results | {"always the most frequent class": plan.most_frequent()}
+            except ValueError as error:
+                notes.append(f"{name} was left out: {error}".rstrip("."))
+    return found
+
+
+def _curve(plan: Protocol, features: dict[str, np.ndarray], wanted: Wanted, notes: list[str]) -> LabelCurve:
+    """The judging probe and the baselines with each number of labels."""
+    rows, (judge, options) = plan.rows, next(iter(wanted.probes.items()))
+    alone = replace(wanted, probes={judge: options})
+
+    def run(smaller: Protocol) -> dict[str, ProtocolResult]:
+        parts = {name: Z[np.searchsorted(rows, smaller.rows)] for name, Z in features.items()}
+        found = _probed(smaller, parts, alone)[judge]
+        return found | (_baselines(smaller, parts[RAW], wanted, notes) if wanted.baselines else {})
+
+    return curve_of(plan, wanted.label_counts, run, wanted.seed)
 
 
 def gather(
-    model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, raw: bool
+    model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, wanted: Wanted
 ) -> dict[str, np.ndarray]:
-    """The representation, and the features before the kernel, of some rows of a data set."""
+    """The representation, kernel PCA, and the features before the kernel, of some rows of a data set."""
     from krepes.base.rows import dense
 
     space = model.space_
-    width = int(np.prod(dense(model.landmarks_).shape[1:])) if raw else 0
-    advice = "Use fewer labels (--label-fraction)" + (
-        ", or leave out the raw features (--no-raw)." if raw else "."
-    )
-    check_rows_memory(len(rows), len(model.intercept_) + width, advice)
-    Z, X = [], []
+    raw, pca = wanted.raw or wanted.baselines, wanted.pca and not is_kernel_pca(model)
+    width = len(model.intercept_) * (1 + pca) + (space.width if raw else 0)
+    leave = [option for option, given in (("--no-raw", raw), ("--no-pca", pca)) if given]
+    advice = "Use fewer labels (--label-fraction)" + (f", or {' and '.join(leave)}." if leave else ".")
+    check_rows_memory(len(rows), width, advice)
+    models = {OURS: model} | ({PCA: same_kernel_pca(model, _training(dataset), verbose=1)} if pca else {})
+    found: dict[str, list[np.ndarray]] = {name: [] for name in (*models, *([RAW] if raw else []))}
     with Bars().stage("Transforming", len(rows)) as stage:
         for batch in _wanted(dataset.sources, rows):
-            Z.append(model.transform(batch))
+            for name, fitted in models.items():
+                found[name].append(fitted.transform(batch))
             if raw:
                 encoded = dense(space.inputs.tensor(batch, space.dtype))
-                X.append(encoded.reshape(len(encoded), -1).numpy())
-            stage.advance(len(Z[-1]))
-    features = {"representation": np.concatenate(Z)}
-    return features | ({"raw features": np.concatenate(X)} if raw else {})
+                found[RAW].append(encoded.reshape(len(encoded), -1).numpy())
+            stage.advance(len(found[OURS][-1]))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _training(dataset: LabelledRows) -> Source:
+    """The training rows, with a label or without; all rows where test rows are drawn at random."""
+    from krepes.sources.row_subset import subset
+
+    source = dataset.sources[0]
+    rows = None if dataset.train is None else np.flatnonzero(dataset.train[: source.n_rows])
+    return source if rows is None or len(rows) == source.n_rows else subset(source, rows)
 
 
 def _wanted(sources: list[Source], rows: np.ndarray) -> Iterator[Rows]:

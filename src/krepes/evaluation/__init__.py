@@ -1,18 +1,28 @@
-"""How good a representation is: linear and nearest-neighbour probes, the protocol of the paper, and a search by it."""
+"""How good a representation is: probes, the protocol of the paper, comparisons and their verdict, and a search."""
 
 from krepes.base.earlier_paths import keep_paths
+from krepes.evaluation.comparison.baselines import baseline_estimators
+from krepes.evaluation.comparison.figures import plot_label_curve
+from krepes.evaluation.comparison.kernel_pca import same_kernel_pca
+from krepes.evaluation.comparison.label_curve import LabelCurve, label_curve
+from krepes.evaluation.comparison.verdict import Difference, Verdict, paired_difference, verdict
+from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import LinearProbeResult, linear_probe
 from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
 from krepes.evaluation.neural_baseline import NeuralEmbedding
-from krepes.evaluation.probe_result import ProbeResult
+from krepes.evaluation.probe_result import ProbeResult, RegressionResult
 from krepes.evaluation.protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
+from krepes.evaluation.ridge import RidgeProbeResult, ridge_probe
 from krepes.evaluation.tuning.search import Search, search
 from krepes.evaluation.tuning.search_result import SearchResult
 from krepes.evaluation.tuning.search_space import Choice, Range
 from krepes.evaluation.tuning.study import Trial
+from krepes.preprocessing.targets import TaskGuess, guess_task
 
 __all__ = [
     "Choice",
+    "Difference",
+    "LabelCurve",
     "LinearProbeResult",
     "NeighbourProbeResult",
     "NeuralEmbedding",
@@ -20,14 +30,27 @@ __all__ = [
     "Protocol",
     "ProtocolResult",
     "Range",
+    "RegressionResult",
+    "RidgeProbeResult",
     "Search",
     "SearchResult",
+    "TaskGuess",
     "Trial",
+    "Verdict",
+    "baseline_estimators",
+    "estimator_probe",
+    "guess_task",
     "knn_probe",
+    "label_curve",
     "linear_probe",
+    "paired_difference",
     "plan_protocol",
+    "plot_label_curve",
     "probe_protocol",
+    "ridge_probe",
+    "same_kernel_pca",
     "search",
+    "verdict",
 ]
 
 keep_paths(

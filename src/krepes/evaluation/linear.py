@@ -15,18 +15,19 @@ small to large, and the search ends after four values that are worse than the be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from scipy.special import expit, softmax
+from sklearn.utils.metaestimators import available_if
 
 from krepes.base.limits import check_share
 from krepes.base.validation import as_array, generator_of
 from krepes.evaluation.logistic import logistic_path
-from krepes.evaluation.probe_inputs import check_inputs
+from krepes.evaluation.probe_inputs import check_inputs, few_threads
 from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.scorer_tags import FittedClassifier
 from krepes.evaluation.splits import draw_stratified, validation_splits
 from krepes.evaluation.squared_hinge import svm_path
 
@@ -38,19 +39,22 @@ DEFAULT_C = 0.1
 PATIENCE = 4  # values of C that are worse than the best so far, before the search ends
 SEARCH_ROWS = 20_000
 _BLOCK_CELLS = 1 << 24
-_SMALL_CELLS = 1 << 20
 
 
 PATHS: dict[str, Callable[..., Path]] = {"logistic": logistic_path, "svm": svm_path}
 
 
 @dataclass(frozen=True)
-class LinearClassifier:
-    """Linear scores of raw representations: Z coef^T + intercept, the largest wins (the sign, for two classes)."""
+class LinearClassifier(FittedClassifier):
+    """Linear scores of raw representations: Z coef^T + intercept, the largest wins (the sign, for two classes).
+
+    scikit-learn's scorers take it: `get_scorer("roc_auc")(classifier, Z, y)`.
+    """
 
     coef: np.ndarray  # shape: (K, h), or (1, h) for two classes
     intercept: np.ndarray
     classes: np.ndarray
+    logistic: bool = False  # whether the scores are log-odds
 
     def decision_function(self, Z: Any) -> np.ndarray:
         return np.asarray(Z, dtype=np.float64) @ self.coef.T + self.intercept
@@ -58,6 +62,14 @@ class LinearClassifier:
     def predict(self, Z: Any) -> np.ndarray:
         """The class of every row."""
         return self.classes[self.codes(as_array(Z, "Z"))]
+
+    @available_if(lambda self: self.logistic)
+    def predict_proba(self, Z: Any) -> np.ndarray:
+        """The probability of every class, shape (n, K); of logistic regression only."""
+        scores = self.decision_function(Z)
+        if scores.shape[1] > 1:
+            return softmax(scores, axis=1)
+        return np.hstack([expit(-scores), expit(scores)])
 
     def codes(self, Z: np.ndarray) -> np.ndarray:
         """The index of every row's class, in blocks of bounded memory."""
@@ -122,13 +134,13 @@ def linear_probe(
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
-    with _few_threads(X):
+    with few_threads(X):
         C, validation_accuracy, notes, start = _choose_C(
             path, X, codes, len(classes), C_grid, validation, generator, search_rows
         )
         ((W, b),) = path(X, codes, len(classes), [C], start)
     coef = W / scale
-    fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes])
+    fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes], classifier == "logistic")
     predicted = classes[fitted.codes(data.Z_test)]
     return LinearProbeResult(
         **probe_scores(predicted, data.test, data.classes),
@@ -138,13 +150,9 @@ def linear_probe(
         n_labels=len(codes),
         n_test=len(data.test),
         notes=notes,
+        predicted=data.classes[predicted],
         C=C,
     )
-
-
-def _few_threads(X: np.ndarray) -> threadpool_limits | nullcontext[None]:
-    """Use one BLAS thread for small problems, where threads lose more by waiting for one another than they gain."""
-    return threadpool_limits(1) if X.size < _SMALL_CELLS else nullcontext()
 
 
 def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:

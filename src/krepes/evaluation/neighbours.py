@@ -19,12 +19,13 @@ from krepes.base.validation import as_array, generator_of
 from krepes.evaluation.linear import centre_and_scale
 from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
 from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.scorer_tags import FittedClassifier
 from krepes.evaluation.splits import validation_splits
 
 K_GRID = (1, 5, 10, 20)
 
 
-class NeighbourClassifier:
+class NeighbourClassifier(FittedClassifier):
     """The labelled rows, and how to compare others with them."""
 
     def __init__(self, Z: np.ndarray, codes: np.ndarray, classes: np.ndarray, metric: str, k: int = 1):
@@ -36,6 +37,11 @@ class NeighbourClassifier:
     def predict(self, Z: Any) -> np.ndarray:
         """The class of every row."""
         return self.classes[vote(self.neighbours(as_array(Z, "Z"), self.k), self.k, len(self.classes))]
+
+    def predict_proba(self, Z: Any) -> np.ndarray:
+        """The share of every class among the k nearest labelled rows, shape (n, K)."""
+        near = self.neighbours(as_array(Z, "Z"), self.k)
+        return np.stack([(near == code).mean(1) for code in range(len(self.classes))], axis=1)
 
     def neighbours(self, Z: np.ndarray, k: int) -> np.ndarray:
         """Codes of the k nearest labelled rows, nearest first, shape (n, k)."""
@@ -112,6 +118,7 @@ def knn_probe(
         n_labels=len(data.train),
         n_test=len(data.test),
         notes=notes,
+        predicted=data.classes[predicted],
         k=k,
         metric=metric,
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from krepes.base.validation import as_array, check_finite
 from krepes.preprocessing.labels import MISSING, encode_labels
+from krepes.preprocessing.targets import as_targets
+
+SMALL_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -24,18 +29,7 @@ class ProbeInputs:
 
 def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeInputs:
     """Check shapes, leave out rows without a label, and number the classes."""
-    Z_train, Z_test = check_matrix(Z_train, "Z_train"), check_matrix(Z_test, "Z_test")
-    if Z_train.shape[1] != Z_test.shape[1]:
-        raise ValueError(
-            f"Z_train has {Z_train.shape[1]} columns and Z_test {Z_test.shape[1]}: both must come from one model."
-        )
-    for name, Z, y in (("y_train", Z_train, y_train), ("y_test", Z_test, y_test)):
-        if isinstance(y, str) or not hasattr(y, "__len__"):
-            raise TypeError(f"{name} must be a sequence with one label per row; got {type(y).__name__}.")
-        if len(y) != len(Z):
-            raise ValueError(
-                f"{name} has {len(y):,} labels for {len(Z):,} rows; one is needed for every row."
-            )
+    Z_train, Z_test = _check_rows(Z_train, y_train, Z_test, y_test)
     both = encode_labels(_joined(y_train, y_test), "y")
     train, test = both.codes[: len(Z_train)], both.codes[len(Z_train) :]
     check_classes(train, both.classes, "y_train")
@@ -48,6 +42,43 @@ def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeI
         test[test != MISSING],
         both.classes,
     )
+
+
+@dataclass(frozen=True)
+class RegressionInputs:
+    """Rows with a target: representations as given, targets as numbers."""
+
+    Z_train: np.ndarray  # shape: (n, h)
+    train: np.ndarray  # shape: (n,) float64
+    Z_test: np.ndarray
+    test: np.ndarray
+
+
+def check_regression_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> RegressionInputs:
+    """Check shapes, and leave out rows without a target."""
+    Z_train, Z_test = _check_rows(Z_train, y_train, Z_test, y_test)
+    train, test = as_targets(y_train, "y_train"), as_targets(y_test, "y_test")
+    here, there = ~np.isnan(train), ~np.isnan(test)
+    if here.sum() < 2:
+        raise ValueError(f"y_train has {here.sum()} target(s); a regression needs at least 2.")
+    return RegressionInputs(Z_train[here], train[here], Z_test[there], test[there])
+
+
+def _check_rows(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Representations that come from one model, with one label for every row."""
+    Z_train, Z_test = check_matrix(Z_train, "Z_train"), check_matrix(Z_test, "Z_test")
+    if Z_train.shape[1] != Z_test.shape[1]:
+        raise ValueError(
+            f"Z_train has {Z_train.shape[1]} columns and Z_test {Z_test.shape[1]}: both must come from one model."
+        )
+    for name, Z, y in (("y_train", Z_train, y_train), ("y_test", Z_test, y_test)):
+        if isinstance(y, str) or not hasattr(y, "__len__"):
+            raise TypeError(f"{name} must be a sequence with one label per row; got {type(y).__name__}.")
+        if len(y) != len(Z):
+            raise ValueError(
+                f"{name} has {len(y):,} labels for {len(Z):,} rows; one is needed for every row."
+            )
+    return Z_train, Z_test
 
 
 def check_matrix(Z: Any, name: str = "Z") -> np.ndarray:
@@ -73,6 +104,11 @@ def check_classes(codes: np.ndarray, classes: np.ndarray, name: str) -> None:
             f"{name} has a single class, {classes[found[0]].item()!r}: there is nothing to distinguish. "
             "Give labels of at least two classes."
         )
+
+
+def few_threads(X: np.ndarray) -> threadpool_limits | nullcontext[None]:
+    """Use one thread for small problems, where threads lose more by waiting for one another than they gain."""
+    return threadpool_limits(1) if X.size < SMALL_CELLS else nullcontext()
 
 
 def chosen_rows(rows: Any, n_rows: int, name: str) -> np.ndarray:

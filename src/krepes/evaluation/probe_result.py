@@ -1,4 +1,4 @@
-"""What a probe found."""
+"""What a probe found: of classes, or of a quantity."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class ProbeResult:
     classifier : has `predict(Z)`.
     n_labels, n_test : rows.
     notes : remarks on how the choice was made.
+    predicted : the class that was predicted for every test row.
+    scores : {name of a scorer: value}, where `Protocol.run` was asked for one.
     """
 
     accuracy: float
@@ -35,15 +37,61 @@ class ProbeResult:
     n_labels: int
     n_test: int
     notes: list[str] = field(default_factory=list)
+    predicted: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    scores: dict[str, float] = field(default_factory=dict)
 
     @property
     def choice(self) -> str:
         """What was chosen on the validation rows."""
         return ""
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All scores by name, the first of them the one that is compared."""
+        return {"accuracy": self.accuracy, "balanced_accuracy": self.balanced_accuracy} | self.scores
+
     def __str__(self) -> str:
         return (
             f"accuracy {self.accuracy:.4f}, balanced {self.balanced_accuracy:.4f} on {self.n_test:,} rows "
+            f"({self.n_labels:,} labels, {self.choice})"
+        )
+
+
+@dataclass(frozen=True)
+class RegressionResult:
+    """Test scores of a regression that was fitted on a representation.
+
+    Attributes
+    ----------
+    r2 : 1 - sum (y - predicted)^2 / sum (y - mean)^2 over the test rows; 0 is what their mean would have. NaN where all
+        test rows have the same target.
+    mean_absolute_error : mean |y - predicted|, in the unit of the target.
+    regressor : has `predict(Z)`.
+    n_labels, n_test, notes, predicted, scores : as in `ProbeResult`.
+    """
+
+    r2: float
+    mean_absolute_error: float
+    regressor: Any
+    n_labels: int
+    n_test: int
+    notes: list[str] = field(default_factory=list)
+    predicted: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> str:
+        """What was chosen on the labelled rows."""
+        return ""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All scores by name, the first of them the one that is compared."""
+        return {"r2": self.r2, "mean_absolute_error": self.mean_absolute_error} | self.scores
+
+    def __str__(self) -> str:
+        return (
+            f"R² {self.r2:.4f}, mean absolute error {self.mean_absolute_error:.4g} on {self.n_test:,} rows "
             f"({self.n_labels:,} labels, {self.choice})"
         )
 
@@ -63,3 +111,15 @@ def probe_scores(predicted: np.ndarray, truth: np.ndarray, classes: np.ndarray) 
         "balanced_accuracy": float(np.mean(list(recall.values()))),
         "recall": recall,
     }
+
+
+def regression_scores(predicted: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    """R^2 and mean absolute error.
+
+    >>> regression_scores(np.array([1.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    {'r2': 0.5, 'mean_absolute_error': 0.3333333333333333}
+    """
+    error, around = truth - predicted, truth - truth.mean()
+    spread = float(np.square(around).sum())
+    r2 = 1 - float(np.square(error).sum()) / spread if spread > 0 else float("nan")
+    return {"r2": r2, "mean_absolute_error": float(np.abs(error).mean())}

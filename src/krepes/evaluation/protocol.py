@@ -12,77 +12,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.validation import generator_of
+from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
-from krepes.evaluation.probe_result import ProbeResult, probe_scores
-from krepes.evaluation.splits import draw_stratified, validation_split
+from krepes.evaluation.protocol_result import ProtocolResult, mean_and_deviation
+from krepes.evaluation.ridge import ridge_probe
+from krepes.evaluation.scoring import Result, check_scoring, measured, why_not
+from krepes.evaluation.splits import draw_count, draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
+from krepes.preprocessing.targets import as_strata, as_targets
 
-PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "knn": knn_probe}
+__all__ = ["Protocol", "ProtocolResult", "mean_and_deviation", "plan_protocol", "probe_protocol"]
 
-
-@dataclass(frozen=True)
-class ProtocolResult:
-    """The results of all repeats. `str(result)` is one line."""
-
-    results: list[ProbeResult]
-    probe: str
-    seconds: float
-
-    @property
-    def accuracies(self) -> np.ndarray:
-        return np.array([result.accuracy for result in self.results])
-
-    @property
-    def balanced_accuracies(self) -> np.ndarray:
-        return np.array([result.balanced_accuracy for result in self.results])
-
-    @property
-    def accuracy(self) -> float:
-        return float(self.accuracies.mean())
-
-    @property
-    def balanced_accuracy(self) -> float:
-        return float(self.balanced_accuracies.mean())
-
-    @property
-    def n_labels(self) -> int:
-        return self.results[0].n_labels
-
-    @property
-    def n_test(self) -> int:
-        return self.results[0].n_test
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks of all repeats, each once."""
-        return list(dict.fromkeys(note for result in self.results for note in result.notes))
-
-    def __str__(self) -> str:
-        return (
-            f"{self.probe} probe: accuracy {mean_and_deviation(self.accuracies)}, balanced accuracy "
-            f"{mean_and_deviation(self.balanced_accuracies)} ({len(self.results)} repeats, {self.n_labels:,} labels, "
-            f"{self.n_test:,} test rows)"
-        )
-
-
-def mean_and_deviation(values: np.ndarray) -> str:
-    """Percent, with the sample deviation where there is more than one value.
-
-    >>> mean_and_deviation(np.array([0.5, 0.7]))
-    '60.0 ± 14.1 %'
-    """
-    deviation = f" ± {100 * values.std(ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{100 * values.mean():.1f}{deviation} %"
+PROBES: dict[str, Callable[..., Result]] = {
+    "linear": linear_probe,
+    "knn": knn_probe,
+    "ridge": ridge_probe,
+    "estimator": estimator_probe,
+}
+OF_QUANTITIES = ("ridge", "estimator")
 
 
 @dataclass(frozen=True)
@@ -91,56 +50,103 @@ class Protocol:
 
     Attributes
     ----------
-    labels : Labels of all n rows.
+    labels : Labels of all n rows; for a regression, the tenths of the targets that rows are drawn from.
     draws : (labelled, test) row indices of every repeat.
     seeds : the seeds of the probes' own splits.
+    targets : the numbers to predict, NaN where they are missing; None for classes.
     """
 
     labels: Labels
     draws: list[tuple[np.ndarray, np.ndarray]]
     seeds: list[int]
+    targets: np.ndarray | None = None
+
+    @property
+    def task(self) -> str:
+        return "classification" if self.targets is None else "regression"
 
     @property
     def rows(self) -> np.ndarray:
         """All rows that some repeat needs, sorted. The others need not be transformed."""
         return np.unique(np.concatenate([part for draw in self.draws for part in draw]))
 
+    @property
+    def n_labels(self) -> int:
+        """Labels that every repeat has."""
+        return min(len(labelled) for labelled, _ in self.draws)
+
+    def y(self, rows: np.ndarray) -> np.ndarray:
+        """The classes, or the targets, of some rows."""
+        return self.labels.classes[self.labels.codes[rows]] if self.targets is None else self.targets[rows]
+
     def run(
-        self, Z: Any, probe: str = "linear", progress: Callable[[int], None] | None = None, **options: Any
+        self,
+        Z: Any,
+        probe: str = "linear",
+        progress: Callable[[int], None] | None = None,
+        scoring: str | None = None,
+        **options: Any,
     ) -> ProtocolResult:
-        """Probe a representation given for `self.rows`, in that order."""
+        """Probe a representation given for `self.rows`, in that order; `scoring` adds a scorer of scikit-learn."""
         if probe not in PROBES:
             raise ValueError(f"probe={probe!r}: expected {' or '.join(map(repr, PROBES))}.")
+        if self.targets is not None and probe not in OF_QUANTITIES:
+            raise ValueError(f"probe={probe!r} is for classes; a regression takes probe='ridge'.")
+        if scoring is not None:
+            check_scoring(scoring)
         Z, rows = check_matrix(Z), self.rows
         if len(Z) != len(rows):
             raise ValueError(f"Z has {len(Z):,} rows; the {len(rows):,} of protocol.rows are needed.")
-        codes = self.labels.codes
-        start, results = time.perf_counter(), []
+        start, results, without = time.perf_counter(), [], []
         for (labelled, test), seed in zip(self.draws, self.seeds):
-            here, there = np.searchsorted(rows, labelled), np.searchsorted(rows, test)
-            y_train, y_test = self.labels.classes[codes[labelled]], self.labels.classes[codes[test]]
-            results.append(PROBES[probe](Z[here], y_train, Z[there], y_test, random_state=seed, **options))
+            here, there = Z[np.searchsorted(rows, labelled)], Z[np.searchsorted(rows, test)]
+            y_test = self.y(test)
+            result = PROBES[probe](here, self.y(labelled), there, y_test, random_state=seed, **options)
+            found, parts = _measured(result, there, y_test, scoring)
+            results.append(found)
+            without.append(parts)
             if progress is not None:
                 progress(len(results))
-        return ProtocolResult(results, probe, time.perf_counter() - start)
+        groups = {name: np.stack([parts[name] for parts in without]) for name in without[0]}
+        return ProtocolResult(results, probe, time.perf_counter() - start, scoring, groups)
+
+    def floor(self, scoring: str | None = None) -> ProtocolResult:
+        """The results without looking at the rows: the labels' most frequent class, or their mean."""
+        dummy = DummyClassifier() if self.targets is None else DummyRegressor()
+        found = self.run(np.zeros((len(self.rows), 1)), "estimator", scoring=scoring, estimator=dummy)
+        return replace(found, probe="most frequent class" if self.targets is None else "mean", seconds=0.0)
 
     def most_frequent(self) -> ProtocolResult:
         """The results of always predicting the most frequent class of the labelled rows."""
-        results = []
-        for labelled, test in self.draws:
-            counts = np.bincount(self.labels.codes[labelled], minlength=len(self.labels.classes))
-            truth = self.labels.codes[test]
-            results.append(
-                ProbeResult(
-                    **probe_scores(np.full(len(test), counts.argmax()), truth, self.labels.classes),
-                    validation_accuracy=float("nan"),
-                    classes=self.labels.classes,
-                    classifier=None,
-                    n_labels=len(labelled),
-                    n_test=len(test),
-                )
-            )
-        return ProtocolResult(results, "most frequent class", 0.0)
+        if self.targets is not None:
+            raise ValueError("A quantity has no most frequent class; floor() predicts the mean.")
+        return self.floor()
+
+    def with_labels(self, count: int, random_state: int | None = 0) -> Protocol:
+        """The same test rows, with `count` of every repeat's labels, every class among them where that is possible."""
+        check_count("count", count, least=2)
+        if count > self.n_labels:
+            raise ValueError(f"count={count}: there are {self.n_labels:,} labels.")
+        generator, codes = generator_of(random_state), self.labels.codes
+        draws = [(rows[draw_count(codes[rows], count, generator)], test) for rows, test in self.draws]
+        return replace(self, draws=draws)
+
+    def distinct(self) -> Protocol:
+        """The first draw alone where all are the same: with all labels and given test rows there is one to make."""
+        first = self.draws[0]
+        same = all(np.array_equal(a, b) for draw in self.draws[1:] for a, b in zip(draw, first))
+        return replace(self, draws=self.draws[:1], seeds=self.seeds[:1]) if same else self
+
+
+def _measured(
+    result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None
+) -> tuple[Result, dict[str, np.ndarray]]:
+    try:
+        return measured(result, Z_test, y_test, scoring)
+    except (ValueError, AttributeError) as error:
+        if scoring is None:
+            raise
+        raise ValueError(why_not(error, scoring, result)) from error
 
 
 def plan_protocol(
@@ -153,19 +159,29 @@ def plan_protocol(
     test_fraction: float = 0.2,
     random_state: int | None = 0,
     name: str = "y",
+    task: str = "classification",
 ) -> Protocol:
-    """Draw the rows of every repeat; see `probe_protocol` for the parameters. Errors call the labels `name`."""
+    """Draw the rows of every repeat; see `probe_protocol` for the parameters. Errors call the labels `name`.
+
+    `task` is "classification", or "regression" for targets that are quantities; `guess_task(y).name` guesses it.
+    """
+    if task not in ("classification", "regression"):
+        raise ValueError(f"task={task!r}: expected 'classification' or 'regression'.")
     if label_fraction is not None and not is_number(label_fraction, above=0, most=1):
         raise ValueError(f"label_fraction={label_fraction!r}: expected a share between 0 and 1.")
     check_count("n_repeats", n_repeats)
     if (train is None) != (test is None):
         raise ValueError("Give both train= and test= rows, or neither.")
-    labels = encode_labels(y, name)
-    check_classes(labels.codes, labels.classes, name)
+    targets = as_targets(y, name) if task == "regression" else None
+    labels = encode_labels(y, name) if targets is None else as_strata(targets, name)
+    if targets is None:
+        check_classes(labels.codes, labels.classes, name)
     generator = generator_of(random_state)
     given: tuple[np.ndarray, np.ndarray] | None = None
     if train is not None:
         given = _given_rows(train, test, labels)
+        if targets is None:
+            check_classes(labels.codes[given[0]], labels.classes, "The training rows' labels")
     else:
         check_share("test_fraction", test_fraction)
     draws = []
@@ -174,7 +190,7 @@ def plan_protocol(
         if label_fraction is not None and label_fraction < 1:
             rows = rows[draw_stratified(labels.codes[rows], label_fraction, generator)[0]]
         draws.append((rows, held))
-    return Protocol(labels, draws, generator.integers(2**31, size=n_repeats).tolist())
+    return Protocol(labels, draws, generator.integers(2**31, size=n_repeats).tolist(), targets)
 
 
 def probe_protocol(
@@ -188,6 +204,7 @@ def probe_protocol(
     probe: str = "linear",
     test_fraction: float = 0.2,
     random_state: int | None = 0,
+    scoring: str | None = None,
     **options: Any,
 ) -> ProtocolResult:
     """Evaluate a representation by the paper's protocol.
@@ -199,8 +216,10 @@ def probe_protocol(
         different ones in every repeat.
     label_fraction : share of the training labels that a probe may see; None for all.
     n_repeats : how many draws mean and deviation are taken over.
-    probe : "linear" or "knn"; `options` are passed on to it.
+    probe : "linear", "knn", or "ridge" for targets that are quantities; "estimator" with estimator=..., any
+        classifier or regressor of scikit-learn. `options` are passed on to it.
     random_state : seed of all draws.
+    scoring : a name of scikit-learn's scorers, such as "roc_auc", to be computed too.
 
     Examples
     --------
@@ -220,8 +239,13 @@ def probe_protocol(
         n_repeats=n_repeats,
         test_fraction=test_fraction,
         random_state=random_state,
+        task="regression" if _of_quantity(probe, options.get("estimator")) else "classification",
     )
-    return plan.run(Z[plan.rows], probe, **options)
+    return plan.run(Z[plan.rows], probe, scoring=scoring, **options)
+
+
+def _of_quantity(probe: str, estimator: BaseEstimator | None) -> bool:
+    return probe == "ridge" or (estimator is not None and is_regressor(estimator))
 
 
 def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +255,6 @@ def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tup
     fitted, held = _labelled(fitted, labels, "train"), _labelled(held, labels, "test")
     if np.isin(held, fitted).any():
         raise ValueError(f"{np.isin(held, fitted).sum():,} rows are in both train= and test=.")
-    check_classes(labels.codes[fitted], labels.classes, "The training rows' labels")
     return fitted, held
 
 

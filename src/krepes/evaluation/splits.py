@@ -31,6 +31,33 @@ def draw_stratified(
     return np.sort(np.concatenate(drawn)), np.sort(np.concatenate(rest))
 
 
+def draw_count(codes: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Positions of exactly `count` rows, from every class in proportion to its size.
+
+    Every class gets a row; where there are more classes than rows, classes are drawn first.
+
+    >>> codes = np.repeat([0, 1, 2], [12, 4, 1])
+    >>> np.bincount(codes[draw_count(codes, 5, np.random.default_rng(0))])
+    array([3, 1, 1])
+    """
+    members = _by_class(generator.permutation(len(codes)), codes)
+    sizes = np.array([len(rows) for rows in members])
+    if count < len(members):
+        chosen = generator.choice(len(members), count, replace=False, p=sizes / sizes.sum())
+        return np.sort([members[k][0] for k in chosen])
+    wanted = count * sizes / sizes.sum()
+    drawn = np.clip(np.floor(wanted).astype(np.int64), 1, sizes)
+    while (short := count - drawn.sum()) != 0:
+        # The class that is furthest from its share gives or takes a row; none loses its last.
+        gap = (
+            np.where(drawn < sizes, wanted - drawn, -np.inf)
+            if short > 0
+            else np.where(drawn > 1, drawn - wanted, -np.inf)
+        )
+        drawn[gap.argmax()] += 1 if short > 0 else -1
+    return np.sort(np.concatenate([rows[:k] for rows, k in zip(members, drawn)]))
+
+
 def validation_split(
     codes: np.ndarray, fraction: float, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from krepes._version import __version__
 from krepes.base.components import Component
 from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
+from krepes.evaluation import ProbeResult, ProtocolResult, RegressionResult, linear_probe
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.evaluation.protocol import mean_and_deviation
@@ -168,6 +168,8 @@ def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[Probe
 
 def probe_words(probe: Probe) -> str:
     """A given result of `linear_probe`, `knn_probe` or `probe_protocol` in words."""
+    if isinstance(probe, ProtocolResult) and isinstance(probe.results[0], RegressionResult):
+        return f"R² {probe.words('r2')}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
     if isinstance(probe, ProtocolResult):
         plain, balanced = map(mean_and_deviation, (probe.accuracies, probe.balanced_accuracies))
         return (
@@ -186,7 +188,8 @@ def probe_words(probe: Probe) -> str:
 
 def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None:
     """The classifier of a probe; of the first repeat, where there are several."""
-    return probe.results[0].classifier if isinstance(probe, ProtocolResult) else probe.classifier
+    first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
+    return first.classifier if isinstance(first, ProbeResult) else None
 
 
 def steps_words(model: KernelEmbedding) -> str:

@@ -167,13 +167,15 @@ def most_influential(model: KernelEmbedding, digits: Digits, row: int) -> Influe
 
 def _table(rows: Compared) -> Table:
     from krepes.cli.describe import simple_table
+    from krepes.evaluation import ProbeResult
     from krepes.evaluation.linear import LinearClassifier
     from krepes.evaluation.protocol import mean_and_deviation
 
     columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
     table = simple_table(*columns, right=columns[1:])
     for name, (result, seconds, rank) in rows.items():
-        classifier = result.results[0].classifier
+        first = result.results[0]
+        classifier = first.classifier if isinstance(first, ProbeResult) else None
         assert isinstance(classifier, LinearClassifier)
         scores = (mean_and_deviation(values) for values in (result.accuracies, result.balanced_accuracies))
         style = "bold green" if name == "krepes" else ""

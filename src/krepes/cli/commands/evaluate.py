@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from krepes.base.caller_warning import warn
 from krepes.cli import options
-from krepes.cli.command import command, in_options
+from krepes.cli.command import command, in_options, json_text
 from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
-    from krepes.evaluation import ProtocolResult
+    from krepes.embedding import KernelEmbedding
     from krepes.labelled import LabelledRows
 
 _PROTOCOL = "Protocol"
@@ -51,11 +51,35 @@ def evaluate(
         ),
     ] = None,
     array: options.Array = "X",
+    task: Annotated[
+        str,
+        option(
+            "What the labels are: classification, regression, or auto, which looks at them and says what it took.",
+            panel=_PROTOCOL,
+            show_default=True,
+        ),
+    ] = "auto",
     label_fraction: Annotated[
         float | None,
         option(
             "Share of the training labels to use, drawn again in every repeat. By default all.",
             metavar="SHARE",
+            panel=_PROTOCOL,
+        ),
+    ] = None,
+    label_counts: Annotated[
+        str | None,
+        option(
+            "Also show the score with these numbers of labels, such as 50,100,300,1000.",
+            metavar="N,N,...",
+            panel=_PROTOCOL,
+        ),
+    ] = None,
+    scoring: Annotated[
+        str | None,
+        option(
+            "Compare by another score: a name that scikit-learn knows, such as roc_auc, f1_macro or "
+            "neg_root_mean_squared_error.",
             panel=_PROTOCOL,
         ),
     ] = None,
@@ -68,6 +92,25 @@ def evaluate(
             _PROTOCOL,
         ),
     ] = False,
+    no_pca: Annotated[
+        bool,
+        options.flag(
+            "--no-pca",
+            "Do not compare with kernel PCA on the same landmarks, which takes a pass over the training rows.",
+            _PROTOCOL,
+        ),
+    ] = False,
+    baselines: Annotated[
+        bool,
+        options.flag(
+            "--baselines",
+            "Also train gradient boosting, a random forest and a tuned RBF SVM on the raw features. Slow for images.",
+            _PROTOCOL,
+        ),
+    ] = False,
+    figure: Annotated[
+        Path | None, option("Draw the scores of --label-counts (.png, .pdf, .svg).", metavar="FILE")
+    ] = None,
     output: Annotated[
         Path | None, option("--output", "-o", "Write the results as JSON too.", metavar="FILE")
     ] = None,
@@ -77,15 +120,20 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measure a representation with labels: accuracy of a linear classifier trained on it.
 
-    Rows without a label are left out. Every choice is made on a part of the training labels, never on test \
-rows. Without --split, --n-train or --test, a fifth of the labelled rows is drawn for testing in every repeat.
+    The raw features and kernel PCA are measured on the same rows, and the verdict says whether the representation is \
+better than they are. Labels that are quantities are predicted by ridge regression. Rows without a label are left \
+out. Every choice is made on a part of the training labels, never on test rows. Without --split, --n-train or --test, \
+a fifth of the labelled rows is drawn for testing in every repeat.
+
+    Probes keep the scale of the components, which carries what was learned. In a pipeline of your own, a \
+StandardScaler behind the model would undo it.
 
     [cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
 
-    [cyan]krepes evaluate digits.krepes digits.npz --n-train 60000 --knn[/]
+    [cyan]krepes evaluate digits.krepes digits.npz --label-counts 50,100,300,1000 --figure curve.png[/]
     """
-    from krepes.base.files import check_writable
     from krepes.cli.opening import check_exists, label_in_fit, open_for
+    from krepes.cli.outputs import check_outputs
 
     if label_fraction is not None and not 0 < label_fraction <= 1:
         raise typer.BadParameter(
@@ -93,11 +141,16 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
         )
     if sum(choice is not None for choice in (split, n_train, test)) > 1:
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
+    counts = _counts(label_counts)
+    if figure is not None and not counts:
+        raise typer.BadParameter("--figure draws the scores of --label-counts: give both.")
     check_exists(model, data, test)
-    if output is not None:
-        check_writable(output, overwrite)
+    check_outputs(output, figure, overwrite)
+    _check_names(task, scoring)
     from krepes import load
-    from krepes.cli.probing import probe_all
+    from krepes.cli import evaluate_report as report
+    from krepes.cli.probing import Wanted, probe_all
+    from krepes.evaluation import guess_task, plan_protocol
     from krepes.labelled import open_labelled
 
     embedding = load(model, **place)
@@ -110,67 +163,85 @@ rows. Without --split, --n-train or --test, a fifth of the labelled rows is draw
         n_train=n_train,
         opener=lambda path: open_for(embedding, path, array),
     )
-    probes: dict[str, dict[str, Any]] = {"linear": linear} | ({"knn": {}} if knn else {})
-    protocol = {"label_fraction": label_fraction, "random_state": random_state} | draws
-    results = probe_all(embedding, dataset, probes, not no_raw, protocol)
-    _show(results, dataset)
-    numbers = {name: _numbers(result) for name, result in results.items()}
+    _warn_of_feature(embedding, dataset)
+    name = f"The label {dataset.where}"
+    guess = guess_task(dataset.y, name) if task == "auto" else None
+    plan = plan_protocol(
+        dataset.y,
+        dataset.train,
+        dataset.test,
+        label_fraction=label_fraction,
+        random_state=random_state,
+        name=name,
+        task=task if guess is None else guess.name,
+        **draws,
+    )
+    if plan.task == "regression" and knn:
+        raise ValueError(
+            "--knn is for classes; the target is a quantity. Leave it out, or say --task classification."
+        )
+    probes: dict[str, dict[str, Any]] = {"ridge": {}} if plan.task == "regression" else {"linear": linear}
+    probes |= {"knn": {}} if knn else {}
+    report.show_data(dataset, plan, guess)
+    wanted = Wanted(probes, not no_raw, not no_pca, baselines, scoring, counts, random_state)
+    found = probe_all(embedding, dataset, plan, wanted)
+    report.show_findings(found, dataset, embedding)
+    numbers = report.numbers_of(found)
     if output is not None:
         _write(numbers, output, overwrite)
-    first = next(iter(results.values()))
+    if figure is not None and found.curve is not None:
+        from krepes.cli.outputs import save_figure
+        from krepes.evaluation import plot_label_curve
+
+        save_figure(plot_label_curve(found.curve), figure, overwrite)
     return {
         "data": dataset.describe(),
         "labels": dataset.where,
-        "classes": first.results[0].classes,
+        "task": plan.task,
+        "classes": plan.labels.classes if plan.task == "classification" else None,
         "drawn": dataset.test is None,
-        "notes": _notes(results),
+        "notes": found.notes,
+        "verdict": report.verdict_numbers(found.verdict),
         "results": numbers,
     }
 
 
-def _show(results: dict[str, ProtocolResult], dataset: LabelledRows) -> None:
-    from krepes.cli.describe import console, line, simple_table
-    from krepes.evaluation.protocol import mean_and_deviation
-
-    first = next(iter(results.values()))
-    line(
-        f"{dataset.describe()}. {first.n_labels:,} labels of {len(first.results[0].classes):,} classes "
-        f"({dataset.where}) to learn from, {first.n_test:,} rows to test on."
-    )
-    columns = ("accuracy", "balanced accuracy", "time")
-    table = simple_table("", *columns, right=columns)
-    for name, result in results.items():
-        cells = (mean_and_deviation(values) for values in (result.accuracies, result.balanced_accuracies))
-        table.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
-    console().print(table)
-    if len(first.results) > 1:
-        line(f"Mean ± standard deviation over {len(first.results)} draws of the labels.", style="dim")
-    for note in _notes(results):
-        line(f"Note: {note}.", style="dim")
-    for hint in dataset.hints():
-        line(in_options(hint), style="dim")
+def _warn_of_feature(model: KernelEmbedding, dataset: LabelledRows) -> None:
+    """A label that the model has as a feature is easy to predict, and proves nothing."""
+    encoder = model.input_space_.encoder
+    used = [] if encoder is None else encoder.used_columns_
+    column = next((name for name in used if dataset.where == f"column {name!r}"), None)
+    if column is not None:
+        warn(f"The column {column!r} is a feature of the model: fit without it (--label {column}).")
 
 
-def _notes(results: dict[str, ProtocolResult]) -> list[str]:
-    return list(dict.fromkeys(note for result in results.values() for note in result.notes))
+def _counts(text: str | None) -> list[int]:
+    """Numbers of labels as they are written, 50,100,300."""
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) >= 2 for part in parts) or (text is not None and not parts):
+        raise typer.BadParameter(
+            f"--label-counts {text}: expected numbers of at least 2, such as 50,100,300."
+        )
+    return sorted({int(part) for part in parts})
 
 
-def _numbers(result: ProtocolResult) -> dict[str, Any]:
-    """All numbers, of every repeat."""
-    return {
-        "accuracy": result.accuracy,
-        "balanced_accuracy": result.balanced_accuracy,
-        "accuracies": result.accuracies.tolist(),
-        "balanced_accuracies": result.balanced_accuracies.tolist(),
-        "choices": [repeat.choice for repeat in result.results],
-        "n_labels": result.n_labels,
-        "n_test": result.n_test,
-        "seconds": result.seconds,
-    }
+def _check_names(task: str, scoring: str | None) -> None:
+    """Refuse a task or a scorer that is not known, before the data are opened."""
+    from krepes.preprocessing.targets import TASKS
+
+    if task not in TASKS:
+        raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}.")
+    if scoring is not None:
+        from krepes.evaluation.scoring import check_scoring
+
+        try:
+            check_scoring(scoring)
+        except ValueError as error:
+            raise typer.BadParameter(in_options(str(error))) from None
 
 
 def _write(numbers: dict[str, Any], output: Path, overwrite: bool) -> None:
     from krepes.base.files import atomic_path
 
     with atomic_path(output, overwrite=overwrite) as temporary:
-        temporary.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        temporary.write_text(json_text(numbers), encoding="utf-8")

@@ -1,0 +1,132 @@
+"""What `krepes evaluate` prints: the table, the verdict, the curve; and the same numbers for programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from krepes.cli.command import in_options
+from krepes.cli.describe import console, line, simple_table
+from krepes.evaluation.comparison.verdict import OURS
+from krepes.evaluation.protocol_result import NAMES, score_words
+
+if TYPE_CHECKING:
+    from krepes.cli.probing import Evaluated
+    from krepes.embedding import KernelEmbedding
+    from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, TaskGuess, Verdict
+    from krepes.labelled import LabelledRows
+
+SPREAD_COLUMNS = 4  # of the curve: with more counts, the deviations would not fit into 80 columns
+PLURALS = {"accuracy": "accuracies", "balanced_accuracy": "balanced_accuracies"}
+SCALED = ("kernel", "orthonormal")
+
+
+def show_data(dataset: LabelledRows, plan: Protocol, guess: TaskGuess | None) -> None:
+    """What there is to learn from, and what the target was taken for."""
+    what = "targets" if plan.task == "regression" else f"labels of {len(plan.labels.classes):,} classes"
+    line(
+        f"{dataset.describe()}. {plan.n_labels:,} {what} ({dataset.where}) to learn from, "
+        f"{len(plan.draws[0][1]):,} rows to test on."
+    )
+    if guess is not None and not guess.plain:
+        taken, other = (
+            ("a quantity", "classification") if plan.task == "regression" else ("classes", "regression")
+        )
+        line(f"The target is taken for {taken}: {guess.why}. Otherwise say --task {other}.", style="dim")
+
+
+def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbedding) -> None:
+    first = next(iter(found.results.values()))
+    names = list(dict.fromkeys([first.metric, *first.results[0].metrics]))[:2]
+    heads = [NAMES.get(name, name.replace("_", " ")) for name in names]  # which may be broken at spaces
+    table = simple_table("", *heads, "time", right=(*heads, "time"))
+    table.columns[0].no_wrap = True
+    for name, result in found.results.items():
+        cells = [result.words(metric) for metric in names]
+        table.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
+    console().print(table)
+    line(_spread_words(first), style="dim")
+    line("")
+    _show_verdict(found.verdict)
+    if found.curve is not None:
+        _show_curve(found.curve, found.few)
+    for note in found.notes:
+        line(f"Note: {in_options(note)}.", style="dim")
+    if found.verdict.winner == OURS and model.scale in SCALED:
+        line("The scale of the components matters: a StandardScaler behind the model undoes it.", style="dim")
+    for hint in dataset.hints():
+        line(in_options(hint), style="dim")
+
+
+def _spread_words(result: ProtocolResult) -> str:
+    if len(result.results) > 1:
+        return f"Mean ± standard deviation over {len(result.results)} draws of the labels."
+    return "± is the standard error by the choice of test rows; all labels were used, once."
+
+
+def _show_verdict(found: Verdict) -> None:
+    console().print(found.text, markup=False, highlight=False, style="bold")
+    if found.advice:
+        console().print(advice_in_commands(found.advice), markup=False, highlight=False)
+
+
+def advice_in_commands(text: str) -> str:
+    """A verdict in terms of commands and options."""
+    return in_options(text.replace("loss='kernel_pca'", "`krepes fit --loss kernel_pca`"))
+
+
+def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
+    first = next(iter(curve.results.values()))[0]
+    heads = [f"{count:,}" for count in curve.counts]
+    score = NAMES.get(first.metric, first.metric.replace("_", " "))
+    table = simple_table(score, *heads, right=tuple(heads))
+    for name, results in curve.results.items():
+        cells = (
+            result.words() if len(heads) <= SPREAD_COLUMNS else score_words(result.metric, result.mean())
+            for result in results
+        )
+        table.add_row(name, *cells)
+    line("\nBy the number of labels:")
+    console().print(table)
+    if few is not None:
+        text = few.text[:1].lower() + few.text[1:]
+        _show_verdict(replace(few, text=f"With {curve.counts[0]:,} labels, {text}", advice=""))
+
+
+def numbers_of(found: Evaluated) -> dict[str, dict[str, Any]]:
+    """All numbers of every repeat, by what was probed and how; with those of the curve by the number of labels."""
+    numbers = {name: _numbers(result) for name, result in found.results.items()}
+    if found.curve is not None:
+        for name, results in found.curve.results.items():
+            entry = next(key for key in numbers if key == name or key.startswith(f"{name}, "))
+            numbers[entry]["by_labels"] = {
+                str(count): _numbers(result) for count, result in zip(found.curve.counts, results)
+            }
+    return numbers
+
+
+def _numbers(result: ProtocolResult) -> dict[str, Any]:
+    metrics = list(result.results[0].metrics)
+    return (
+        {metric: result.mean(metric) for metric in metrics}
+        | {PLURALS.get(metric, f"{metric}_values"): result.values(metric).tolist() for metric in metrics}
+        | {
+            "spread": {metric: result.spread(metric) for metric in metrics},
+            "choices": [repeat.choice for repeat in result.results],
+            "n_labels": result.n_labels,
+            "n_test": result.n_test,
+            "seconds": result.seconds,
+        }
+    )
+
+
+def verdict_numbers(found: Verdict) -> dict[str, Any]:
+    """A verdict for programs."""
+    return {
+        "text": found.text,
+        "advice": advice_in_commands(found.advice),
+        "winner": found.winner,
+        "differences": {
+            other.name: {"mean": other.mean, "error": other.error} for other in found.differences
+        },
+    }

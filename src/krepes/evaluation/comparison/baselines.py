@@ -1,0 +1,126 @@
+"""What could be trained on the raw columns instead: gradient boosting, a random forest, a support vector machine.
+
+All three are scikit-learn's, and see the labels of the draws that the probes see. Boosting and forest have its default
+settings, apart from smaller leaves where labels are few (20 rows in a leaf of 50 would leave stumps). The machine
+chooses C and gamma on parts of the labels.
+
+Cost of a draw with n labels, d columns and K classes: boosting O(100 K n d), forest O(300 n log n sqrt d), machine
+O(n^2 d) 45 times with at most 2,000 labels, then once with at most 10,000.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+
+from krepes.evaluation.scorer_tags import CLASSIFIER, REGRESSOR
+from krepes.evaluation.splits import draw_count, validation_splits
+
+BOOSTING, FOREST, MACHINE = "gradient boosting", "random forest", "RBF SVM"
+N_TREES = 300
+SEARCH_LABELS, MOST_LABELS = 2000, 10_000
+C_VALUES = (1.0, 10.0, 100.0)
+GAMMAS = (0.1, 1.0, 10.0)  # times 1 / d, of columns of unit variance
+
+
+def baseline_estimators(task: str, n_labels: int) -> dict[str, BaseEstimator]:
+    """Unfitted estimators by name, for "classification" or "regression" with about `n_labels` labels."""
+    leaf = int(np.clip(n_labels // 20, 1, 20))
+    threads = torch.get_num_threads()  # because --threads sets them
+    if task == "regression":
+        return {
+            BOOSTING: HistGradientBoostingRegressor(min_samples_leaf=leaf, early_stopping=False),
+            FOREST: RandomForestRegressor(N_TREES, n_jobs=threads),
+            MACHINE: TunedMachine("regression"),
+        }
+    return {
+        BOOSTING: HistGradientBoostingClassifier(min_samples_leaf=leaf, early_stopping=False),
+        FOREST: RandomForestClassifier(N_TREES, n_jobs=threads),
+        MACHINE: TunedMachine("classification"),
+    }
+
+
+class TunedMachine(BaseEstimator):
+    """An RBF support vector machine on standardised columns; C and gamma chosen on parts of the labels.
+
+    Parameters
+    ----------
+    task : "classification" or "regression"
+    search_labels : at most so many labels are used for the choice.
+    most_labels : at most so many labels are used for the fit; `notes_` says where there were more.
+    random_state : seed of the parts.
+    """
+
+    def __init__(
+        self,
+        task: str = "classification",
+        search_labels: int = SEARCH_LABELS,
+        most_labels: int = MOST_LABELS,
+        random_state: int | None = 0,
+    ):
+        self.task = task
+        self.search_labels = search_labels
+        self.most_labels = most_labels
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> TunedMachine:
+        generator = np.random.default_rng(self.random_state)
+        self.notes_: list[str] = []
+        rows = self._some(y, self.most_labels, generator)
+        if len(rows) < len(y):
+            self.notes_ = [f"the {MACHINE} was fitted on {len(rows):,} of the {len(y):,} labels"]
+        X, y = X[rows], y[rows]
+        few = self._some(y, self.search_labels, generator)
+        splits = validation_splits(self._strata(y[few]), 0.2, generator)
+        machine, prefix = self._machine()
+        gammas = [gamma / X.shape[1] for gamma in GAMMAS]
+        grid = {f"{prefix}__C": C_VALUES, f"{prefix}__gamma": gammas}
+        self.best_params_: dict[str, float] = {}
+        if splits:
+            found = GridSearchCV(machine, grid, cv=splits, refit=False).fit(X[few], y[few])
+            self.best_params_ = found.best_params_
+        self.machine_ = machine.set_params(**self.best_params_).fit(X, y)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.machine_.predict(X)
+
+    @available_if(lambda self: self.task == "classification")
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        return self.machine_.decision_function(X)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.machine_.classes_
+
+    def _machine(self) -> tuple[BaseEstimator, str]:
+        """On standardised columns, and for a quantity on a standardised target; and where C and gamma are set."""
+        if self.task == "classification":
+            return make_pipeline(StandardScaler(), SVC()), "svc"
+        pipeline = make_pipeline(StandardScaler(), SVR())
+        return TransformedTargetRegressor(pipeline, transformer=StandardScaler()), "regressor__svr"
+
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        if self.task == "regression":
+            return np.zeros(len(y), dtype=np.int64)
+        return np.unique(y, return_inverse=True)[1]
+
+    def _some(self, y: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
+        return np.arange(len(y)) if len(y) <= most else draw_count(self._strata(y), most, generator)
+
+    def __sklearn_tags__(self) -> Tags:
+        return CLASSIFIER if self.task == "classification" else REGRESSOR

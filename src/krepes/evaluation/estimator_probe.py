@@ -1,0 +1,76 @@
+"""Any classifier or regressor of scikit-learn as a probe: what a user would train instead, on the same draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+
+from krepes.base.validation import generator_of
+from krepes.evaluation.probe_inputs import check_inputs, check_regression_inputs, few_threads
+from krepes.evaluation.probe_result import (
+    ProbeResult,
+    RegressionResult,
+    probe_scores,
+    regression_scores,
+)
+
+
+def estimator_probe(
+    Z_train: Any,  # shape: (n, h)
+    y_train: Any,
+    Z_test: Any,
+    y_test: Any,
+    *,
+    estimator: BaseEstimator,
+    random_state: int | np.random.Generator | None = 0,
+) -> ProbeResult | RegressionResult:
+    """Fit a copy of a scikit-learn estimator on labelled rows and test it.
+
+    Parameters
+    ----------
+    Z_train, y_train, Z_test, y_test : as in `linear_probe`, or as in `ridge_probe` for a regressor.
+    estimator : a classifier or a regressor. If it has a `random_state`, it is set.
+    random_state : seed or generator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> estimator_probe(X[::2], y[::2], X[1::2], y[1::2], estimator=DecisionTreeClassifier()).accuracy > 0.9
+    True
+    """
+    if not (is_classifier(estimator) or is_regressor(estimator)):
+        raise TypeError(
+            f"estimator={type(estimator).__name__}: expected a classifier or a regressor of scikit-learn."
+        )
+    fitted = clone(estimator)
+    if "random_state" in fitted.get_params():
+        fitted.set_params(random_state=int(generator_of(random_state).integers(2**31)))
+    if is_regressor(estimator):
+        numbers = check_regression_inputs(Z_train, y_train, Z_test, y_test)
+        with few_threads(numbers.Z_train):
+            predicted = np.asarray(fitted.fit(numbers.Z_train, numbers.train).predict(numbers.Z_test))
+        return RegressionResult(
+            **regression_scores(predicted, numbers.test),
+            regressor=fitted,
+            n_labels=len(numbers.train),
+            n_test=len(numbers.test),
+            notes=list(getattr(fitted, "notes_", [])),
+            predicted=predicted,
+        )
+    data = check_inputs(Z_train, y_train, Z_test, y_test)
+    with few_threads(data.Z_train):
+        predicted = fitted.fit(data.Z_train, data.classes[data.train]).predict(data.Z_test)
+    return ProbeResult(
+        **probe_scores(np.searchsorted(data.classes, predicted), data.test, data.classes),
+        validation_accuracy=float("nan"),
+        classes=data.classes,
+        classifier=fitted,
+        n_labels=len(data.train),
+        n_test=len(data.test),
+        notes=list(getattr(fitted, "notes_", [])),
+        predicted=predicted,
+    )

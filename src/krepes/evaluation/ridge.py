@@ -1,0 +1,73 @@
+"""The ridge probe: linear regression on a fixed representation, for targets that are quantities.
+
+    min_{w, b}  sum_i (y_i - w^T z_i - b)^2  +  alpha u |w|^2
+
+As the linear probe, it scales the representation by one number and never column by column: u is the sum of squares of
+the centred columns over their rank, so that one grid of alpha means the same for every representation. alpha is chosen
+by leaving out every labelled row once, exactly and without refitting; test rows take no part.
+
+Cost O(n h min(n, h)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from krepes.evaluation.probe_inputs import check_regression_inputs
+from krepes.evaluation.probe_result import RegressionResult, regression_scores
+from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
+
+
+@dataclass(frozen=True)
+class RidgeProbeResult(RegressionResult):
+    """A ridge probe's result; `alpha` is the one chosen."""
+
+    alpha: float = float("nan")
+
+    @property
+    def choice(self) -> str:
+        return f"alpha={self.alpha:g}"
+
+
+def ridge_probe(
+    Z_train: Any,  # shape: (n, h)
+    y_train: Any,
+    Z_test: Any,
+    y_test: Any,
+    *,
+    alphas: Sequence[float] = ALPHAS,
+    random_state: int | np.random.Generator | None = 0,
+) -> RidgeProbeResult:
+    """Fit ridge regression on labelled rows of a representation and test it.
+
+    Parameters
+    ----------
+    Z_train, y_train : representation and targets to learn from. Rows whose target is None or NaN are left out.
+    Z_test, y_test : rows to test on; they take no part in any choice.
+    alphas : values to choose from, relative to the representation's own scale.
+    random_state : not used; nothing is random. All probes take it.
+
+    Examples
+    --------
+    >>> x = np.arange(8.0)[:, None]
+    >>> result = ridge_probe(x[::2], 2 * x[::2, 0] + 1, x[1::2], 2 * x[1::2, 0] + 1)
+    >>> round(result.r2, 6), result.alpha
+    (1.0, 1e-08)
+    """
+    data = check_regression_inputs(Z_train, y_train, Z_test, y_test)
+    if len(data.test) == 0:
+        raise ValueError(f"y_test has no target at all: all {len(y_test):,} are missing.")
+    fitted = LeaveOneOutRidge(alphas).fit(data.Z_train, data.train)
+    predicted = fitted.predict(data.Z_test)
+    return RidgeProbeResult(
+        **regression_scores(predicted, data.test),
+        regressor=fitted,
+        n_labels=len(data.train),
+        n_test=len(data.test),
+        predicted=predicted,
+        alpha=fitted.alpha_,
+    )
