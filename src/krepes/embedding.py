@@ -451,7 +451,8 @@ class KernelEmbedding(
         moments = self.moments_
         found: list[dict[str, Any]] = [{}]
         if moments is not None and moments.paired and self.loss_.views_needed > 1:
-            found += [{"feature_noise": noise} for noise in (0.0, 0.001, 0.1) if noise != self.feature_noise]
+            now = self._task().noise_with(self.views_)
+            found += [{"feature_noise": noise} for noise in (0.0, 0.001, 0.1) if noise != now]
             found += [{"loss": "kernel_pca"}]
         if self.n_components_ >= 8:
             fewer = self.n_components_ // 4

@@ -79,7 +79,7 @@ class Task:
 
     def solution(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> Solution:
         """The minimum over the moments, at the scale of the loss."""
-        noise = self._noise(space.views) if self.loss.views_needed > 1 else 0.0
+        noise = self.noise_with(space.views) if self.loss.views_needed > 1 else 0.0
         return self._solved(space, moments.with_feature_noise(noise), moments, callback)
 
     def trained(
@@ -96,7 +96,7 @@ class Task:
             samples.checkpoint = Checkpoint(checkpoint, self._identity(samples))
         moments = Moments.of_rows(*samples.sample_features)
         if self.loss.views_needed > 1:
-            samples.noise_variance = self._noise(space.views) * moments.variance
+            samples.noise_variance = self.noise_with(space.views) * moments.variance
         return self._mapped(space, self._solved(space, samples, moments, callback), moments)
 
     def _solved(
@@ -125,7 +125,8 @@ class Task:
         found = LinearMap.of(solution, space.features, Spread.of(solution.W, moments))
         return found.scaled(self.scale, self.loss)
 
-    def _noise(self, views: Views) -> float:
+    def noise_with(self, views: Views) -> float:
+        """The strength of feature noise beside these views."""
         if self.feature_noise != "auto":
             return float(self.feature_noise)
         return 0.0 if isinstance(views, Image | Paired) else NOISE

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
 
 from krepes.base.caller_warning import warn
 from krepes.cli import options
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from krepes.embedding import KernelEmbedding
     from krepes.features import FeatureSpace
+    from krepes.sources import Source
 
 _SCALES_APART = 100.0
 
@@ -47,6 +51,15 @@ def fit(
     array: options.Array = "X",
     size: options.Size = None,
     override: options.Override = [],  # noqa: B006
+    select: Annotated[
+        bool,
+        options.flag(
+            "--select",
+            "Let the labels of --label (or the array y) choose among refits of the model: other feature noise, kernel "
+            "PCA, fewer components. Rows without a label are left out of the choice.",
+            options.MODEL,
+        ),
+    ] = False,
     no_moments: Annotated[
         bool,
         options.flag(
@@ -70,6 +83,8 @@ def fit(
     """Learn a representation from unlabelled rows and save it as one file.
 
     [cyan]krepes fit people.parquet --label income --exclude id -o people.krepes[/]
+
+    [cyan]krepes fit people.parquet --label income --select -o people.krepes[/]
 
     [cyan]krepes fit digits.npz -o digits.krepes --n-landmarks 2000[/]
 
@@ -96,6 +111,7 @@ def fit(
     from krepes.labelled import weights_of
 
     counts = None if sample_weight is None else weights_of(source, data, sample_weight)
+    labels = _training_labels(source, data, label) if select else None
     if sample_weight is not None and source.kind == "table":
         exclude = [*exclude, sample_weight]
     m = min(parameters["n_landmarks"], source.n_rows)
@@ -113,6 +129,9 @@ def fit(
     _show_inputs(space)
     model.fit(source, sample_weight=counts, checkpoint=checkpoint, space=space)
     model.verbose = 0
+    if labels is not None:
+        model = model.select(source, labels)
+        line(str(model.selection_))
     model.save(output, moments=not no_moments, overwrite=overwrite)
     seconds = time.perf_counter() - start
     following = _next_command(model, output, data)
@@ -123,7 +142,21 @@ def fit(
         "bytes": output.stat().st_size,
         "seconds": seconds,
     }
-    return facts | model_summary(model) | {"next": following}
+    chosen = {"selection": [asdict(each) for each in model.selection_.candidates]} if select else {}
+    return facts | model_summary(model) | chosen | {"next": following}
+
+
+def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:
+    """The labels of every row; those of test rows, where the file tells them apart, are hidden."""
+    from krepes.labelled import labels_of, training_rows
+
+    y, _ = labels_of(source, data, label[0] if label else None)
+    train = training_rows(source, data, None, None)
+    if train is None:
+        return y
+    visible = y.astype(object)
+    visible[~train] = None
+    return visible
 
 
 def _show_inputs(space: FeatureSpace) -> None:
