@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import row_blocks
+from krepes.preprocessing.column_scale import usual_moments, usual_range
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
 MAX_LEVELS = 16  # distinct values up to which a single column is known by its values
@@ -26,7 +27,7 @@ class ColumnSummary:
     Attributes
     ----------
     mean, scale : Tensor of shape (d,)
-        Mean and standard deviation (divided by n).
+        Mean and standard deviation (divided by n) of the usual values (`krepes.preprocessing.column_scale`).
     lower, upper : Tensor of shape (d,)
         The range, widened by a tenth on either side.
     units : Tensor of shape (d,), int64
@@ -83,12 +84,16 @@ def summarize(
     mean = torch.where(constant, low, mean)
     margin = RANGE_MARGIN * (high - low)
     units = number_units(X.shape[1], groups)
+    scale = (squares / len(X)).sqrt_().masked_fill_(constant, 0.0)
+    first, last = usual_range(X)
+    for j in ((low < first) | (high > last)).nonzero()[:, 0].tolist():
+        mean[j], scale[j] = usual_moments(X[:, j], first[j].item(), last[j].item())
     table = None
     if keep_table:
         table = X[torch.randperm(len(X), generator=generator)[:TABLE_ROWS]].double()
     return ColumnSummary(
         mean=mean,
-        scale=(squares / len(X)).sqrt_().masked_fill_(constant, 0.0),
+        scale=scale,
         lower=low - margin,
         upper=high + margin,
         units=units,
