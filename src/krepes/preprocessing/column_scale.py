@@ -3,8 +3,8 @@
     usual values    |x - median| <= 20 s,     s = (x_(n-k) - x_(k+1)) / 3.290,     k = ceil(n' / 20)
 
 n' values differ from the median. Where few do (zeros and some counts) the k largest and smallest are cut off from these
-alone, and the median stays between the ends. For Gaussian columns s is the distance from 5 % to 95 % in deviations; s = 0
-says that there is too little to judge by, and all values are usual.
+alone, and the median stays between the ends. For Gaussian columns s is the standard deviation; s = 0 says that there is
+too little to judge by, and all values are usual.
 
 Mean and standard deviation are those of the usual values. Where all are usual they are the plain ones, to the bit: for
 Gaussian, uniform, exponential and bimodal columns, for counts, and for every column of two values (20 s is then six
