@@ -32,11 +32,8 @@ def usual_range(X: Tensor) -> tuple[Tensor, Tensor]:
     >>> [round(end.item()) for end in usual_range(cells[:, None])]
     [-11, 11]
     """
-    n = len(X)
-    if n > QUANTILE_ROWS:  # of their own stream, so that other draws stay as they are
-        chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:QUANTILE_ROWS]
-        X, n = X[chosen.to(X.device)], QUANTILE_ROWS
-    ordered = X.detach().cpu().double().mT.contiguous().sort(dim=1).values  # (d, n)
+    X = _some_rows(X)
+    n, ordered = len(X), X.mT.contiguous().sort(dim=1).values  # (d, n)
     median = ordered[:, (n - 1) // 2]
     below, above = (ordered < median[:, None]).sum(1), (ordered > median[:, None]).sum(1)
     k = (below + above + TAIL - 1) // TAIL
@@ -46,8 +43,26 @@ def usual_range(X: Tensor) -> tuple[Tensor, Tensor]:
     return median - reach, median + reach
 
 
+def column_scale(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the usual values of every column, from at most 1024 rows; float64, (d,) each."""
+    X = _some_rows(X)
+    low, high = usual_range(X)
+    usual = (low <= X) & (high >= X)
+    n = usual.sum(0)
+    mean = torch.where(usual, X, 0.0).sum(0) / n
+    return mean, (torch.where(usual, X - mean, 0.0).square_().sum(0) / n).sqrt_()
+
+
 def usual_moments(values: Tensor, low: float, high: float) -> tuple[float, float]:
     """Mean and standard deviation (divided by n) of the values of one column that lie between the ends."""
     kept = values.double()
     kept = kept[(kept >= low) & (kept <= high)]
     return kept.mean().item(), kept.std(correction=0).item()
+
+
+def _some_rows(X: Tensor) -> Tensor:
+    """At most `QUANTILE_ROWS` of the rows, in double precision; of their own stream, so that other draws stay."""
+    if len(X) > QUANTILE_ROWS:
+        chosen = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))[:QUANTILE_ROWS]
+        X = X[chosen.to(X.device)]
+    return X.detach().cpu().double()

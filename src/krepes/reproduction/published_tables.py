@@ -59,7 +59,8 @@ class Run:
 
     def embedding(self, **parameters: Any) -> KernelEmbedding:
         """An unfitted model of the size of this run, with the output that the paper evaluates: the loss's own."""
-        size, common = self.size, {"kernel": "gaussian", "scale": "loss", "random_state": self.seed}
+        size = self.size
+        common: dict[str, Any] = {"kernel": "gaussian", "scale": "loss", "random_state": self.seed}
         return KernelEmbedding(size.components, n_landmarks=size.landmarks, **(common | parameters))
 
 

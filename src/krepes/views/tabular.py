@@ -119,6 +119,10 @@ class Tabular(Views):
         if self.fill != "mean" and not (isinstance(self.fill, numbers.Real) and math.isfinite(self.fill)):
             raise ValueError(f"fill={self.fill!r}: expected 'mean' or a finite number.")
 
+    @property
+    def shift_equivariant(self) -> bool:
+        return self.drop == 0 or self.fill == "mean"
+
     def fitted(
         self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
     ) -> Tabular:
