@@ -40,8 +40,8 @@ def warn_of_data(candidates: Candidates, inputs: InputSpace, kernel: Kernel, as_
             "" if kernel.shift_invariant else " This kernel grows with a row, and sees little but such rows."
         )
         warn(
-            f"{names.capitalize()} {lie} more than {EXTREME:,.0f} times as far from the middle of the data as half of the "
-            f"{len(X):,} rows looked at. Look for wrong units, typing errors and codes of missing values.{remedy}"
+            f"{names.capitalize()} {lie} more than {EXTREME:,.0f} times as far from the middle of the data as half of "
+            f"the {len(X):,} rows looked at. Look for wrong units, typing errors and codes of missing values.{remedy}"
         )
     columns = dominant_columns(scale) if inputs.encoder is None and kernel.one_scale and not as_given else []
     if columns:

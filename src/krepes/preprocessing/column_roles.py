@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from krepes.preprocessing.column_scale import usual_moments, usual_range
+from krepes.preprocessing.column_scale import usual_range
 from krepes.preprocessing.column_scan import MAX_DISTINCT, ColumnScan
 from krepes.preprocessing.column_values import family, holds_numbers, number_matrix
 
@@ -198,12 +198,11 @@ def _few_unusual(sample: np.ndarray, low: float, high: float) -> tuple[float, fl
     """
     if not len(sample):
         return None
-    values = torch.from_numpy(sample)
-    first, last = (end.item() for end in usual_range(values[:, None]))
-    n_unusual = int(((sample < first) | (sample > last)).sum())
-    if (first <= low and high <= last) or n_unusual > 1 + FEW * len(sample):
+    first, last = (end.item() for end in usual_range(torch.from_numpy(sample)[:, None]))
+    usual = sample[(sample >= first) & (sample <= last)]
+    if (first <= low and high <= last) or len(sample) - len(usual) > 1 + FEW * len(sample):
         return None
-    return usual_moments(values, first, last)
+    return float(usual.mean()), float(usual.std())
 
 
 def _min_count(min_frequency: str | int | float, n_rows: int) -> float:

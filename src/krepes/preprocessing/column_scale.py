@@ -53,13 +53,6 @@ def column_scale(X: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (torch.where(usual, X - mean, 0.0).square_().sum(0) / n).sqrt_()
 
 
-def usual_moments(values: Tensor, low: float, high: float) -> tuple[float, float]:
-    """Mean and standard deviation (divided by n) of the values of one column that lie between the ends."""
-    kept = values.double()
-    kept = kept[(kept >= low) & (kept <= high)]
-    return kept.mean().item(), kept.std(correction=0).item()
-
-
 def _some_rows(X: Tensor) -> Tensor:
     """At most `QUANTILE_ROWS` of the rows, in double precision; of their own stream, so that other draws stay."""
     if len(X) > QUANTILE_ROWS:

@@ -104,9 +104,11 @@ class Task:
         solution = self.solver.solve(self.loss, data, self.n_components, lam, generator, callback)
         logger.info("%s: %.1f s, %d iterations", self.solver, time.perf_counter() - start, solution.n_iter)
         if solution.W.shape[1] < self.n_components:
+            spanned = solution.W.shape[1] == space.rank
+            cut = "" if spanned else f" and regularization={self.regularization:g} cuts weak ones"
             warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
-                f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
+                f"features have rank {space.rank}{cut}.",
             )
         found = LinearMap.of(solution, space.features, Spread.of(solution.W, moments))
         return found.scaled(self.scale, self.loss)
