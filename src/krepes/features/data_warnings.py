@@ -45,7 +45,7 @@ def warn_of_data(candidates: Candidates, inputs: InputSpace, kernel: Kernel, as_
         )
     columns = dominant_columns(scale) if inputs.encoder is None and kernel.one_scale and not as_given else []
     if columns:
-        share = scale[columns].square().sum().item() / scale.square().sum().item()
+        share = min((scale[columns].square().sum() / scale.square().sum()).item(), 0.999)
         names, make = named_few("column", columns), "make" if len(columns) > 1 else "makes"
         warn(
             f"{names.capitalize()} {make} up {100 * share:.3g} % of the spread of the rows, and the kernel sees little "
