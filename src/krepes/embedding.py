@@ -102,7 +102,8 @@ class KernelEmbedding(
         learned holds for held-out rows, which costs k more solutions. None is 5 folds for n_components="auto".
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
-        "table" standardises the columns of an array, "normalize" the channels of images.
+        "table" standardises the columns of an array, "normalize" the channels of images. None uses arrays as given,
+        without a warning of columns that outweigh the others.
     engine : Engine or None, default=None
         Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
@@ -122,7 +123,7 @@ class KernelEmbedding(
     n_components_ : int
         h, the number of components: those that "auto" chose, or that the regularization left.
     landmarks_ : Tensor of shape (m, ...) or list of m objects
-        In the model's input space.
+        In the model's input space: encoded, and shifted where `input_space_` shifts columns that are far from zero.
     landmark_indices_ : ndarray of shape (m,) or None
         Rows of the training data that the landmarks are.
     rank_ : int

@@ -23,6 +23,7 @@ from krepes.base.progress import Progress
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
+from krepes.features.data_warnings import warn_of_data
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
@@ -142,11 +143,20 @@ class FeatureSpace:
         choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
         part = source if counting is None else subset(source, counting)
         inputs, candidates = prepare_inputs(
-            part, preprocess, choice.n_candidates, seed, placement, engine, progress
+            part,
+            preprocess,
+            choice.n_candidates,
+            seed,
+            placement,
+            engine,
+            progress,
+            may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
         )
         if counting is not None:
             candidates = replace(candidates, indices=counting[candidates.indices])
-        fitted_kernel = kernel.suited(inputs).fitted(candidates.rows, generator)
+        suited = kernel.suited(inputs)
+        warn_of_data(candidates, inputs, suited, as_given=preprocess is None or preprocess == "none")
+        fitted_kernel = suited.fitted(candidates.rows, generator)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
         with progress.stage("Landmarks"):

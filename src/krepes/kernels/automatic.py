@@ -51,6 +51,10 @@ class Automatic(Kernel):
     def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
 
+    @property
+    def shift_invariant(self) -> bool:
+        return True  # as both kernels are that it may become
+
     def suited(self, inputs: InputSpace) -> Kernel:
         width = inputs.encoder.n_features_out_ if inputs.encoder is not None else inputs.n_features
         plain = inputs.kind in ("table", "vectors") and width is not None

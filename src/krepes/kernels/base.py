@@ -90,6 +90,16 @@ class Kernel(Component, ABC):
         """What k(x, y) depends on: "radial" is |x - y|, "dot_product" is x.y, None anything else."""
         return None
 
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether k(x + c, y + c) = k(x, y) for every vector c."""
+        return False
+
+    @property
+    def one_scale(self) -> bool:
+        """Whether one scale serves all columns of vectors, so that one with large numbers outweighs the others."""
+        return False
+
     def feature_count(self, n_features: int) -> int | None:
         """The dimension of the kernel's feature space on R^d where it is finite, a bound on the rank of K."""
         return None
@@ -143,6 +153,14 @@ class Pair(Kernel):
     def geometry(self) -> Geometry | None:
         left, right = (kernel.geometry for kernel in self._kernels())
         return left if left == right else None
+
+    @property
+    def shift_invariant(self) -> bool:
+        return all(kernel.shift_invariant for kernel in self._kernels())
+
+    @property
+    def one_scale(self) -> bool:
+        return any(kernel.one_scale for kernel in self._kernels())
 
     def _kernels(self) -> tuple[Kernel, Kernel]:
         if self.left is None or self.right is None:
@@ -243,6 +261,14 @@ class Scaled(Kernel):
     @property
     def geometry(self) -> Geometry | None:
         return self._inner().geometry
+
+    @property
+    def shift_invariant(self) -> bool:
+        return self._inner().shift_invariant
+
+    @property
+    def one_scale(self) -> bool:
+        return self._inner().one_scale
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         return self._inner().slope(X, Y) * self._factor()

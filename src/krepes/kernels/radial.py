@@ -83,7 +83,15 @@ class RadialKernel(VectorKernel):
 
     @property
     def geometry(self) -> Geometry | None:
-        return "radial" if isinstance(self.lengthscale, str) or np.ndim(self.lengthscale) == 0 else None
+        return "radial" if self.one_scale else None
+
+    @property
+    def one_scale(self) -> bool:
+        return isinstance(self.lengthscale, str) or np.ndim(self.lengthscale) == 0
+
+    @property
+    def shift_invariant(self) -> bool:
+        return True
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:

@@ -40,6 +40,10 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
 class VectorKernel(Kernel):
     """A kernel on vectors: subclasses see (n, d) floating tensors of one dtype and device."""
 
+    @property
+    def one_scale(self) -> bool:
+        return True
+
     @abstractmethod
     def against_rows(self, Y: Tensor) -> KernelColumns:
         """`against` for Y of shape (m, d)."""

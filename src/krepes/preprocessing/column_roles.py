@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 
+from krepes.preprocessing.column_scale import usual_range
 from krepes.preprocessing.column_scan import MAX_DISTINCT, ColumnScan
 from krepes.preprocessing.column_values import family, holds_numbers, number_matrix
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
 _ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
 _ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
+GROSS = 5.0  # times the deviation of the usual values: the plain one says nothing of the column any more
+FEW = 0.002  # of the values may be errors; more are a heavy tail
 _DISTINCT = 10  # at most this many values are levels, even if every row has its own
 
 Column = dict[str, Any]
@@ -50,9 +54,9 @@ class RoleChoice:
     ) -> tuple[list[Column], list[Role]]:
         """The columns to use, with what encoding them needs, and the role of every column.
 
-        `sample` is the rows that medians are taken from.
+        `sample` is the rows that medians and the range of usual values are taken from.
         """
-        medians = _medians(sample, scan)
+        samples = _samples(sample, scan)
         min_count = _min_count(self.min_frequency, scan.n_rows)
         columns: list[Column] = []
         roles: list[Role] = []
@@ -61,8 +65,8 @@ class RoleChoice:
             if reason is not None:
                 roles.append({"column": field.name, "role": "left out", "detail": reason, "n_outputs": 0})
                 continue
-            if field.name in medians:
-                column = numeric_column(field.name, scan, medians[field.name])
+            if field.name in samples:
+                column = numeric_column(field.name, scan, samples[field.name])
             else:
                 column = category_column(field, scan, min_count, self.max_levels)
             roles.append({key: column[key] for key in ("column", "role", "detail", "n_outputs")})
@@ -98,21 +102,29 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
     return None
 
 
-def numeric_column(name: str, scan: ColumnScan, median: float) -> Column:
-    """The standardisation of a column: (x - mean) / scale, population deviation, scale 1 if it is constant."""
+def numeric_column(name: str, scan: ColumnScan, sample: np.ndarray) -> Column:
+    """The standardisation of a column: (x - mean) / scale, population deviation, scale 1 if it is constant.
+
+    Where a few wild cells make up nearly all of the deviation, mean and scale are those of the sample's usual values
+    (`krepes.preprocessing.column_scale`): the other rows would become one number otherwise.
+    """
     j = scan.position[name]
     mean, scale = float(scan.mean[j]), float(np.sqrt(scan.variance[j]))
+    farthest = float(scan.high[j] if scan.high[j] > -scan.low[j] else scan.low[j])
     if not np.isfinite(scale):
         raise ValueError(
-            f"The values of column {name!r}, up to {max(-scan.low[j], scan.high[j]):.3g}, are too large for a standard "
+            f"The values of column {name!r}, up to {abs(farthest):.3g}, are too large for a standard "
             "deviation in float64. Rescale or exclude the column."
         )
+    median = float(np.median(sample)) if len(sample) else mean
+    detail = f"mean {mean:.4g}, deviation {scale:.4g}"
     if scan.low[j] == scan.high[j] or scale == 0.0:
         mean, scale = float(scan.low[j]), 1.0  # exactly, so that the column becomes exactly 0
+        detail = f"constant {mean:.4g}"
+    elif (usual := _few_unusual(sample, scan.low[j], scan.high[j])) and scale > GROSS * usual[1]:
+        mean, scale = usual
+        detail = f"mean {mean:.4g}, deviation {scale:.4g} without extreme values, up to {farthest:.4g}"
     missing = int(scan.n_rows - scan.count[j])
-    detail = (
-        f"constant {mean:.4g}" if scan.low[j] == scan.high[j] else f"mean {mean:.4g}, deviation {scale:.4g}"
-    )
     if missing:
         detail += f"; {missing:,} missing: median {median:.4g} and an indicator"
     return {
@@ -120,7 +132,7 @@ def numeric_column(name: str, scan: ColumnScan, median: float) -> Column:
         "role": "numeric",
         "mean": mean,
         "scale": scale,
-        "median": float(median),
+        "median": median,
         "indicator": missing > 0,
         "n_outputs": 1 + (missing > 0),
         "detail": detail,
@@ -171,14 +183,26 @@ def _present(name: str, kind: str, scan: ColumnScan) -> int:
     return scan.n_rows - scan.missing[name]
 
 
-def _medians(sample: pa.Table, scan: ColumnScan) -> dict[str, float]:
-    """Medians of the values in a sample; the mean of a column that has none there."""
-    M = number_matrix(sample, scan.numbers)
-    present = [row[~np.isnan(row)] for row in M]
+def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, np.ndarray]:
+    """The values of number columns that are there in a sample."""
     return {
-        name: float(np.median(values)) if len(values) else float(mean)
-        for name, values, mean in zip(scan.numbers, present, scan.mean)
+        name: row[~np.isnan(row)]
+        for name, row in zip(scan.numbers, number_matrix(sample, scan.numbers), strict=True)
     }
+
+
+def _few_unusual(sample: np.ndarray, low: float, high: float) -> tuple[float, float] | None:
+    """Mean and deviation of the usual values of a column whose range this is; None where all are usual, or many not.
+
+    Many far-out values are a heavy tail, which is part of the column: divided by a small deviation it would scatter.
+    """
+    if not len(sample):
+        return None
+    first, last = (end.item() for end in usual_range(torch.from_numpy(sample)[:, None]))
+    usual = sample[(sample >= first) & (sample <= last)]
+    if (first <= low and high <= last) or len(sample) - len(usual) > 1 + FEW * len(sample):
+        return None
+    return float(usual.mean()), float(usual.std())
 
 
 def _min_count(min_frequency: str | int | float, n_rows: int) -> float:

@@ -1,6 +1,6 @@
 """The input space of a model: how a raw batch becomes the rows that kernels see.
 
-    vectors     used as given, (b, d)
+    vectors     used as given, (b, d); minus a shift in float64 where single precision would lose their spread
     images      used as given, (b, h, w[, c]); integer pixels are divided by 255
     table       encoded by a TableEncoder, (b, d)
     objects     used as given, a list
@@ -86,12 +86,19 @@ class InputSpace(Component):
     normalize : Normalize or None
         Fitted.
 
+    Attributes
+    ----------
+    shift_ : Tensor of shape (d,), float64, or None
+        Subtracted from vectors before they are rounded to the model's dtype. None, the usual case: nothing is.
+
     Examples
     --------
     >>> import numpy as np
     >>> InputSpace("vectors", (2,)).tensor(np.array([[1, 2]]), torch.float32)
     tensor([[1., 2.]])
     """
+
+    shift_: Tensor | None = None  # an attribute of the object, and of its file, only where there is one
 
     def __init__(
         self,
@@ -117,6 +124,12 @@ class InputSpace(Component):
         )
         divide = 255.0 if source.kind == "images" and integers else 1.0
         return cls(source.kind, tuple(sample.shape[1:]), divide)
+
+    def check_restored(self) -> None:
+        if self.shift_ is not None and (
+            self.kind != "vectors" or self.shift_.shape != self.shape or self.shift_.dtype != torch.float64
+        ):
+            raise ValueError("InputSpace.shift_ does not fit the rows.")
 
     def open(self, data: Any) -> Source:
         """The source of some data as this space takes them: images at its size, only the columns that it uses."""
@@ -169,11 +182,18 @@ class InputSpace(Component):
                 f"This model was fitted on images of {was}, but these pixels are {now}. Integer pixels are divided "
                 "by 255: convert them as they were for fit."
             )
+        if self.shift_ is not None:
+            X = X.double() - self.shift_.to(X.device)
         X = X.to(device=device, dtype=dtype)
         if self.divide != 1.0:
             X = X / self.divide
         self._check_finite(X)
         return X if self.normalize is None else self.normalize(X)
+
+    def unshifted(self, X: Tensor) -> Tensor:
+        """Vectors of this space with the numbers that the data have, in float64."""
+        X = X.double()
+        return X if self.shift_ is None else X + self.shift_.to(X.device)
 
     def _check_shape(self, X: Tensor) -> None:
         if tuple(X.shape[1:]) == self.shape:

@@ -12,14 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from sklearn.base import clone
+from torch import Tensor
 
+from krepes.base.caller_warning import named_few, warn
 from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, dense
+from krepes.base.validation import writable
 from krepes.engines import Engine
+from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, reservoir
+
+FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter
+FAR_FOR_PRODUCTS = 300  # beyond which it loses them in products x.y, which grow with the square
 
 Preprocess = str | TableEncoder | Normalize | None  # as an estimator takes it
 
@@ -40,8 +47,12 @@ def prepare_inputs(
     placement: Placement,
     engine: Engine,
     progress: Progress,
+    may_shift: bool = False,
 ) -> tuple[InputSpace, Candidates]:
-    """Fit the input space and draw the candidates."""
+    """Fit the input space and draw the candidates.
+
+    `may_shift`: whether vectors may be moved all together, because kernel and views do not see where zero is.
+    """
     encoder = choose_encoder(preprocess, source)
     if isinstance(encoder, TableEncoder):
         encoder = clone(encoder)
@@ -53,9 +64,38 @@ def prepare_inputs(
         with progress.stage("Preparing", None):
             sample, indices = reservoir(source, n_candidates, seed)
         space = InputSpace.of(source, sample)
+        if space.kind == "vectors" and placement.dtype == torch.float32:
+            _keep_spread(space, sample, may_shift)
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
     return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+
+
+def _keep_spread(space: InputSpace, sample: Rows, may_shift: bool) -> None:
+    """Shift columns whose spread is small beside their size before they are rounded to float32, or warn of the loss.
+
+    Rounding moves a value x by up to 6e-8 |x|. Ordinary columns are left alone, to the bit.
+    """
+    if not isinstance(sample, Tensor):
+        array = np.asarray(sample)
+        if array.dtype.kind not in "iuf":
+            return
+        sample = torch.from_numpy(writable(array))
+    center, scale = column_scale(sample)
+    distance = torch.where(scale > 0, center.abs() / scale, 0.0)
+    if may_shift:
+        if bool((distance > FAR).any()) and sample.dtype not in (
+            torch.float32,
+            torch.float16,
+            torch.bfloat16,
+        ):
+            space.shift_ = torch.where(distance > FAR, center, 0.0)
+    elif bool((far := distance > FAR_FOR_PRODUCTS).any()):
+        warn(
+            f"The values of {named_few('column', far.nonzero()[:, 0].tolist())} are more than {FAR_FOR_PRODUCTS} times "
+            "as large as their spread, much of which is lost in single precision. Subtract their means first, use "
+            "dtype='float64', or a kernel of distances."
+        )
 
 
 def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Normalize | None:

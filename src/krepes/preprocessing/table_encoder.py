@@ -1,6 +1,6 @@
 """TableEncoder: a table's columns as numbers that kernels can compare.
 
-    number      (x - mean) / deviation, population moments of the values that are there
+    number      (x - mean) / deviation, population moments of the values that are there, without wild cells
     category    one-hot
 
 Two rows of a standardised column are at squared distance 2 on average, and two different levels of a one-hot
@@ -85,7 +85,9 @@ class TableEncoder(TransformerMixin, Component):
     Notes
     -----
     Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that those of a uniform sample
-    of that size. Infinite values are an error: a mean and a deviation of them do not exist.
+    of that size. Where at most two values in a thousand lie very far out (`krepes.preprocessing.column_scale`) and make
+    the deviation more than five times as large, mean and deviation are those of the others; `roles_` says so. Infinite
+    values are an error: a mean and a deviation of them do not exist.
 
     Examples
     --------

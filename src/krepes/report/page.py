@@ -33,14 +33,15 @@ def packed(array: ArrayLike, dtype: str) -> dict[str, Any]:
 
 
 def packed_numbers(values: ArrayLike) -> dict[str, Any]:
-    """Numbers in single precision; in double precision where they are beyond its range.
+    """Numbers in single precision; in double precision where they are beyond its range, or hardly differ in it.
 
     >>> packed_numbers([1.5])["type"], packed_numbers([1e100, np.nan])["type"], packed_numbers([1e-100])["type"]
     ('float32', 'float64', 'float64')
     """
-    sizes = np.abs(np.asarray(values, dtype=np.float64))
-    largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
-    fits = largest == 0 or 1e-30 < largest < 1e38
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    largest = np.max(np.abs(numbers), initial=0.0)
+    fits = largest == 0 or (1e-30 < largest < 1e38 and not 0 < np.ptp(numbers) < 1e-3 * largest)
     return packed(values, "float32" if fits else "float64")
 
 

@@ -76,7 +76,7 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     if space.kind == "objects":
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
         return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
-    encoded = dense(landmarks).cpu().double().numpy()
+    encoded = space.unshifted(dense(landmarks).cpu()).numpy()
     if space.kind == "images":
         return ShownSamples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
     return _features(model, source, encoded)
@@ -113,7 +113,7 @@ def _features(model: KernelEmbedding, source: Source, landmarks: np.ndarray) -> 
     kept = _most_varied(landmarks, groups)
     parts: list[list[np.ndarray]] = [[] for _ in kept]
     for _, batch in source.batches(BATCH_ROWS):
-        rows = dense(space.tensor(batch, model.space_.dtype)).cpu().double().numpy()
+        rows = space.unshifted(dense(space.tensor(batch, model.space_.dtype)).cpu()).numpy()
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
     features = [

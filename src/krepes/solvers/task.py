@@ -118,9 +118,11 @@ class Task:
     def _mapped(self, space: FeatureSpace, solution: Solution, moments: Moments) -> LinearMap:
         """The map of kernel values, at the scale of the output."""
         if solution.W.shape[1] < int(self.n_components):
+            spanned = solution.W.shape[1] == space.rank
+            cut = "" if spanned else f" and regularization={self.regularization:g} cuts weak ones"
             warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
-                f"features have rank {space.rank} and regularization={self.regularization:g} cuts weak ones.",
+                f"features have rank {space.rank}{cut}.",
             )
         found = LinearMap.of(solution, space.features, Spread.of(solution.W, moments))
         return found.scaled(self.scale, self.loss)

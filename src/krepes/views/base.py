@@ -35,6 +35,11 @@ class Views(Component, ABC):
     exchangeable: ClassVar[bool] = True  # any view may come first; False: an anchor and its positive
     n_views: int
 
+    @property
+    def shift_equivariant(self) -> bool:
+        """Whether the views of x + c are those of x, plus c, once fitted: nothing depends on where zero is."""
+        return False
+
     @abstractmethod
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
         """View number `index` of the rows, shaped like X; X is not changed."""

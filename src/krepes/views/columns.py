@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import row_blocks
+from krepes.preprocessing.column_scale import usual_range
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
 MAX_LEVELS = 16  # distinct values up to which a single column is known by its values
@@ -26,9 +27,9 @@ class ColumnSummary:
     Attributes
     ----------
     mean, scale : Tensor of shape (d,)
-        Mean and standard deviation (divided by n).
+        Mean and standard deviation (divided by n) of the usual values (`krepes.preprocessing.column_scale`).
     lower, upper : Tensor of shape (d,)
-        The range, widened by a tenth on either side.
+        The range of the usual values, widened by a tenth on either side.
     units : Tensor of shape (d,), int64
         Columns with the same number belong together.
     levels : Tensor of shape (L, d)
@@ -81,6 +82,12 @@ def summarize(
     low, high = X.amin(dim=0).double(), X.amax(dim=0).double()
     constant = low == high  # the mean of equal values may round to another one
     mean = torch.where(constant, low, mean)
+    scale = (squares / len(X)).sqrt_().masked_fill_(constant, 0.0)
+    first, last = usual_range(X)
+    for j in ((low < first) | (high > last)).nonzero()[:, 0].tolist():
+        usual = X[(X[:, j] >= first[j]) & (X[:, j] <= last[j]), j].double()
+        mean[j], scale[j] = usual.mean(), usual.std(correction=0)
+        low[j], high[j] = usual.min(), usual.max()
     margin = RANGE_MARGIN * (high - low)
     units = number_units(X.shape[1], groups)
     table = None
@@ -88,7 +95,7 @@ def summarize(
         table = X[torch.randperm(len(X), generator=generator)[:TABLE_ROWS]].double()
     return ColumnSummary(
         mean=mean,
-        scale=(squares / len(X)).sqrt_().masked_fill_(constant, 0.0),
+        scale=scale,
         lower=low - margin,
         upper=high + margin,
         units=units,

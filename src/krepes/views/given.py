@@ -22,6 +22,7 @@ class NoViews(Views):
     """
 
     n_views = 1
+    shift_equivariant = True
 
     def check(self) -> None:
         """It has no parameters to check."""
@@ -48,6 +49,7 @@ class Paired(Views):
 
     exchangeable = False
     n_views = 2
+    shift_equivariant = True
 
     def check(self) -> None:
         """It has no parameters to check."""

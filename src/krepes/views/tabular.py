@@ -42,7 +42,8 @@ class Tabular(Views):
     Parameters
     ----------
     noise : float, default=0.05
-        Standard deviation of the Gaussian noise, in standard deviations of the column.
+        Standard deviation of the Gaussian noise, in standard deviations of the column. Cells that lie very far
+        from the others do not count for the column's deviation (`krepes.preprocessing.column_scale`).
     drop : float in [0, 1), default=0.0
         Probability p with which a feature is dropped, that is, set to `fill`. [krepes] drops features; on the
         tables we measured, weak noise alone is at least as good and its expectation costs one matrix product.
@@ -55,7 +56,7 @@ class Tabular(Views):
     Attributes
     ----------
     mean_, scale_ : Tensor of shape (d,)
-        Mean and standard deviation of the columns, known after `fitted`.
+        Mean and standard deviation of the columns' usual values, known after `fitted`.
     units_ : Tensor of shape (d,)
         The unit of every column: columns of one unit are kept, dropped or replaced together.
     table_ : Tensor of shape (u, d), or None
@@ -117,6 +118,10 @@ class Tabular(Views):
                 raise ValueError(f"{name}={value!r}: expected a probability in [0, 1).")
         if self.fill != "mean" and not (isinstance(self.fill, numbers.Real) and math.isfinite(self.fill)):
             raise ValueError(f"fill={self.fill!r}: expected 'mean' or a finite number.")
+
+    @property
+    def shift_equivariant(self) -> bool:
+        return self.drop == 0 or self.fill == "mean"
 
     def fitted(
         self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
