@@ -460,7 +460,7 @@ class KernelEmbedding(
             found += [each | {"n_components": fewer} for each in found if each.keys() <= {"loss"}]
         return found
 
-    def held_out_loss(self, **params: Any) -> HeldOut:
+    def held_out_loss(self, **params: Any) -> HeldOut[float]:
         """The loss on rows that were not learned from, with its standard error; takes what `refit` takes.
 
         Two folds are held out at a time, the loss is minimised over the others in the same feature space, and its value
@@ -469,7 +469,7 @@ class KernelEmbedding(
         """
         return held_out.held_out_loss(*self._by_fold(params, "held_out_loss"))
 
-    def held_out_correlations(self, **params: Any) -> HeldOut:
+    def held_out_correlations(self, **params: Any) -> HeldOut[np.ndarray]:
         """The correlation between the views by component, on rows that were not learned from; takes what `refit` takes.
 
         For every fold, the loss is minimised over the other folds. Components have no names, so those of different

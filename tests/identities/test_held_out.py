@@ -27,7 +27,7 @@ from krepes.losses import (
 from krepes.losses.vicreg import VARIANCE_FLOOR
 from krepes.moments import Moments
 from krepes.solvers import MomentDescent, Solver, choose_solver
-from krepes.solvers.held_out import SHARE, HeldOut, Part, best_width, circle
+from krepes.solvers.held_out import SHARE, Part, best_width, circle, over_parts
 from krepes.views import Tabular
 
 rng = np.random.default_rng(0)
@@ -238,7 +238,7 @@ def test_with_equal_statistics_the_estimate_is_the_loss():
 def test_the_standard_error_is_that_of_a_mean_over_folds():
     """Values that are means of two neighbours in the circle: the error of their mean, within 5 %."""
     draws = np.random.default_rng(0).normal(size=(20_000, 5))
-    found = [HeldOut.of((u + np.roll(u, -1)) / 2, 2) for u in draws]
+    found = [over_parts((u + np.roll(u, -1)) / 2, 2) for u in draws]
     errors = np.array([value.standard_error**2 for value in found])
     assert np.sqrt(errors.mean()) == pytest.approx(np.std([value.mean for value in found]), rel=0.05)
 

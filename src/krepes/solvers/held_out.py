@@ -17,11 +17,11 @@ Cost: k solutions, each O(r^3) or O(r^2 h) per step, whatever n is.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -32,7 +32,16 @@ from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.split import Parts
 from krepes.features import FeatureSpace
 from krepes.features.space import LEAST_FOLDS
-from krepes.losses import HeldOutStatistics, Loss, MomentForms, OfStatistics, OfTwoSamples, ability, required
+from krepes.losses import (
+    HeldOutStatistics,
+    Loss,
+    MomentForms,
+    OfStatistics,
+    OfTwoSamples,
+    Statistics,
+    ability,
+    required,
+)
 from krepes.losses.batch import Terms
 from krepes.moments import Moments
 from krepes.solvers.base import Callback
@@ -40,16 +49,18 @@ from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.solvers.task import Task
 
+V = TypeVar("V", float, np.ndarray)
+
 SHARE, WIDEST = 0.97, 128  # of n_components="auto", see `best_width`
 AUTO_FOLDS = 5  # where n_components="auto" needs folds and no number of them is given
 NOTHING = (
-    "This representation has learned nothing that holds for rows it has not seen. Take weaker views, a longer "
-    "lengthscale or more rows."
+    "Nothing that this representation has learned can be shown to hold for rows it has not seen. Take weaker views, a "
+    "longer lengthscale or more rows."
 )
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOut(Generic[V]):
     """Values on rows that were not learned from.
 
     Attributes
@@ -61,17 +72,25 @@ class HeldOut:
     """
 
     values: np.ndarray
-    mean: Any
-    standard_error: Any
+    mean: V
+    standard_error: V
 
-    @classmethod
-    def of(cls, values: np.ndarray, n_held: int) -> HeldOut:
-        """Each fold is in n_held (1 or 2) of the values."""
-        k = len(values)
-        share = 1 / k if n_held == 1 else 2 * (k - 1) / (k * (k - 2))
-        found = values.mean(0), values.std(0, ddof=1) * share**0.5
-        mean, error = found if values.ndim > 1 else map(float, found)
-        return cls(values, mean, error)
+
+def over_parts(found: Sequence[float], n_held: int) -> HeldOut[float]:
+    """Numbers of which each fold is in n_held, 1 or 2."""
+    values = np.array(found)
+    return HeldOut(values, float(values.mean()), float(_error(values, n_held)))
+
+
+def by_component(found: Sequence[np.ndarray], n_held: int) -> HeldOut[np.ndarray]:
+    """The same for every component; a part may have lost some of them to the regulariser."""
+    values = np.stack([part[: min(map(len, found))] for part in found])
+    return HeldOut(values, values.mean(0), _error(values, n_held))
+
+
+def _error(values: np.ndarray, n_held: int) -> np.ndarray:
+    k = len(values)
+    return values.std(0, ddof=1) * (1 / k if n_held == 1 else 2 * (k - 1) / (k * (k - 2))) ** 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +102,6 @@ class Part:
     gamma: Tensor  # (h,)
     training: Moments
     held_out: tuple[Moments, ...]
-
-    def narrowed(self, n_components: int) -> Part:
-        """The first components only."""
-        return replace(self, W=self.W[:, :n_components], gamma=self.gamma[:n_components])
 
     def zero(self) -> Part:
         """The map that gives 0 for every row."""
@@ -103,7 +118,7 @@ class Part:
             terms = in_two.of_two_samples(self._statistics(first), self._statistics(second), both)
         return sum(term.item() for term in terms.values())
 
-    def _statistics(self, moments: Moments) -> Any:
+    def _statistics(self, moments: Moments) -> Statistics:
         forms = MomentForms.of(moments)
         if self.loss.intercept != "centered":
             return forms.embed(self.W, self.gamma)
@@ -141,20 +156,18 @@ def cross_fitted(task: Task, space: FeatureSpace, folds: Parts[Moments], n_held:
         yield Part(task.loss, found.W, found.gamma, training, held)
 
 
-def held_out_loss(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
+def held_out_loss(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut[float]:
     """The loss on two folds of the minimum over the others, for every pair of neighbours."""
     task = settled(task, folds)
-    return HeldOut.of(np.array([part.value() for part in cross_fitted(task, space, folds, 2)]), 2)
+    return over_parts([part.value() for part in cross_fitted(task, space, folds, 2)], 2)
 
 
-def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut:
+def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]) -> HeldOut[np.ndarray]:
     """The correlation of the views on one fold, by component of the minimum over the others."""
     task = settled(task, folds)
     if not folds.total.paired:
         raise ValueError("These moments hold one view per row, so there are no correlations between views.")
-    found = [part.correlations(task.scale) for part in cross_fitted(task, space, folds, 1)]
-    h = min(map(len, found))  # a part may have lost components to the regulariser
-    return HeldOut.of(np.stack([values[:h] for values in found]), 1)
+    return by_component([part.correlations(task.scale) for part in cross_fitted(task, space, folds, 1)], 1)
 
 
 def minimised(
@@ -212,14 +225,14 @@ def check_learned(task: Task, space: FeatureSpace, sums: Moments | Parts[Moments
     except ValueError as error:  # such as no component left without some of the folds
         warn(f"{NOTHING} {error}")
         return
-    gain = HeldOut.of(np.array(gains), 2)
+    gain = over_parts(gains, 2)
     if gain.mean <= 0:
         warn(
             f"{NOTHING} {task.loss} is no lower there than for a representation that is 0 everywhere (lower by "
             f"{gain.mean:.2g} ± {gain.standard_error:.2g})."
         )
     elif correlations:
-        agreed = HeldOut.of(np.stack([values[: min(map(len, correlations))] for values in correlations]), 2)
+        agreed = by_component(correlations, 2)
         # sqrt(2 log 2h): the largest of h standard normal values; 1 / sqrt(n): the error of a correlation of 0.
         least = np.maximum(agreed.standard_error, sums.n**-0.5) * np.sqrt(2 * np.log(2 * h))
         if not (agreed.mean > least).any():

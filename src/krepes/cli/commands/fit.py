@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from krepes.base.caller_warning import warn
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from krepes.embedding import KernelEmbedding
     from krepes.features import FeatureSpace
     from krepes.sources import Source
-
-_SCALES_APART = 100.0
 
 
 @command
@@ -161,25 +156,10 @@ def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray
 
 def _show_inputs(space: FeatureSpace) -> None:
     """Print how every column is used, before the long pass begins."""
-    from krepes.base.rows import dense
     from krepes.cli.describe import column_roles, console
 
     if space.inputs.encoder is not None:
         console().print(column_roles(space.inputs.encoder))
-    elif space.inputs.kind == "vectors":
-        warn_of_scales(dense(space.landmarks))
-
-
-def warn_of_scales(landmarks: Tensor) -> None:
-    """An array is used as it is; warn if one column would dominate the others."""
-    deviations = landmarks.double().std(0)
-    deviations = deviations[deviations > 0]
-    apart = (deviations.max() / deviations.median()).item() if len(deviations) > 1 else 1.0
-    if apart > _SCALES_APART:
-        warn(
-            f"Some columns vary {apart:,.0f} times as much as others and will dominate every distance. "
-            "--preprocess table standardises the columns.",
-        )
 
 
 def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) -> None:
