@@ -33,7 +33,7 @@ from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
-from krepes.machines.label_choice import Comparison, compare, labelled_rows
+from krepes.machines.label_choice import Comparison, compare_by_labels, labelled_rows
 from krepes.moments import MomentPass, Moments
 from krepes.one_pass import OnePassEstimator, opener_of
 from krepes.preprocessing.preparing import Preprocess
@@ -442,7 +442,7 @@ class KernelEmbedding(
         solved = [model._solved() for model in models]
         Z = [(K @ found.A.double() + found.gamma.double()).cpu().numpy() for found in solved]
         raw = dense(labelled).flatten(1).double().cpu().numpy() if self.space_.width else None
-        comparison = compare(given, Z, targets, raw)
+        comparison = compare_by_labels(given, Z, targets, raw)
         chosen = models[comparison.chosen.place]
         chosen.selection_ = comparison
         return chosen

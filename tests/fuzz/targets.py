@@ -61,7 +61,17 @@ INNER |= {
     "IgnoresScale",
     "MovingTarget",
 }
-INNER |= {"OfStatistics", "OwnParameters", "SumOfSquares", "ability", "required", "CoordinateProduct"}
+INNER |= {
+    "HeldOutStatistics",
+    "OfTwoSamples",
+    "QuadraticInMoments",
+    "OfStatistics",
+    "OwnParameters",
+    "SumOfSquares",
+    "ability",
+    "required",
+    "CoordinateProduct",
+}
 INNER |= {"Filter", "InputSpace", "Normalize", "GivenModule", "ResNet", "file_digest", "n_parameters"}
 
 

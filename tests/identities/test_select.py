@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import krepes
 from command_line import run
 from krepes import KernelEmbedding
-from krepes.machines.label_choice import MOST_LABELS, compare, labelled_rows
+from krepes.machines.label_choice import MOST_LABELS, compare_by_labels, labelled_rows
 from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
 
 DIGITS = load_digits()
@@ -43,10 +43,10 @@ def test_errors_are_those_of_leaving_out_every_row():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(12, 3))
     codes = (Z[:, 0] > 0).astype(int)
-    found = compare([{}], [Z], codes).chosen
+    found = compare_by_labels([{}], [Z], codes).chosen
     assert found.error == pytest.approx(naive_error(Z, np.eye(2)[codes]), rel=1e-9)
     quantity = Z @ [1.0, 2.0, 0.0] + 0.1 * rng.normal(size=12)
-    found = compare([{}], [Z], quantity).chosen
+    found = compare_by_labels([{}], [Z], quantity).chosen
     assert found.error == pytest.approx(naive_error(Z, quantity[:, None]), rel=1e-9)
     assert found.accuracy is None
 
@@ -58,7 +58,7 @@ def test_the_chosen_model_is_the_refit_with_the_smallest_error(model):
     errors = []
     for parameters in given:
         Z = model.refit(**parameters).transform(IMAGES[rows]).astype(float)
-        errors.append(compare([{}], [Z], Y[rows]).chosen.error)
+        errors.append(compare_by_labels([{}], [Z], Y[rows]).chosen.error)
     assert chosen.selection_.chosen.place == int(np.argmin(errors))
     listed = {each.place: each.error for each in chosen.selection_.candidates}
     np.testing.assert_allclose(

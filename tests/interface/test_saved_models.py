@@ -109,10 +109,11 @@ def test_existing_files_are_kept(tmp_path):
     assert sizes[".A"] == model.coefficients_.size * 4
 
 
-def test_serving_without_krepes(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kernel", ["auto", "gaussian"])
+def test_serving_without_krepes(tmp_path, monkeypatch, kernel):
     """The code of docs/serving.md computes the transform with numpy and safetensors alone."""
     monkeypatch.chdir(tmp_path)
-    model = KernelEmbedding(**SMALL).fit(X)
+    model = KernelEmbedding(**SMALL, kernel=kernel).fit(X)
     model.save("model.krepes")
     page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)

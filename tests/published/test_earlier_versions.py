@@ -55,8 +55,13 @@ def test_a_model_file_goes_on(name):
 
 
 def as_earlier(model: krepes.KernelEmbedding, data: Any, **options: Any) -> krepes.KernelEmbedding:
-    """What these arguments made at e7109c2: strengths were relative to tr(S) / r, and the output was the loss's."""
-    space, task = model.prepare(data, **options), model._task()
+    """What these arguments made at e7109c2: other defaults of kernel, views, strengths and the scale of the output."""
+    model, task = clone(model), model._task()
+    if model.kernel == "auto":
+        model.set_params(kernel="gaussian")
+    if model.views == "auto" and isinstance(views := model.prepare(data, **options).views, Image):
+        model.set_params(views=Image(n_views=views.n_views))
+    space = model.prepare(data, **options)
     if task.of_samples:
         opened = FitData.open(data, options.get("positives"), options.get("negatives"))
         samples = Samples(replace(space, exact_views=False), opened.reader(space.inputs, space.placement))

@@ -78,7 +78,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(
+def compare_by_labels(
     candidates: Sequence[Mapping[str, Any]],
     representations: Iterable[np.ndarray],  # of shape (n, h)
     targets: np.ndarray,  # of shape (n,)
@@ -99,7 +99,7 @@ def compare(
     Examples
     --------
     >>> Z, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
-    >>> print(compare([{"loss": "kernel_pca"}, {}], [Z[[0, 2, 1, 3]], Z], y))
+    >>> print(compare_by_labels([{"loss": "kernel_pca"}, {}], [Z[[0, 2, 1, 3]], Z], y))
     2 candidates by leave-one-out errors of 4 labels:
       as it is            1 columns: error 0.0211, 100.0 % right  <- chosen
       loss kernel_pca     1 columns: error 1.0064,   0.0 % right

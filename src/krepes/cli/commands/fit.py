@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from krepes.embedding import KernelEmbedding
     from krepes.features import FeatureSpace
     from krepes.sources import Source

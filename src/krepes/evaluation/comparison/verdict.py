@@ -29,6 +29,7 @@ ADVICE = {
     RAW: "Try a longer lengthscale or more components, let `krepes tune` search, or use the raw features.",
     "level with raw": "Try a longer lengthscale, let `krepes tune` search, or use the raw features, which are simpler.",
     "level with kernel PCA": "Its views add nothing here: loss='kernel_pca' is simpler.",
+    "unsure": "More repeats, or more rows to test on, would tell.",
     "nothing": "The labels may not be in these columns, or there are too few of them.",
     "rare": "Most rows have one class, so that accuracy says little: try scoring='balanced_accuracy' or "
     "scoring='roc_auc'.",
@@ -161,8 +162,10 @@ def _said(rivals: list[Difference]) -> tuple[str, str]:
         text += "".join(f"; it is level with {r.name} ({r.words(signed=True)})" for r in level)
         return f"{text}.", first.name
     if not level:
-        parts = [f"than {r.name} by {r.words()}" for r in better]
-        return f"The representation is better {' and '.join(parts)}.", ""
+        return f"The representation is better {_by(better)}.", ""
+    if all(r.mean > r.least for r in level):
+        text = f"The representation is better {_by(better)}. It" if better else "The representation"
+        return f"{text} is ahead {_by(level, 'of')}, which chance can explain.", "unsure"
     near = " and ".join(f"{r.name} ({r.words(signed=True)})" for r in level)
     chance = any(abs(r.mean) <= ERRORS * r.error for r in level)
     why = "chance can explain the difference" if chance else "the difference is too small to matter"
@@ -171,6 +174,10 @@ def _said(rivals: list[Difference]) -> tuple[str, str]:
         gained = " and ".join(f"{r.name} by {r.words()}" for r in better)
         return f"The representation is better than {gained}, and no better than {near}.", case
     return f"The representation is no better than {near} here: {why}.", case
+
+
+def _by(differences: list[Difference], word: str = "than") -> str:
+    return " and ".join(f"{word} {r.name} by {r.words()}" for r in differences)
 
 
 def _verb(name: str) -> str:
