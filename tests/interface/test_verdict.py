@@ -87,6 +87,16 @@ def test_level_with_kernel_pca():
     assert "too small to matter" in alone.text
 
 
+def test_ahead_by_chance():
+    found = said(outcome(0.90, 0.96), outcome(0.90, 0.90), outcome(0.80, 0.83))
+    assert found.text == (
+        "The representation is better than kernel PCA by 11.5 points. It is ahead of raw features by 3.0 points, which "
+        "chance can explain."
+    )
+    assert "More repeats" in found.advice
+    assert found.winner == ""
+
+
 def test_level_with_both():
     found = said(outcome(0.90, 0.94), outcome(0.94, 0.91), outcome(0.94, 0.91))
     assert "no better than raw features (-0.5 points) and kernel PCA (-0.5 points) here" in found.text
