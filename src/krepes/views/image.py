@@ -55,8 +55,8 @@ class Image(Views):
     shear : float, default=10.0
         Largest shear, in degrees, either way.
     strength : float or "auto", default=1.0
-        Multiplies shift, rotation, shear and the logarithm of zoom. "auto" looks at the images: views go halfway to the
-        nearest other image (`krepes.views.likeness`), at most to 1.
+        Multiplies shift, rotation, shear and the logarithm of zoom. "auto" looks at the images: views go three
+        quarters of the way to the nearest other image (`krepes.views.likeness`), at most to 1.
     padding : "zeros", "border" or "reflection", default="zeros"
         What lies beyond the image's edge.
     shape : (height, width) or (height, width, channels), default=None

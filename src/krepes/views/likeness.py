@@ -1,6 +1,6 @@
-"""How strongly images may be changed where nobody says: halfway to the next image.
+"""How strongly images may be changed where nobody says: three quarters of the way to the next.
 
-    strength s:  median over images x of |view_s(x) - x| / |x - x'|  =  1/2,      x' the nearest other image
+    strength s:  median over images x of |view_s(x) - x| / |x - x'|  =  3/4,      x' the nearest other image
     mirror:      median of |mirror(x) - x''| / |x - x'|  <=  1.02,                x'' the image nearest to mirror(x)
 
 Changes that move an image further than its neighbours are apart mix up images that differ in what they show; much
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from krepes.kernels.distances import distances_to
 
-MOVED = 0.5  # of the way to the nearest other image
+MOVED = 0.75  # of the way to the nearest other image
 MIRRORED = 1.02  # times the distance between neighbours
 WEAKEST = 1 / 32
 N_CHANGED, N_OTHERS = 250, 1000
@@ -45,7 +45,7 @@ class Likeness:
         self._distinct = self._near.isfinite()
 
     def strength(self, view: Callable[[Tensor, float], Tensor]) -> float:
-        """The strength in [1/32, 1] at which `view(images, strength)` moves images halfway to their neighbours."""
+        """The strength in [1/32, 1] at which `view(images, strength)` moves images three quarters of the way to their neighbours."""
         if not self._distinct.any():
             return 1.0  # all images are alike, so no strength is better than another
         low, high = WEAKEST, 1.0
