@@ -99,12 +99,12 @@ def setting(**parameters: Any) -> Callable[[Split], float]:
 KERNELS = {"Gaussian": Gaussian(), "L1": Laplacian(norm=1)}
 STUDY = (
     {
-        "16 components": setting(n_components=16),
-        "pca, 16 components": setting(n_components=16, loss="kernel_pca"),
+        "default 16": setting(n_components=16),
+        "pca 16": setting(n_components=16, loss="kernel_pca"),
     }
-    | {f"{name}, pca": setting(kernel=kernel, loss="kernel_pca") for name, kernel in KERNELS.items()}
+    | {f"{name} pca": setting(kernel=kernel, loss="kernel_pca") for name, kernel in KERNELS.items()}
     | {
-        f"{name}, {scale}": setting(kernel=kernel, scale=scale)
+        f"{name} {scale}": setting(kernel=kernel, scale=scale)
         for name, kernel in KERNELS.items()
         for scale in ("kernel", "orthonormal", "loss", "unit")
     }

@@ -45,7 +45,7 @@ class Likeness:
         self._distinct = self._near.isfinite()
 
     def strength(self, view: Callable[[Tensor, float], Tensor]) -> float:
-        """The strength in [1/32, 1] at which `view(images, strength)` moves images three quarters of the way to their neighbours."""
+        """The strength in [1/32, 1] at which `view(images, strength)` moves images as far as it should."""
         if not self._distinct.any():
             return 1.0  # all images are alike, so no strength is better than another
         low, high = WEAKEST, 1.0
