@@ -33,7 +33,9 @@ def main() -> None:
     figures: dict = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.krepes"
-        KernelEmbedding(250, kernel="gaussian", n_landmarks=2000, random_state=0).fit(X).save(path, moments=False)
+        KernelEmbedding(250, kernel="gaussian", n_landmarks=2000, random_state=0).fit(X).save(
+            path, moments=False
+        )
         start = time.perf_counter()
         model = load(path)
         figures["load without moments: ms"] = round(1e3 * (time.perf_counter() - start), 1)
