@@ -50,7 +50,8 @@ def _column(column: int | str, n_columns: int, names: list[str]) -> int:
         if column in names:
             return names.index(column)
         raise ValueError(
-            f"groups: there is no column {column!r}" + (". X has no names." if not names else ".")
+            f"groups: X does not have a column {column!r}"
+            + (", because it has no names." if not names else ".")
         )
     if not isinstance(column, int | np.integer) or isinstance(column, bool) or not 0 <= column < n_columns:
         raise ValueError(f"groups: {column!r} is not a column; expected numbers from 0 to {n_columns - 1}.")

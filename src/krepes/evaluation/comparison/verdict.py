@@ -4,9 +4,9 @@
 
 Two things could have come out otherwise: the draws of the labels, whose error is that of the paired differences of R
 repeats, and the test rows, whose error is a jackknife of the paired difference over groups of them. Repeats that share
-their test rows know nothing of the second; those that draw them anew overlap, which the sum makes up for: with a fifth
-of the rows for testing and five repeats it is about what Nadeau and Bengio (2003) correct to. One repeat has the second
-error alone. A difference counts where it exceeds twice its error, and half a point.
+their test rows know nothing of the second; those with test rows of their own overlap, which the sum makes up for: with
+a fifth of the rows for testing and five repeats it is about what Nadeau and Bengio (2003) correct to. One repeat has
+the second error alone. A difference counts where it exceeds twice its error, and half a point.
 """
 
 from __future__ import annotations
