@@ -182,7 +182,7 @@ def test_groups_may_be_lists_labels_or_names_and_the_kept_columns_have_names():
         ([[0.5]], "0.5 is not a column"),
         ([[-1]], "-1 is not a column; expected numbers from 0 to 1"),
         ({"a": 0}, "lists of columns"),
-        ({"a": ["x"]}, "no column 'x'. X has no names"),
+        ({"a": ["x"]}, "does not have a column 'x', because it has no names"),
     ],
 )
 def test_groups_of_a_wrong_form_are_refused(groups, message):
