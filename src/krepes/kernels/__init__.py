@@ -14,6 +14,7 @@ from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
+from krepes.kernels.reweighted import Reweighted
 
 __all__ = [
     "ArcCosine",
@@ -29,6 +30,7 @@ __all__ = [
     "Matern",
     "Polynomial",
     "Product",
+    "Reweighted",
     "Scaled",
     "Sigmoid",
     "Sum",

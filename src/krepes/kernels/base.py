@@ -8,7 +8,8 @@ parameters ("median") are numbers.
 Three abilities are optional. A kernel that is a sum of products over coordinates lists them as `product_terms()`, each
 a `CoordinateProduct`, and one that knows its expectation under Gaussian noise gives it as `smoothed`: augmentations
 are then integrated exactly instead of sampled [krepes design, exact views]. A kernel of |x - y| or of x.y says which
-in `geometry` and gives its derivative as `slope`, so that gradients are written once for all of them [zou, Sec. 4.2].
+in `geometry` and gives its derivative as `slope`, so that gradients are written once for all of them [zou, Sec. 4.2];
+`gradients` are those of a weighted sum of k(., y_j), which is what a kernel machine is.
 
 Kernels add up, multiply and scale, written with + and *:
 
@@ -111,6 +112,23 @@ class Kernel(Component, ABC):
         """
         raise no_slope(self)
 
+    def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
+        """The gradients at the rows of X of the c functions f(x) = sum_j a_j k(x, y_j), shape (c, n, d).
+
+        Parameters
+        ----------
+        X, Y : Tensors of shape (n, d) and (m, d)
+        A : Tensor of shape (m, c)
+            Coefficients, one column for every function.
+        """
+        radial, R = self.geometry == "radial", self.slope(X, Y)  # dk/dx is -R (x - y), or R y
+        found = []
+        for a in A.mT:
+            weighted = R * a
+            pull = weighted @ Y
+            found.append(pull.sub_(weighted.sum(1, keepdim=True) * X) if radial else pull)
+        return torch.stack(found)
+
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
@@ -190,6 +208,10 @@ class Sum(Pair):
         if self.geometry is None:
             return super().slope(X, Y)
         left, right = (kernel.slope(X, Y) for kernel in self._kernels())
+        return left.add_(right)
+
+    def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
+        left, right = (kernel.gradients(X, Y, A) for kernel in self._kernels())
         return left.add_(right)
 
     def product_terms(self) -> ProductTerms | None:
@@ -272,6 +294,9 @@ class Scaled(Kernel):
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         return self._inner().slope(X, Y) * self._factor()
+
+    def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
+        return self._inner().gradients(X, Y, A) * self._factor()
 
     def product_terms(self) -> ProductTerms | None:
         terms = self._inner().product_terms()

@@ -56,6 +56,17 @@ class Laplacian(RadialKernel, CoordinateProduct):
     def profile_slope(self, u: Tensor) -> Tensor:
         return u.neg().exp_().div_(u).neg_()
 
+    def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
+        if self.norm == 2:
+            return super().gradients(X, Y, A)
+        K, d = self(X, Y), X.shape[1]
+        # dk/dx_j = -sign(x_j - y_j) k / l_j; zero where they are equal, the mean of both sides
+        columns = [
+            (torch.sign(X[:, j, None] - Y[:, j]).mul_(K) @ A).div_(-self.column_lengthscale(j))
+            for j in range(d)
+        ]
+        return torch.stack(columns, dim=2).transpose(0, 1)
+
     @property
     def geometry(self) -> Geometry | None:
         return super().geometry if self.norm == 2 else None

@@ -100,6 +100,13 @@ class RadialKernel(VectorKernel):
         X = as_rows(X, like=Y)
         return self.slope_scaled(X, Y, float(self._lengthscale(Y.shape[1])))
 
+    def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
+        if self.one_scale:
+            return super().gradients(X, Y, A)
+        scale = torch.as_tensor(self._lengthscale(Y.shape[1]), dtype=Y.dtype, device=Y.device)
+        center, isotropic = Y.mean(dim=0), clone(self).set_params(lengthscale=1.0)
+        return isotropic.gradients((X - center) / scale, (Y - center) / scale, A).div_(scale)
+
     def slope_scaled(self, X: Tensor, Y: Tensor, lengthscale: float) -> Tensor:
         """`slope` for rows and one positive lengthscale."""
         found = self.profile_slope(self.distances_to(Y)(X).mul_(1 / lengthscale))
