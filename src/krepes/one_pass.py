@@ -58,7 +58,11 @@ STATE = {
 MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
-SAVED = {"KernelEmbedding": "krepes.embedding"}
+SAVED = {
+    "KernelEmbedding": "krepes.embedding",
+    "KernelRidgeClassifier": "krepes.machines",
+    "KernelRidgeRegressor": "krepes.machines",
+}
 
 
 class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
@@ -358,10 +362,14 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         model._start(space)
         model._restore_record(state)
         model.n_samples_seen_ = state["n_samples_seen"]
+        model._restore(state)
         check_entries("The model", state, {cls.total_name: dict | None}, optional={cls.total_name})
         if state.get(cls.total_name) is not None:
             model.total_ = model._accumulator(space).value_from(state[cls.total_name])
         return model
+
+    def _restore(self, state: State) -> None:
+        """Take from a file what a subclass adds to `_state`; the space is there already, the sums are not."""
 
     def _stored_parameters(self) -> State:
         """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""

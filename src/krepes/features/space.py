@@ -122,6 +122,7 @@ class FeatureSpace:
         engine: Engine,
         progress: Progress,
         prefer: np.ndarray | None = None,
+        learn_kernel: Callable[[Candidates, InputSpace], Kernel] | None = None,
     ) -> FeatureSpace:
         """Fix the space from data, in at most one scan of them.
 
@@ -135,6 +136,8 @@ class FeatureSpace:
         placement, seed, engine, progress
         prefer : ndarray of row indices, optional
             Rows that become landmarks before any other, such as those that have labels.
+        learn_kernel : callable(Candidates, InputSpace) -> Kernel, optional
+            Chooses kernel and parameters, such as by targets; `kernel` then says only whether rows may be shifted.
         """
         source, generator = data.sources[0], torch.Generator().manual_seed(seed)
         if source.n_rows < 2:
@@ -154,9 +157,12 @@ class FeatureSpace:
         )
         if counting is not None:
             candidates = replace(candidates, indices=counting[candidates.indices])
-        suited = kernel.suited(inputs)
-        warn_of_data(candidates, inputs, suited, as_given=preprocess is None or preprocess == "none")
-        fitted_kernel = suited.fitted(candidates.rows, generator)
+        if learn_kernel is None:
+            suited = kernel.suited(inputs)
+            warn_of_data(candidates, inputs, suited, as_given=preprocess is None or preprocess == "none")
+            fitted_kernel = suited.fitted(candidates.rows, generator)
+        else:
+            fitted_kernel = learn_kernel(candidates, inputs)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
         with progress.stage("Landmarks"):

@@ -118,7 +118,7 @@ class RadialKernel(VectorKernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> RadialKernel:
         if not isinstance(self.lengthscale, str):
             return self
-        multiple = self._medians()
+        multiple = self.medians()
         length = median_distance(as_rows(X), self.distances_to, generator)
         return clone(self).set_params(lengthscale=multiple * length / self.reach)
 
@@ -127,8 +127,8 @@ class RadialKernel(VectorKernel):
         lengths = np.asarray(self.lengthscale, dtype=float)
         return float(lengths if lengths.ndim == 0 else lengths[column])
 
-    def _medians(self) -> float:
-        """The multiple of the median that a rule names; 1 for "median"."""
+    def medians(self) -> float:
+        """The multiple of the median distance that a rule names; 1 for "median"."""
         words = str(self.lengthscale).split()
         if words[-1:] == ["median"] and len(words) <= 2:
             try:
@@ -144,7 +144,7 @@ class RadialKernel(VectorKernel):
 
     def _lengthscale(self, n_features: int) -> float | np.ndarray:
         if isinstance(self.lengthscale, str):
-            self._medians()
+            self.medians()
             raise ValueError(
                 f"lengthscale={self.lengthscale!r} depends on data: call kernel.fitted(X) first, or give a number "
                 "(estimators do this for you)."
@@ -152,7 +152,7 @@ class RadialKernel(VectorKernel):
         try:
             length = np.asarray(self.lengthscale, dtype=float)
         except (TypeError, ValueError):
-            self._medians()
+            self.medians()
             raise
         if not (np.all(length > 0) and np.all(np.isfinite(length))):
             raise ValueError(

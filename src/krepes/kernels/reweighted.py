@@ -64,11 +64,14 @@ class Reweighted(VectorKernel, CoordinateProduct):
         return lambda X: block(_times(X, root))
 
     def diag_rows(self, X: Tensor) -> Tensor:
-        return self._inner().diag(_times(X, self._root(X)))
+        return self._inner().diag(self.weighed(X))
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Reweighted:
-        X = as_rows(X)
-        return Reweighted(self._inner().fitted(_times(X, self._root(X)), generator), self.M)
+        return Reweighted(self._inner().fitted(self.weighed(as_rows(X)), generator), self.M)
+
+    def weighed(self, X: Tensor) -> Tensor:
+        """M^(1/2) x for every row, (n, d)."""
+        return _times(X, self._root(X))
 
     def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
         root = self._root(Y)
@@ -78,7 +81,9 @@ class Reweighted(VectorKernel, CoordinateProduct):
         terms = self._inner().product_terms()
         if terms is None or np.ndim(self.M) != 1:
             return None
-        return [(weight, Reweighted(kernel, self.M)) for weight, kernel in terms]
+        return [
+            (weight, Reweighted(kernel, self.M)) for weight, kernel in terms if isinstance(kernel, Kernel)
+        ]
 
     def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
         inner, weight = self._inner(), float(np.asarray(self.M)[column]) ** 0.5
@@ -98,7 +103,9 @@ class Reweighted(VectorKernel, CoordinateProduct):
         M = M.double().cpu()
         square = M.ndim == 2 and M.shape[0] == M.shape[1] and torch.allclose(M, M.mT)
         if not (M.ndim == 1 or square):
-            raise ValueError(f"M has shape {tuple(M.shape)}; expected weights (d,) or a symmetric matrix (d, d).")
+            raise ValueError(
+                f"M has shape {tuple(M.shape)}; expected weights (d,) or a symmetric matrix (d, d)."
+            )
         if not torch.isfinite(M).all():
             raise ValueError("M has NaN or infinite values; expected finite numbers.")
         if rows is not None and len(M) != rows.shape[1]:

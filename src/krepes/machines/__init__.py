@@ -1,10 +1,13 @@
 """Kernel machines on features: ridge regression with leave-one-out choice, calibrated probabilities."""
 
 from krepes.machines.calibration import expected_calibration_error, temperature
+from krepes.machines.kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.ridge import LeaveOneOutRidge
 from krepes.machines.transductive import TransductiveRidge, transductive_coefficients
 
 __all__ = [
+    "KernelRidgeClassifier",
+    "KernelRidgeRegressor",
     "LeaveOneOutRidge",
     "TransductiveRidge",
     "expected_calibration_error",

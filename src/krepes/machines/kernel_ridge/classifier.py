@@ -1,0 +1,169 @@
+"""KernelRidgeClassifier: classes from rows, images or objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+
+from krepes.engines import Engine
+from krepes.features.fit_data import as_weights
+from krepes.kernels.radial import Lengthscale
+from krepes.machines.calibration import temperature
+from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
+from krepes.machines.kernel_ridge.parameters import described
+from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
+from krepes.machines.kernel_ridge.targets import Classes, Targets
+from krepes.preprocessing.preparing import Preprocess
+
+
+class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
+    __doc__ = described("""Predict classes by kernel ridge regression on their indicators, in one pass over the data.
+
+    Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen.
+
+    {parameters}
+    class_weight : None, "balanced" or dict of class -> weight, default=None
+        How much the rows of each class count. "balanced" makes all classes weigh the same; sums are then kept by
+        class, which takes as many times the memory.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+    temperature_ : float
+        What scores are divided by before the softmax.
+    {attributes}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelRidgeClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9), model.predict_proba(X[:2]).shape
+    (True, (2, 3))
+    """)
+
+    targets_: Classes
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernels = "auto",
+        lengthscale: Lengthscale = "auto",
+        input_metric: str | None = "diagonal",
+        penalty: float | str = "auto",
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int | str | None = "auto",
+        n_folds: int = 5,
+        n_kept: int = 20_000,
+        preprocess: Preprocess = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,
+            lengthscale=lengthscale,
+            input_metric=input_metric,
+            penalty=penalty,
+            fit_intercept=fit_intercept,
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,
+            n_folds=n_folds,
+            n_kept=n_kept,
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    # Fitting
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        *,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+    ) -> Self:
+        """Add rows; see `KernelRidgeRegressor.partial_fit`. The first call gives all `classes`, if y lacks some."""
+        return self._added(X, y, sample_weight, first_row, classes)
+
+    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
+        return Classes.of(y if classes is None else classes)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        given = self.class_weight
+        if isinstance(given, Mapping):
+            bad = {
+                name: w for name, w in given.items() if not (isinstance(w, int | float) and 0 < w < np.inf)
+            }
+            if bad:
+                raise ValueError(f"class_weight has the weights {bad}; expected positive numbers.")
+        elif given not in (None, "balanced"):
+            raise ValueError(
+                f"class_weight={given!r}: expected None, 'balanced' or a dict of class -> weight."
+            )
+
+    @property
+    def _by_class(self) -> bool:
+        return self.class_weight == "balanced"
+
+    def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
+        if not self._by_class:
+            return None
+        counts = total.class_counts(self.targets_.n_outputs)
+        present = counts > 0
+        return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)
+
+    def _weighted(self, y: np.ndarray, weight: Any) -> Any:
+        if not isinstance(self.class_weight, Mapping):
+            return weight
+        unknown = [name for name in self.class_weight if name not in self.targets_.values.tolist()]
+        if unknown:
+            raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class of y.")
+        of_class = np.array(
+            [self.class_weight.get(name, 1.0) for name in self.targets_.values.tolist()], float
+        )
+        given = as_weights(weight, len(y))
+        return of_class[y] * (1.0 if given is None else given)
+
+    # Using
+
+    @property
+    def classes_(self) -> np.ndarray:
+        self._fitted_space()
+        return self.targets_.values
+
+    @property
+    def temperature_(self) -> float:
+        held = self._solved().held_out
+        codes = np.asarray(held.y)
+        return temperature(held.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores, (n, c); of two classes, how far the second is ahead of the first, (n,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the highest score, (n,)."""
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities of the classes, (n, c)."""
+        return softmax(self._scores(X) / self.temperature_, axis=1)

@@ -1,0 +1,146 @@
+"""A sample of the rows that a model has seen, kept with it, for all that needs single predictions.
+
+Every row draws a number from its global index alone; the rows with the smallest numbers are kept. So the sample is
+uniform, does not depend on blocks or workers, and samples of two parts of the data together are the sample of both.
+While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+from krepes.base.rows import Rows, concat_rows, take_rows
+from krepes.base.schema import check_entries
+from krepes.base.streams import uniform
+
+MOST_BYTES = 256 * 2**20
+_KEPT = 29  # purpose of a random stream
+
+STATE = {"seen": int, "rows": Tensor, "inputs": Tensor | list, "y": np.ndarray, "weight": Tensor}
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Rows with the smallest draws, in order of their draws.
+
+    Attributes
+    ----------
+    seen : int
+        How many rows it is a sample of.
+    rows : Tensor of shape (k,), int64
+        Global indices.
+    inputs : Tensor of shape (k, ...) or list
+        In the model's input space.
+    y : ndarray of shape (k, ...)
+        Encoded targets.
+    weight : Tensor of shape (k,), float64
+    draws : Tensor of shape (k,)
+    most : int
+    """
+
+    seen: int
+    rows: Tensor
+    inputs: Rows
+    y: np.ndarray
+    weight: Tensor
+    draws: Tensor
+    most: int
+
+    @property
+    def n(self) -> float:
+        return self.weight.sum().item()
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all rows that were seen."""
+        return len(self.rows) == self.seen
+
+    def take(self, places: np.ndarray) -> KeptRows:
+        index = torch.from_numpy(places)
+        return replace(
+            self,
+            rows=self.rows[index],
+            inputs=take_rows(self.inputs, places),
+            y=self.y[places],
+            weight=self.weight[index],
+            draws=self.draws[index],
+        )
+
+    def block(self) -> Block:
+        return Block(self.rows, (self.inputs,), self.y, self.weight.numpy())
+
+    def __add__(self, other: KeptRows) -> KeptRows:
+        both = KeptRows(
+            self.seen + other.seen,
+            torch.cat([self.rows, other.rows]),
+            concat_rows([self.inputs, other.inputs]),
+            np.concatenate([self.y, other.y]),
+            torch.cat([self.weight, other.weight]),
+            torch.cat([self.draws, other.draws]),
+            min(self.most, other.most),
+        )
+        return both._smallest()
+
+    def _smallest(self) -> KeptRows:
+        order = np.lexsort((self.rows.numpy(), self.draws.numpy()))[: self.most]
+        if len(order) == len(self.rows) and (np.diff(order) > 0).all():
+            return self
+        return self.take(order)
+
+    def __sub__(self, other: KeptRows) -> KeptRows:
+        """Without the rows of another sample; as many fewer were seen."""
+        kept = np.flatnonzero(~np.isin(self.rows.numpy(), other.rows.numpy()))
+        return replace(self.take(kept), seen=self.seen - other.seen)
+
+    def __mul__(self, factor: float) -> KeptRows:
+        return replace(self, weight=self.weight * factor)
+
+    def state(self) -> State:
+        return {name: getattr(self, name) for name in STATE}
+
+
+class KeepRows(SumOfValues[KeptRows]):
+    """Keeps a uniform sample of the rows it is given."""
+
+    def __init__(self, most: int, seed: int):
+        self.most, self.seed = most, seed
+        super().__init__()
+
+    def of(self, block: Block, before: KeptRows | None) -> KeptRows:
+        inputs = block.inputs[0]
+        if isinstance(inputs, Tensor):
+            inputs = inputs.clone().cpu()
+        most = before.most if before is not None else self._affordable(inputs)
+        weight = np.ones(len(block)) if block.weight is None else block.weight
+        assert block.y is not None
+        value = KeptRows(
+            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
+            self._draws(block.rows), most,
+        )  # fmt: skip
+        return value._smallest()
+
+    def _draws(self, rows: Tensor) -> Tensor:
+        return uniform(rows, 1, self.seed, _KEPT)[:, 0]
+
+    def _affordable(self, inputs: Rows) -> int:
+        if not isinstance(inputs, Tensor) or len(inputs) == 0:
+            return self.most
+        return max(1, min(self.most, MOST_BYTES // max(1, inputs[0].numel() * inputs.element_size())))
+
+    def value_from(self, state: State) -> KeptRows:
+        check_entries("The kept rows", state, STATE, optional=set())
+        k = len(state["rows"])
+        if not all(len(state[name]) == k for name in STATE if name != "seen") or state["seen"] < k:
+            raise ValueError("The kept rows are damaged: their parts differ in length.")
+        if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
+            raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
+        most = self._affordable(state["inputs"])
+        seen, rows, inputs, y, weight = (state[name] for name in STATE)
+        return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)

@@ -1,0 +1,426 @@
+"""Kernel ridge regression as a one-pass model: what regressor and classifier share.
+
+    min over f of  sum_i w_i |y_i - f(x_i)|^2 + penalty |f|^2,        f(x) = A^T k_x + b         [lecture; tang, ch. 3]
+
+rows -> kernel, lengthscale and metric from a sample -> Nyström features -> normal equations by fold -> penalty ->
+A, b. One read of the data after the preparation, O(n (m d + m r + r^2 + r c)), then O(r^3) per fold and penalty.
+Where there are no more rows than landmarks, every row is a landmark and f is the exact solution (K + penalty I)^-1 y.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from krepes.base import model_file
+from krepes.base.dtype_and_device import Placement
+from krepes.base.limits import check_count, is_number
+from krepes.base.model_file import State
+from krepes.base.progress import display
+from krepes.base.rows import Rows
+from krepes.base.schema import check_entries
+from krepes.engines import Engine, as_engine
+from krepes.features import FeatureSpace, FitData
+from krepes.features.space import LEAST_FOLDS
+from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
+from krepes.kernels.automatic import MOST_COLUMNS
+from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.vectors import as_rows
+from krepes.labelled import labels_of
+from krepes.machines.kernel_ridge.penalty_choice import (
+    PenaltyErrors,
+    fold_errors,
+    fold_solutions,
+    penalty_grid,
+)
+from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
+from krepes.machines.kernel_ridge.solution import HeldOut, RidgeSolution, features_of, folds_of
+from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
+from krepes.machines.kernel_ridge.targets import Targets
+from krepes.machines.leave_one_out import LeaveOneOut
+from krepes.one_pass import OnePassEstimator
+from krepes.preprocessing.input_space import InputSpace
+from krepes.preprocessing.labels import missing_values
+from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.preprocessing.table_encoder import TableEncoder
+from krepes.sources import TableSource, open_source
+
+AUTO_LANDMARKS = 1000
+EXACT_ROWS = 20_000  # up to which features are double precision
+
+Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
+
+
+class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
+    """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
+
+    total_name = "sums"
+    targets_: Targets
+    choice_: SpaceChoice | None
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernels = "auto",
+        lengthscale: Lengthscale = "auto",
+        input_metric: str | None = "diagonal",
+        penalty: float | str = "auto",
+        fit_intercept: bool = True,
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int | str | None = "auto",
+        n_folds: int = 5,
+        n_kept: int = 20_000,
+        preprocess: Preprocess = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,  # type: ignore[arg-type]
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,  # type: ignore[arg-type]
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.lengthscale = lengthscale
+        self.input_metric = input_metric
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.n_folds = n_folds
+        self.n_kept = n_kept
+
+    # What a subclass writes
+
+    @abstractmethod
+    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
+        """How these targets become numbers."""
+
+    def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
+        """The weight of every class, (c,), where sums are by class."""
+        return None
+
+    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
+        return weight
+
+    @property
+    def _by_class(self) -> bool:
+        return False
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        space: FeatureSpace | None = None,
+    ) -> Self:
+        """Learn to predict y from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        `y` has one target for every row; or it is the name of a column of X, where X is a table, or of an array beside
+        X in an .npz file. Such a column is never a feature, and rows in which it is missing are left out. Rows count
+        `sample_weight` times. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        """
+        self._check_parameters()
+        y, weight = self._started(X, y, sample_weight, None)
+        return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+    ) -> Self:
+        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
+
+        The machine is solved when it is first needed. `first_row` is the global index of the first row of X, which
+        decides its fold: workers that share a data set give it.
+        """
+        return self._added(X, y, sample_weight, first_row)
+
+    def _added(self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: Any = None) -> Self:
+        if hasattr(self, "space_"):
+            y, missing = self._read_targets(X, y)
+            encoded = self.targets_.encoded(y)
+            weight = self._weighted(encoded, _without(missing, sample_weight))
+        else:
+            self._check_parameters()
+            encoded, weight = self._started(X, y, sample_weight, classes)
+        return self._add_rows(X, first_row, y=encoded, weight=weight)
+
+    def _started(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[np.ndarray, Any]:
+        """Encoded targets and weights of the first rows."""
+        self.label_ = y if isinstance(y, str) else None
+        self.choice_ = None
+        y, missing = self._read_targets(X, y)
+        self.targets_ = self._targets_of(y, classes)
+        encoded = self.targets_.encoded(y)
+        return encoded, self._weighted(encoded, _without(missing, sample_weight))
+
+    def _read_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None]:
+        """Targets, by name where y is one, and which of them are missing."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Give targets, or the name "
+                "of a column of X."
+            )
+        if not isinstance(y, str):
+            return y, None
+        values = labels_of(open_source(X), X if isinstance(X, str | os.PathLike) else "X", y)[0]
+        missing = missing_values(values)
+        if not missing.any():
+            return values, None
+        if missing.all():
+            raise ValueError(f"The column {y!r} has no value in any row: there is nothing to learn from.")
+        filled = values.copy()
+        filled[missing] = values[~missing][0]
+        return filled, missing
+
+    def _check_parameters(self) -> None:
+        if self.n_landmarks not in ("auto", None):
+            check_count("n_landmarks", self.n_landmarks)
+        check_count("n_folds", self.n_folds, LEAST_FOLDS)
+        check_count("n_kept", self.n_kept)
+        if self.penalty != "auto" and not is_number(self.penalty, above=0):
+            raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
+        if self.input_metric not in METRICS:
+            raise ValueError(
+                f"input_metric={self.input_metric!r}: expected None, 'diagonal', 'full' or 'auto'."
+            )
+        if self.dtype not in ("auto", "float32", "float64"):
+            raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
+
+    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
+        n = data.n_rows
+        dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
+        m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        kernels = None if self._automatic() else self._given_kernels()
+        return FeatureSpace.prepare(
+            data,
+            kernel=Automatic() if kernels is None else kernels[0],
+            landmarks=self.landmarks,
+            n_landmarks=m,
+            preprocess=self._preprocess(data),
+            placement=Placement.of(dtype, self.device),
+            seed=seed,
+            engine=as_engine(self.engine),
+            progress=display(self.verbose),
+            learn_kernel=lambda candidates, inputs: self._learned_kernel(data, candidates, inputs, seed),
+        )
+
+    def _preprocess(self, data: FitData) -> Preprocess:
+        """With the column of targets, which is no feature, left out."""
+        if self.label_ is None or not isinstance(data.sources[0], TableSource):
+            return self.preprocess
+        encoder = self.preprocess if isinstance(self.preprocess, TableEncoder) else TableEncoder()
+        return clone(encoder).set_params(label=self.label_)
+
+    def _automatic(self) -> bool:
+        return (isinstance(self.kernel, str) and self.kernel == "auto") or isinstance(self.kernel, Automatic)
+
+    def _given_kernels(self) -> list[Kernel]:
+        several = isinstance(self.kernel, list | tuple)
+        kernels = [as_kernel(k) for k in (self.kernel if several else [self.kernel])]  # type: ignore[union-attr]
+        if not kernels:
+            raise ValueError("kernel=[]: name at least one kernel.")
+        return kernels
+
+    def _kernels(self, inputs: InputSpace, width: int) -> list[Kernel]:
+        """The kernels that compete, with the lengthscale that was asked for."""
+        if self._automatic():
+            narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
+            kernels: list[Kernel] = [Laplacian(norm=1)] if narrow else []
+            kernels += [Gaussian(), Laplacian()]
+        else:
+            kernels = self._given_kernels()
+        if isinstance(self.lengthscale, str) and self.lengthscale == "auto":
+            return kernels
+        return [
+            clone(k).set_params(lengthscale=self.lengthscale) if isinstance(k, RadialKernel) else k
+            for k in kernels
+        ]
+
+    def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+        """Kernel, lengthscale and metric, from a sample of the candidates and their targets."""
+        if not isinstance(candidates.rows, Tensor):
+            return self._given_kernels()[0].fitted(candidates.rows, torch.Generator().manual_seed(seed))
+        rows = as_rows(candidates.rows)
+        kernels = self._kernels(inputs, rows.shape[1])
+        places = np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]
+        chosen = candidates.indices[places]
+        assert data.y is not None
+        weight = None if data.weight is None else torch.from_numpy(data.weight[chosen]).to(rows.device)
+        Y = self.targets_.matrix(data.y[chosen]).to(rows.device)
+        sample = Sample(
+            rows[torch.from_numpy(places).to(rows.device)].double(), Y, weight, self.fit_intercept, seed
+        )
+        with display(self.verbose).stage("Choosing the kernel"):
+            self.choice_ = choose_space(
+                sample,
+                kernels,
+                search_lengthscale=isinstance(self.lengthscale, str) and self.lengthscale == "auto",
+                metric=self.input_metric,
+                standardise=inputs.kind == "vectors" and inputs.encoder is None,
+                groups=inputs.groups,
+            )
+        return self.choice_.chosen.kernel
+
+    def _accumulator(self, space: FeatureSpace) -> RidgePass:
+        return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
+
+    def _solve(self, value: RidgeTotal) -> RidgeSolution:
+        space, kept, intercept = self.space_, value.kept, self.fit_intercept
+        class_weight = self._class_weight(value)
+        folds = value.by_fold(class_weight)
+        total, weight = folds.total, kept.weight
+        if class_weight is not None:
+            weight = weight * torch.from_numpy(class_weight[kept.y])
+        Phi = features_of(space, kept)
+        Y = self.targets_.matrix(kept.y)
+        left_out = None
+        if kept.complete:
+            left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
+        errors = self._penalty_errors(folds, left_out)
+        penalty = errors.best
+        W, b = total.solution(penalty, intercept)
+        solved = fold_solutions(folds, penalty, intercept) if len(folds) > 1 else {0: (W, b)}
+        keys = [int(key) for key in solved]
+        places = torch.from_numpy(np.searchsorted(keys, folds_of(space, kept, self.n_folds)))
+        places = places.clamp(max=len(keys) - 1)
+        by_folds = torch.empty(len(Phi), len(b), dtype=torch.float64)
+        for place, (fold_W, fold_b) in enumerate(solved.values()):
+            inside = places == place
+            by_folds[inside] = (Phi[inside.to(Phi.device)] @ fold_W + fold_b).cpu()
+        single = by_folds if left_out is None else left_out.predictions(penalty).cpu()
+        F = space.features.F
+        return RidgeSolution(
+            F @ W,
+            b,
+            penalty,
+            errors,
+            keys,
+            torch.stack([F @ fold_W for fold_W, _ in solved.values()]),
+            torch.stack([fold_b for _, fold_b in solved.values()]),
+            HeldOut(kept.rows, places, kept.y, weight, single, by_folds),
+        )
+
+    def _penalty_errors(self, folds: Any, left_out: LeaveOneOut | None) -> PenaltyErrors:
+        given = self.penalty != "auto"
+        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
+        if left_out is not None:
+            return PenaltyErrors(penalties, left_out.errors(penalties), "leave one out")
+        if len(folds) < 2:
+            return PenaltyErrors(penalties, np.zeros(len(penalties)), "given")
+        return PenaltyErrors(penalties, fold_errors(folds, penalties, self.fit_intercept), "folds")
+
+    # Using
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """f(x) in the units of the encoded targets, (n, c)."""
+        self.check_input(X)
+        return np.concatenate(list(self._score_blocks(X)))
+
+    def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
+        found, space = self._solved(), self._fitted_space()
+        A, b, kernel_block = found.A.to(space.dtype), found.b.to(space.dtype), space.features.kernel_block
+
+        def score(rows: Rows) -> Tensor:
+            return kernel_block(rows).to(space.dtype) @ A + b
+
+        for Z in self.map_rows(score, X, batch_rows):
+            yield Z.double().cpu().numpy()
+
+    @property
+    def penalty_(self) -> float:
+        return self._solved().penalty
+
+    @property
+    def penalty_errors_(self) -> PenaltyErrors:
+        return self._solved().errors
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """A, the coefficients of k(., landmarks), (m, c), in the units of the encoded targets."""
+        return self._solved().A.cpu().numpy()
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """b, (c,), in the units of the encoded targets."""
+        return self._solved().b.cpu().numpy()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    # Files and copies
+
+    def empty_copy(self) -> Self:
+        copy = super().empty_copy()
+        copy.targets_, copy.label_, copy.choice_ = self.targets_, self.label_, None
+        return copy
+
+    def fingerprint(self) -> dict[str, str]:
+        return super().fingerprint() | self._accumulator(self.space_).fingerprint()
+
+    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
+        """Write one safetensors file. It holds landmarks and, with `sums`, up to `n_kept` rows: real rows of the data.
+
+        Without `sums` the machine predicts, with probabilities and intervals, but `partial_fit`, `merge` and `forget`
+        need them.
+        """
+        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
+
+    def _state(self, total: bool = True) -> State:
+        state = super()._state(total and self.total_ is not None) | {
+            "targets": self.targets_.state(),
+            "label": self.label_,
+        }
+        if self.total_ is not None or self._solution is not None:
+            state["solution"] = self._solved().state()
+        return state
+
+    def _stored_parameters(self) -> State:
+        params = super()._stored_parameters()
+        if params["dtype"] == "auto":
+            params["dtype"] = str(self.space_.dtype).removeprefix("torch.")
+        return params
+
+    def _restore(self, state: State) -> None:
+        check_entries(
+            "The model",
+            state,
+            {"targets": dict, "label": str | None, "solution": dict},
+            optional={"solution"},
+        )
+        self.targets_, self.label_, self.choice_ = Targets.from_state(state["targets"]), state["label"], None
+        if "solution" in state:
+            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_.n_outputs)
+
+
+def _without(missing: np.ndarray | None, sample_weight: Any) -> Any:
+    """Weights that are zero where the target is missing."""
+    if missing is None:
+        return sample_weight
+    weight = np.ones(len(missing)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    return np.where(missing, 0.0, weight)

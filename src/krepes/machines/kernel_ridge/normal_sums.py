@@ -1,0 +1,232 @@
+"""The normal equations of ridge regression as sums over rows: all that a fit with any penalty needs.
+
+    sum w,  sum w phi,  sum w y,  sum w phi phi^T,  sum w phi y^T,  sum w y^2,  sum w k(x, x)
+
+    W = (A + penalty I)^-1 B,   b = ybar - W^T mu,     A, B centred by the means mu, ybar
+
+The penalty is a noise variance: it stands beside a sum over rows, as in the lecture's v = (K + penalty I)^-1 y. Sums
+over parts of the data add up, so that the fit without a fold, and its error on it, are a subtraction away:
+
+    error of (W, b) on a fold = sum w |y - W^T phi - b|^2 = yy - 2 tr(W^T B) + tr(W^T A W)
+
+with A, B, yy of the fold, centred by the means of the other folds. Memory O(r^2 + r c), whatever n is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import Accumulator
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+from krepes.base.schema import check_entries
+from krepes.features.space import FeatureSpace
+from krepes.machines.kernel_ridge.targets import Targets
+from krepes.moments.outer_sum import OuterSum
+
+STATE = {
+    "scalars": Tensor,
+    **dict.fromkeys(("sum_phi", "sum_y", "outer", "cross", "squares"), Tensor),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """A (r, r), B (r, c) and yy (c,): second moments about given means."""
+
+    A: Tensor
+    B: Tensor
+    yy: Tensor
+
+    def solved(self, penalty: float) -> Tensor | None:
+        """W, (r, c); None where rounding leaves A + penalty I without a Cholesky factor."""
+        damped = self.A.clone()
+        damped.diagonal().add_(penalty)
+        L, failed = torch.linalg.cholesky_ex(damped)
+        return None if failed.item() else torch.cholesky_solve(self.B, L)
+
+    def error(self, W: Tensor) -> float:
+        """The sum of squared errors of W."""
+        return (self.yy - 2 * (W * self.B).sum(0) + (W * (self.A @ W)).sum(0)).sum().item()
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSums:
+    """Sums over rows, float64.
+
+    Attributes
+    ----------
+    n : float
+        The sum of the weights; the number of rows where there are none.
+    trace : float
+        Sum of k(x, x).
+    sum_phi : Tensor of shape (r,)
+    sum_y : Tensor of shape (c,)
+    outer : Tensor of shape (r, r)
+    cross : Tensor of shape (r, c)
+    squares : Tensor of shape (c,)
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.float64)
+    >>> sums = NormalSums.of_rows(x, 3 * x + 1)
+    >>> W, b = sums.solution(1e-12)
+    >>> round(W.item(), 6), round(b.item(), 6)
+    (3.0, 1.0)
+    """
+
+    n: float
+    trace: float
+    sum_phi: Tensor
+    sum_y: Tensor
+    outer: Tensor
+    cross: Tensor
+    squares: Tensor
+
+    @classmethod
+    def of_rows(cls, Phi: Tensor, Y: Tensor, weight: Tensor | None = None) -> NormalSums:
+        """Of features (n, r) and targets (n, c) in memory."""
+        Phi, Y = Phi.double(), Y.double()
+        w = Phi.new_ones(len(Phi)) if weight is None else weight.double()
+        weighted = w[:, None] * Phi
+        outer = Phi.mT @ weighted
+        return cls(
+            w.sum().item(), outer.trace().item(), w @ Phi, w @ Y, outer, weighted.mT @ Y, w @ Y.square()
+        )
+
+    def __add__(self, other: NormalSums) -> NormalSums:
+        return NormalSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __sub__(self, other: NormalSums) -> NormalSums:
+        return self + other * -1.0
+
+    def __mul__(self, factor: float) -> NormalSums:
+        return NormalSums(*(getattr(self, f.name) * factor for f in fields(self)))
+
+    @property
+    def means(self) -> tuple[Tensor, Tensor]:
+        return self.sum_phi / self.n, self.sum_y / self.n
+
+    @property
+    def variance(self) -> float:
+        """The variance of the rows in the kernel's space, mean k(x, x) - |mean phi|^2."""
+        mean = self.trace / self.n
+        centred = mean - self.means[0].square().sum().item()
+        return centred if centred > 1e-12 * abs(mean) else max(mean, 1e-300)
+
+    def centred(self, mu: Tensor, ybar: Tensor) -> Centred:
+        """Second moments about some means, those of these rows or of others."""
+        s, t, n = self.sum_phi, self.sum_y, self.n
+        A = self.outer - torch.outer(s, mu) - torch.outer(mu, s - n * mu)
+        B = self.cross - torch.outer(s, ybar) - torch.outer(mu, t - n * ybar)
+        return Centred(A, B, self.squares - 2 * t * ybar + n * ybar.square())
+
+    def about(self, intercept: bool) -> tuple[Tensor, Tensor]:
+        """The means to centre by; zero without an intercept."""
+        return self.means if intercept else (torch.zeros_like(self.sum_phi), torch.zeros_like(self.sum_y))
+
+    def solution(self, penalty: float, intercept: bool = True) -> tuple[Tensor, Tensor]:
+        """W (r, c) and b (c,)."""
+        mu, ybar = self.about(intercept)
+        W = self.centred(mu, ybar).solved(penalty)
+        if W is None:
+            raise ValueError(
+                f"penalty={penalty:.3g} is too small for features of this scale: the equations have no stable solution "
+                f"in double precision. Give at least {1e-12 * self.trace:.1e}."
+            )
+        return W, ybar - W.mT @ mu
+
+    def state(self) -> State:
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("n", "trace")}
+        return {"scalars": torch.tensor([self.n, self.trace], dtype=torch.float64), **tensors}
+
+    @classmethod
+    def from_state(cls, state: State, device: torch.device, width: int, n_outputs: int) -> NormalSums:
+        check_entries("The sums", state, STATE, optional=set())
+        shapes = {
+            "scalars": (2,), "sum_phi": (width,), "sum_y": (n_outputs,), "outer": (width, width),
+            "cross": (width, n_outputs), "squares": (n_outputs,),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            if tuple(state[name].shape) != shape or state[name].dtype != torch.float64:
+                raise ValueError(
+                    f"The sums are damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
+                )
+        n, trace = state["scalars"].tolist()
+        if not n > 0:
+            raise ValueError("The sums are damaged: they are over no rows.")
+        return cls(n, trace, *(state[name].to(device) for name in STATE if name != "scalars"))
+
+
+@dataclass(frozen=True, eq=False)
+class RunningSums:
+    """`NormalSums` while they grow: the outer product waits in the precision of the features."""
+
+    rest: NormalSums  # all but the outer product, which is empty there
+    outer: OuterSum
+
+
+class NormalEquations(Accumulator[RunningSums, NormalSums]):
+    """Sums the normal equations of the features of a space and the targets of the rows."""
+
+    def __init__(self, space: FeatureSpace, targets: Targets):
+        self.space, self.targets = space, targets
+        super().__init__()
+
+    def zero(self) -> RunningSums:
+        r, c, device = self.space.rank, self.targets.n_outputs, self.space.device
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64, device=device)
+
+        rest = NormalSums(0.0, 0.0, zeros(r), zeros(c), zeros(0, 0), zeros(r, c), zeros(c))
+        return RunningSums(rest, OuterSum.zero(r, device))
+
+    def plus(self, sums: RunningSums, block: Block) -> RunningSums:
+        X, space = block.inputs[0], self.space
+        Phi, Y = space.features(X), self.targets.matrix(block.y).to(space.device)
+        diagonal = space.kernel.diag(X).double()
+        w = None if block.weight is None else torch.from_numpy(block.weight).to(space.device)
+        weighted = Y if w is None else w[:, None] * Y
+        rest = NormalSums(
+            float(len(block)) if w is None else w.sum().item(),
+            (diagonal.sum() if w is None else w @ diagonal).item(),
+            Phi.sum(0, dtype=torch.float64) if w is None else w @ Phi.double(),
+            weighted.sum(0),
+            sums.rest.outer,
+            (Phi.mT @ weighted.to(Phi.dtype)).double(),
+            (weighted * Y).sum(0),
+        )
+        rooted = Phi if w is None else Phi.mul_(w.sqrt().to(Phi.dtype)[:, None])
+        return RunningSums(sums.rest + rest, sums.outer.plus(rooted))
+
+    def settled(self, sums: RunningSums) -> RunningSums:
+        return replace(sums, outer=sums.outer.flushed())
+
+    def joined(self, first: RunningSums, second: RunningSums) -> RunningSums:
+        return RunningSums(first.rest + second.rest, first.outer + second.outer)
+
+    def value(self, sums: RunningSums) -> NormalSums:
+        return replace(sums.rest, outer=sums.outer.result())
+
+    def value_from(self, state: State) -> NormalSums:
+        return NormalSums.from_state(state, self.space.device, self.space.rank, self.targets.n_outputs)
+
+    def sums_state(self, sums: RunningSums) -> State:
+        return sums.rest.state() | {"outer": sums.outer.flushed().total}
+
+    def sums_from(self, state: State) -> RunningSums:
+        whole = self.value_from(state | {"scalars": state["scalars"].clamp(min=1e-300)})
+        n, trace = state["scalars"].tolist()
+        empty = whole.outer.new_zeros(0, 0)
+        return RunningSums(replace(whole, n=n, trace=trace, outer=empty), OuterSum(whole.outer))
+
+    @property
+    def bytes_per_row(self) -> int:
+        return self.space.bytes_per_row + 16 * self.targets.n_outputs
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.space.fingerprint() | self.space.seed_fingerprint() | self.targets.fingerprint()

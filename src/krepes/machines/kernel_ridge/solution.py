@@ -1,0 +1,154 @@
+"""What a ridge machine is solved to: coefficients, the fits without each fold, and predictions of rows not fitted.
+
+    f(x) = A^T k_x + b,        A = F W
+
+It is all that `predict`, probabilities and conformal intervals need, so that a file may come without the sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.model_file import State
+from krepes.base.schema import check_entries
+from krepes.base.split import ByFold
+from krepes.features.space import FeatureSpace
+from krepes.machines.kernel_ridge.kept_rows import KeptRows
+from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
+
+STATE = {
+    "A": Tensor,
+    "b": Tensor,
+    "penalty": float,
+    "penalties": np.ndarray,
+    "errors": np.ndarray,
+    "by": str,
+    "folds": list[int],
+    "fold_A": Tensor,
+    "fold_b": Tensor,
+    "held_rows": Tensor,
+    "held_folds": Tensor,
+    "held_y": np.ndarray,
+    "held_weight": Tensor,
+    "held_predictions": Tensor,
+    "held_by_folds": Tensor,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Predictions of kept rows by fits that have not seen them.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (k,)
+        Global indices.
+    folds : Tensor of shape (k,), int64
+        Place, among the folds of the solution, of the fold that each row is in.
+    y : ndarray of shape (k, ...)
+        Encoded targets.
+    weight : Tensor of shape (k,)
+    predictions : Tensor of shape (k, c)
+        By leaving out single rows where the sample is complete, by folds elsewhere.
+    by_folds : Tensor of shape (k, c)
+        By the fit without the row's fold.
+    """
+
+    rows: Tensor
+    folds: Tensor
+    y: np.ndarray
+    weight: Tensor
+    predictions: Tensor
+    by_folds: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSolution:
+    """A solved machine.
+
+    Attributes
+    ----------
+    A : Tensor of shape (m, c)
+    b : Tensor of shape (c,)
+    penalty : float
+    errors : PenaltyErrors
+    folds : list of int
+    fold_A, fold_b : Tensors of shape (k, m, c) and (k, c)
+        The fits without each fold.
+    held_out : HeldOut
+    """
+
+    A: Tensor
+    b: Tensor
+    penalty: float
+    errors: PenaltyErrors
+    folds: list[int]
+    fold_A: Tensor  # noqa: N815
+    fold_b: Tensor
+    held_out: HeldOut
+
+    def state(self) -> State:
+        held = {f"held_{name}": value for name, value in vars(self.held_out).items()}
+        return {
+            "A": self.A,
+            "b": self.b,
+            "penalty": self.penalty,
+            "penalties": self.errors.penalties,
+            "errors": self.errors.errors,
+            "by": self.errors.by,
+            "folds": self.folds,
+            "fold_A": self.fold_A,
+            "fold_b": self.fold_b,
+            **held,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> RidgeSolution:
+        check_entries("The solution", state, STATE, optional=set())
+        m, c, k = len(space.landmarks), n_outputs, len(state["folds"])
+        n = len(state["held_rows"])
+        shapes = {
+            "A": (m, c), "b": (c,), "fold_A": (k, m, c), "fold_b": (k, c), "held_folds": (n,),
+            "held_weight": (n,), "held_predictions": (n, c), "held_by_folds": (n, c),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            if tuple(state[name].shape) != shape:
+                raise ValueError(
+                    f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
+                )
+        folds = state["held_folds"]
+        if folds.dtype != torch.int64 or (n and not (folds.min() >= 0 and folds.max() < max(k, 1))):
+            raise ValueError("The model file is damaged: its held-out rows are in folds that there are not.")
+        if len(state["held_y"]) != n or state["penalties"].shape != state["errors"].shape:
+            raise ValueError("The model file is damaged: parts of its solution differ in length.")
+        held = (state[f"held_{name}"] for name in HeldOut.__dataclass_fields__)
+        where = space.device
+        return cls(
+            state["A"].to(where),
+            state["b"].to(where),
+            state["penalty"],
+            PenaltyErrors(state["penalties"], state["errors"], state["by"]),
+            state["folds"],
+            state["fold_A"].to(where),
+            state["fold_b"].to(where),
+            HeldOut(*held),
+        )
+
+
+def features_of(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
+    """phi of the kept rows, (k, r), float64."""
+    inputs = kept.inputs
+    parts = []
+    for start in range(0, len(inputs), block):
+        rows = inputs[start : start + block]
+        parts.append(space.features(rows.to(space.device) if isinstance(rows, Tensor) else rows).double())
+    return torch.cat(parts)
+
+
+def folds_of(space: FeatureSpace, kept: KeptRows, n_folds: int) -> np.ndarray:
+    """The fold of every kept row, (k,)."""
+    return ByFold(n_folds, space.seed)(kept.block())

@@ -1,0 +1,158 @@
+"""Targets as columns of numbers: classes as indicators, quantities in units of their spread.
+
+    classes       y -> column c of the identity matrix
+    quantities    y -> (y - shift) / scale, per column; shift and scale are those of the first rows seen
+
+so that sums in single precision keep the digits of a target that is far from zero. A ridge penalty means the same for
+any unit of the target.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.model_file import State, digest
+from krepes.base.schema import check_entries
+from krepes.base.validation import LARGEST, as_numbers
+from krepes.preprocessing.labels import encode_labels, label_vector, plain_values
+
+
+class Targets(ABC):
+    """How targets become columns of numbers; fixed by the first rows, as the feature space is."""
+
+    n_outputs: int
+
+    @abstractmethod
+    def encoded(self, y: Any) -> np.ndarray:
+        """Targets as they are kept beside the rows, n long."""
+
+    @abstractmethod
+    def matrix(self, encoded: np.ndarray | None) -> Tensor:
+        """Encoded targets as numbers, (n, c), float64."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """What a model file keeps."""
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"targets": digest(self.state())}
+
+    @staticmethod
+    def from_state(state: State) -> Targets:
+        if "classes" in state:
+            check_entries("The targets", state, {"classes": list}, optional=set())
+            return Classes(np.array(state["classes"]))
+        check_entries("The targets", state, {"shift": list, "scale": list, "flat": bool}, optional=set())
+        shift, scale = (np.array(state[name], dtype=float) for name in ("shift", "scale"))
+        if shift.ndim != 1 or shift.shape != scale.shape or not (scale > 0).all():
+            raise ValueError("The targets are damaged: their scale must be positive.")
+        return Quantities(shift, scale, state["flat"])
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(Targets):
+    """Classes, sorted, as indicator columns.
+
+    >>> classes = Classes.of(["no", "yes", "no"])
+    >>> classes.matrix(classes.encoded(["yes", "no"])).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+
+    values: np.ndarray  # shape: (c,)
+
+    @classmethod
+    def of(cls, y: Any) -> Classes:
+        values = encode_labels(y).classes
+        if len(values) < 2:
+            raise ValueError(
+                f"y has a single class, {values[0]!r}: a classifier needs rows of at least two classes."
+            )
+        return cls(values)
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        return len(self.values)
+
+    def encoded(self, y: Any) -> np.ndarray:
+        y = plain_values(label_vector(y, "y"), "y")
+        if y.dtype.kind != self.values.dtype.kind and self.values.dtype.kind in "iu" and y.dtype.kind in "fb":
+            y = y.astype(np.float64)
+        try:
+            places = np.searchsorted(self.values, y).clip(max=len(self.values) - 1)
+            unknown = self.values[places] != y
+        except TypeError:
+            unknown, places = np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=int)
+        if unknown.any():
+            raise ValueError(
+                f"y has the class {y[unknown][0]!r}, which this model does not know: its classes are "
+                f"{', '.join(map(repr, self.values[:10].tolist()))}{', ...' if len(self.values) > 10 else ''}. Give "
+                "all of them to the first call: partial_fit(X, y, classes=...)."
+            )
+        return places.astype(np.int64)
+
+    def matrix(self, encoded: np.ndarray | None) -> Tensor:
+        assert encoded is not None
+        return torch.eye(self.n_outputs, dtype=torch.float64)[torch.from_numpy(encoded)]
+
+    def state(self) -> State:
+        return {"classes": self.values.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Quantities(Targets):
+    """Real numbers, one column or several.
+
+    >>> quantities = Quantities.of([1.0, 3.0])
+    >>> quantities.encoded([3.0]).tolist(), quantities.decoded(np.array([[-1.0]])).tolist()
+    ([[1.0]], [1.0])
+    """
+
+    shift: np.ndarray  # shape: (c,)
+    scale: np.ndarray  # shape: (c,)
+    flat: bool  # whether y has one dimension
+
+    @classmethod
+    def of(cls, y: Any) -> Quantities:
+        Y, flat = _numbers(y)
+        if len(Y) == 0:
+            raise ValueError("y is empty.")
+        spread = Y.std(axis=0)
+        return cls(Y.mean(axis=0), np.where(spread > 1e-300, spread, 1.0), flat)
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        return len(self.shift)
+
+    def encoded(self, y: Any) -> np.ndarray:
+        Y, _ = _numbers(y)
+        if Y.shape[1] != self.n_outputs:
+            raise ValueError(f"y has {Y.shape[1]} columns; expected {self.n_outputs}, as before.")
+        return (Y - self.shift) / self.scale
+
+    def decoded(self, Y: np.ndarray) -> np.ndarray:
+        """Predictions in the units of the targets, (n,) or (n, c)."""
+        Y = Y * self.scale + self.shift
+        return Y[:, 0] if self.flat else Y
+
+    def matrix(self, encoded: np.ndarray | None) -> Tensor:
+        assert encoded is not None
+        return torch.from_numpy(np.asarray(encoded, dtype=np.float64))
+
+    def state(self) -> State:
+        return {"shift": self.shift.tolist(), "scale": self.scale.tolist(), "flat": self.flat}
+
+
+def _numbers(y: Any) -> tuple[np.ndarray, bool]:
+    """Targets as (n, c) float64, and whether they were (n,)."""
+    Y = as_numbers(y, "y").astype(np.float64)
+    if Y.ndim not in (1, 2):
+        raise ValueError(f"y has shape {Y.shape}; expected targets (n,) or (n, c).")
+    if not (np.abs(Y) <= LARGEST).all():
+        raise ValueError("y has NaN, infinite or huge values; leave out rows whose target is not known.")
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
