@@ -14,6 +14,7 @@ space view of the same machine [lecture]. Cost O(n r min(n, r)) once, then O(n (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -96,13 +97,20 @@ class LeaveOneOut:
 
     def errors(self, penalties: Sequence[float] | np.ndarray) -> np.ndarray:
         """The weighted mean of the squared errors of rows left out, summed over outputs, for every penalty."""
-        total = self.weight.sum()
-        return np.array([(self._errors(self._shrink(p)).square().sum() / total).item() for p in penalties])
+        return np.array([self.error(float(penalty)) for penalty in penalties])
+
+    def error(self, penalty: float) -> float:
+        """The weighted mean of the squared errors of rows left out, summed over outputs."""
+        return (self._errors(self._shrink(penalty)).square().sum() / self.weight.sum()).item()
 
     def coefficients(self, penalty: float) -> tuple[Tensor, Tensor]:
         """W (r, c), or those of k(., x_i), (n, c), and b (c,) of the fit on all rows."""
         W = self.back @ ((self.e.sqrt() / (self.e + penalty))[:, None] * self.projected)
         return W, self.mean - self.center @ W if self.intercept else self.mean
+
+    @cached_property
+    def squares(self) -> Tensor:
+        return self.U.square()
 
     def _shrink(self, penalty: float) -> Tensor:
         return self.e / (self.e + penalty)
@@ -110,7 +118,7 @@ class LeaveOneOut:
     def _errors(self, shrink: Tensor) -> Tensor:
         """Times the root of the weights."""
         residual = self.Q - self.U @ (shrink[:, None] * self.projected)
-        leverage = self.U.square() @ shrink
+        leverage = self.squares @ shrink
         if self.intercept:
             leverage = leverage + self.share
         return residual / (1 - leverage).clamp_(min=FULL)[:, None]

@@ -36,10 +36,12 @@ from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
 from krepes.machines.kernel_ridge.penalty_choice import (
+    FoldErrors,
     PenaltyErrors,
-    fold_errors,
     fold_solutions,
     penalty_grid,
+    searched,
+    walked,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.solution import HeldOut, RidgeSolution, features_of, folds_of
@@ -53,7 +55,8 @@ from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import TableSource, open_source
 
-AUTO_LANDMARKS = 1000
+AUTO_LANDMARKS = 2000
+FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
@@ -298,7 +301,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         Phi = features_of(space, kept)
         Y = self.targets_.matrix(kept.y)
         left_out = None
-        if kept.complete:
+        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
             left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
         errors = self._penalty_errors(folds, left_out)
         penalty = errors.best
@@ -328,10 +331,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         given = self.penalty != "auto"
         penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
         if left_out is not None:
-            return PenaltyErrors(penalties, left_out.errors(penalties), "leave one out")
-        if len(folds) < 2:
-            return PenaltyErrors(penalties, np.zeros(len(penalties)), "given")
-        return PenaltyErrors(penalties, fold_errors(folds, penalties, self.fit_intercept), "folds")
+            return PenaltyErrors(penalties, searched(left_out.error, penalties), "leave one out")
+        errors = FoldErrors(folds, self.fit_intercept)
+        return PenaltyErrors(penalties, walked(errors, penalties), "folds")
 
     # Using
 

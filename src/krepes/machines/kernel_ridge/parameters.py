@@ -21,7 +21,7 @@ PARAMETERS = """Parameters
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int, "auto" or None, default="auto"
-        Number m of landmarks; more are better, and slower. "auto" is 1000, None is all rows. With no more rows than
+        Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows. With no more rows than
         landmarks the solution is exact.
     n_folds : int, default=5
         Folds for the penalty and for conformal intervals. They take n_folds * 8 m^2 bytes.

@@ -8,6 +8,7 @@ of the rows, and equals refits to rounding. Cost: one Cholesky decomposition, O(
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,8 @@ class PenaltyErrors:
     ----------
     penalties : ndarray of shape (p,)
     errors : ndarray of shape (p,)
-        Weighted mean squared errors, summed over outputs; infinite where a penalty is too small to be solved.
+        Weighted mean squared errors, summed over outputs; infinite where a penalty is too small to be solved, NaN
+        where it was not tried, because others nearby are better.
     by : "folds", "leave one out" or "given"
     """
 
@@ -44,22 +46,79 @@ class PenaltyErrors:
         return float(self.penalties[int(np.nanargmin(self.errors))])
 
 
+def searched(error: Callable[[float], float], penalties: np.ndarray) -> np.ndarray:
+    """The errors of a grid of penalties: every second one, then the neighbours of the best; NaN for the others.
+
+    >>> searched(lambda p: (p - 3) ** 2, np.arange(6.0))
+    array([ 9.,  4.,  1.,  0.,  1., nan])
+    """
+    errors = np.full(len(penalties), np.nan)
+    errors[::2] = [error(float(penalty)) for penalty in penalties[::2]]
+    return _refined(error, penalties, errors)
+
+
+def walked(error: Callable[[float], float], penalties: np.ndarray) -> np.ndarray:
+    """The same for errors that take long and have one minimum: from the middle, downhill in steps of two.
+
+    >>> walked(lambda p: (p - 3) ** 2, np.arange(8.0))
+    array([nan,  4.,  1.,  0.,  1., nan,  9., nan])
+    """
+    errors = np.full(len(penalties), np.nan)
+
+    def at(place: int) -> float:
+        if np.isnan(errors[place]):
+            errors[place] = error(float(penalties[place]))
+        return errors[place]
+
+    here = 2 * (len(penalties) // 4)
+    at(here)
+    for step in (2, -2):
+        while 0 <= here + step < len(penalties) and (at(here + step) < at(here) or not np.isfinite(at(here))):
+            here += step
+    return _refined(error, penalties, errors)
+
+
+def _refined(error: Callable[[float], float], penalties: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """With the neighbours of the best penalty."""
+    best = int(np.nanargmin(errors))
+    for place in (best - 1, best + 1):
+        if 0 <= place < len(penalties) and np.isnan(errors[place]):
+            errors[place] = error(float(penalties[place]))
+    return errors
+
+
 def penalty_grid(sums: NormalSums) -> np.ndarray:
     """Penalties from nearly none to more than the data."""
     return PENALTIES * (sums.n * sums.variance)
 
 
-def fold_errors(folds: Parts[NormalSums], penalties: np.ndarray, intercept: bool) -> np.ndarray:
-    """The k-fold error of every penalty, (p,)."""
-    total, errors = folds.total, np.zeros(len(penalties))
-    for sums in folds.values():
-        others = total - sums
-        means = others.about(intercept)
-        training, held_out = others.centred(*means), sums.centred(*means)
-        for i, penalty in enumerate(penalties):
-            W = training.solved(float(penalty))
-            errors[i] += np.inf if W is None else held_out.error(W)
-    return errors / total.n
+class FoldErrors:
+    """The k-fold error of any penalty, from the sums of the folds.
+
+    >>> import torch
+    >>> x = torch.arange(6, dtype=torch.float64)[:, None]
+    >>> folds = Parts({k: NormalSums.of_rows(x[k::2], x[k::2] ** 2) for k in range(2)})
+    >>> errors = FoldErrors(folds, intercept=True)
+    >>> bool(errors(1e-9) < errors(1e9))
+    True
+    """
+
+    def __init__(self, folds: Parts[NormalSums], intercept: bool):
+        total = folds.total
+        self.n = total.n
+        self.pairs = []
+        for sums in folds.values():
+            others = total - sums
+            means = others.about(intercept)
+            self.pairs.append((others.centred(*means), sums.centred(*means)))
+
+    def __call__(self, penalty: float) -> float:
+        """The mean squared error on held-out rows, summed over outputs; infinite where it cannot be solved."""
+        error = 0.0
+        for training, held_out in self.pairs:
+            W = training.solved(penalty)
+            error += np.inf if W is None else held_out.error(W)
+        return error / self.n
 
 
 def fold_solutions(

@@ -23,17 +23,18 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
-from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
+from krepes.machines.kernel_ridge.penalty_choice import PENALTIES, searched
 from krepes.machines.leave_one_out import LeaveOneOut
 from krepes.preprocessing.column_scale import column_scale
 
-MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS = 2000, 500, 500
+MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
+JITTER = 1e-11  # of the diagonal, added where points coincide
 SHORTEST, LONGEST = 2.0**-4, 2.0**7  # lengthscales that are tried, in medians
+HOPELESS = 1.1  # times the error of the first kernel, above which no metric is learned for another
 STEPS = 2  # metrics learned one after the other
 DOUBT = 2.0  # standard errors by which another kernel must be better
 METRICS = (None, "diagonal", "full", "auto")
@@ -121,32 +122,30 @@ class Sample:
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(rows), generator=generator).to(rows.device)
         self.points = rows if len(rows) <= MOST_LANDMARKS else rows[order[:MOST_LANDMARKS]]
-        self.probes = rows[order[:GRADIENT_ROWS]]
+        self.probes, self.some = rows[order[:GRADIENT_ROWS]], order[:MEDIAN_ROWS]
 
     def fitted(self, kernel: Kernel) -> SampleFit:
         """The ridge regression with the best penalty."""
         if len(self.points) == len(self.rows):
-            K, F = kernel(self.rows).double(), None
+            K, L = kernel(self.rows).double(), None
             fit = LeaveOneOut.of_kernel((K + K.mT) / 2, self.Y, self.weight, self.intercept)
         else:
-            features = NystromMap(kernel, self.points, torch.float64)
-            fit, F = (
-                LeaveOneOut.of_features(features(self.rows), self.Y, self.weight, self.intercept),
-                features.F,
-            )
+            L = _root(kernel(self.points).double())
+            Phi = torch.linalg.solve_triangular(L, kernel(self.points, self.rows).double(), upper=False).mT
+            fit = LeaveOneOut.of_features(Phi, self.Y, self.weight, self.intercept)
         penalties = PENALTIES * fit.e.sum().item()
-        errors = fit.errors(penalties)
-        best = int(np.argmin(errors))
-        return SampleFit(kernel, fit, F, float(penalties[best]), float(errors[best]))
+        errors = searched(fit.error, penalties)
+        best = int(np.nanargmin(errors))
+        return SampleFit(kernel, fit, L, float(penalties[best]), float(errors[best]))
 
 
 @dataclass(frozen=True, eq=False)
 class SampleFit:
-    """Ridge regression with one kernel; F maps features to the points, and is None where all rows are points."""
+    """Ridge regression with one kernel; L L^T is that of the points, and None where all rows are points."""
 
     kernel: Kernel
     fit: LeaveOneOut
-    F: Tensor | None
+    L: Tensor | None
     penalty: float
     error: float
 
@@ -157,7 +156,7 @@ class SampleFit:
     def outer_product(self, sample: Sample, full: bool) -> Tensor | None:
         """G of the fit; None where the kernel has no gradients."""
         W, _ = self.fit.coefficients(self.penalty)
-        A = W if self.F is None else self.F @ W
+        A = W if self.L is None else torch.linalg.solve_triangular(self.L.mT, W, upper=True)
         try:
             return gradient_outer_product(self.kernel, sample.probes, sample.points, A, full)
         except TypeError:
@@ -191,7 +190,8 @@ def choose_space(
     best: list[Tried] = []
     tried: list[Tried] = []
     for kernel in kernels:
-        found = list(_tried(sample, kernel, search_lengthscale, metric, standardise, groups))
+        limit = HOPELESS * tried[0].error if tried else math.inf
+        found = list(_tried(sample, kernel, search_lengthscale, metric, standardise, groups, limit))
         tried += found
         best.append(min(found, key=lambda each: each.error))
     chosen = best[0]
@@ -210,8 +210,9 @@ def _tried(
     metric: str | None,
     standardise: bool,
     groups: list[list[int]] | None,
+    limit: float,
 ) -> Iterable[Tried]:
-    """All steps of one kernel."""
+    """All steps of one kernel; no metric is learned where the error without one is above the limit."""
     starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
     if standardise:
         spread = column_scale(sample.rows)[1].double().cpu().numpy()
@@ -221,6 +222,8 @@ def _tried(
     for walk in walks:
         yield from walk.steps
     start = min(walks, key=lambda walk: walk.best.error)
+    if start.best.error > limit:
+        return
     kinds = {None: (), "auto": ("diagonal", "full")}.get(metric, (metric,))
     for kind in kinds:
         last = start
@@ -231,6 +234,17 @@ def _tried(
                 break
             last = _Walk(sample, kernel, search, f"{kind} {step}", M, last.best.medians)
             yield from last.steps
+
+
+def _root(K: Tensor) -> Tensor:
+    """L with L L^T = K, up to a little jitter."""
+    K = (K + K.mT) / 2
+    K.diagonal().add_(JITTER * K.diagonal().mean())
+    L, failed = torch.linalg.cholesky_ex(K)
+    if failed.item():
+        K.diagonal().add_(1e4 * JITTER * K.diagonal().mean())
+        L = torch.linalg.cholesky(K)
+    return L
 
 
 class _Walk:
@@ -271,7 +285,10 @@ class _Walk:
         """The lengthscale that one median distance is."""
         assert isinstance(self.kernel, RadialKernel)
         generator = torch.Generator().manual_seed(self.sample.seed)
-        return median_distance(self.weighed, self.kernel.distances_to, generator) / self.kernel.reach
+        return (
+            median_distance(self.weighed[self.sample.some], self.kernel.distances_to, generator)
+            / self.kernel.reach
+        )
 
     def _at(self, medians: float) -> bool:
         return self._try(clone(self.kernel).set_params(lengthscale=medians * self.unit), medians)
