@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
@@ -104,6 +105,9 @@ class KernelEmbedding(
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
         "table" standardises the columns of an array, "normalize" the channels of images. None uses arrays as given,
         without a warning of columns that outweigh the others.
+    space : FeatureSpace or None, default=None
+        Another model's `space_`, such as one whose metric a kernel machine has learned: encoder, kernel and landmarks
+        are taken from it, and must not be given as well. Views and seed are the model's own.
     engine : Engine or None, default=None
         Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
@@ -185,6 +189,7 @@ class KernelEmbedding(
         scale: str = "kernel",
         n_folds: int | None = None,
         preprocess: Preprocess = "auto",
+        space: FeatureSpace | None = None,
         engine: Engine | None = None,
         device: str = "auto",
         dtype: str = "float32",
@@ -210,6 +215,7 @@ class KernelEmbedding(
         self.feature_noise = feature_noise
         self.scale = scale
         self.n_folds = n_folds
+        self.space = space
 
     def set_params(self, **params: Any) -> KernelEmbedding:
         """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""
@@ -252,7 +258,7 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(space))
+        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(space or self.space))
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data, task.loss.views_needed) if space is None else self._by_folds(space)
         if task.of_samples:
@@ -300,7 +306,7 @@ class KernelEmbedding(
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight)
+        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(self.space))
         return self._prepared(data, task.loss.views_needed)
 
     def _check_parameters(self) -> None:
@@ -314,6 +320,14 @@ class KernelEmbedding(
         if self.feature_noise != "auto" and not is_number(self.feature_noise, least=0):
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
         check_scale(self.scale)
+        if self.space is not None:
+            opener_of(self.space)  # refuses what is not a space
+            defaults = {"kernel": "auto", "landmarks": "pivoted_cholesky", "preprocess": "auto"}
+            given = [name for name, value in defaults.items() if not _is(getattr(self, name), value)]
+            if given:
+                raise ValueError(
+                    f"space= brings its own {' and '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out."
+                )
 
     def _task(self) -> Task:
         """What is minimised, and how: the one place where loss and solver are resolved."""
@@ -353,7 +367,10 @@ class KernelEmbedding(
         return held_out.AUTO_FOLDS if self.n_folds is None and self.n_components == "auto" else self.n_folds
 
     def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
-        return self._by_folds(super()._prepared(data, views_needed))
+        if self.space is None:
+            return self._by_folds(super()._prepared(data, views_needed))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return self._by_folds(self.space.with_views(data, self.views, views_needed, seed))
 
     def _by_folds(self, space: FeatureSpace) -> FeatureSpace:
         return space if space.n_folds == self.folds_kept else replace(space, n_folds=self.folds_kept)
@@ -588,6 +605,10 @@ class KernelEmbedding(
         automatic = 0.0 if isinstance(self.views_, Image | Paired) else 0.1
         noise = automatic if self.feature_noise == "auto" else float(self.feature_noise)
         self.regularization, self.feature_noise = self.regularization * unit, noise * unit
+
+
+def _is(value: Any, default: str) -> bool:
+    return isinstance(value, str) and value == default
 
 
 def _warn_of_unused(negatives: Any, loss: Loss) -> None:

@@ -375,6 +375,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
         params = self.get_params(deep=False)
         params.pop("engine", None)
+        params.pop("space", None)  # it is in the fitted state
+        params["dtype"] = str(self.space_.dtype).removeprefix("torch.")
         if not isinstance(params["landmarks"], str | Component):
             params["landmarks"] = "pivoted_cholesky"
         if not isinstance(params["random_state"], int | None):

@@ -31,10 +31,12 @@ from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, wit
 from krepes.kernels import Kernel
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
+from krepes.sources import reservoir
 from krepes.sources.row_subset import subset
 from krepes.views import NoViews, Views
 from krepes.views.choosing import choose_views
 
+VIEW_ROWS = 10_000  # that the scale of views is learned from
 LEAST_FOLDS = 3  # two are held out at a time, and at least one is learned from
 LARGEST = 1e150  # factor that a file may hold: its square is a number of double precision
 
@@ -216,6 +218,24 @@ class FeatureSpace:
         """The same rows, views and landmarks under another kernel, such as one whose metric was learned."""
         fixed = (self.inputs, kernel, self.views, self.landmarks, self.landmark_rows, self.views_per_landmark)
         return replace(self._of(*fixed, self.placement, self.seed), n_folds=self.n_folds)
+
+    def with_views(
+        self, data: FitData, views: str | Views | None, views_needed: int, seed: int
+    ) -> FeatureSpace:
+        """The same encoder, kernel and landmarks for other rows, with views and a seed of their own.
+
+        Its landmarks are not known to be rows of these data.
+        """
+        chosen = choose_views(views, data.sources[0], views_needed, data.paired)
+        sample, _ = reservoir(self.inputs.selected(data.sources[0]), VIEW_ROWS, seed)
+        rows = self.inputs.tensor(sample, self.dtype, self.device)
+        generator = torch.Generator().manual_seed(seed)
+        fitted = chosen.fitted(rows, generator, groups=self.inputs.groups)
+        exact = _views_are_exact(fitted, self.features)
+        return replace(self, views=fitted, exact_views=exact, seed=seed, landmark_rows=None)
+
+    def __deepcopy__(self, memo: dict) -> FeatureSpace:
+        return self  # a value: copies of an estimator share it
 
     # What follows from it
 

@@ -331,9 +331,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         given = self.penalty != "auto"
         penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
         if left_out is not None:
-            return PenaltyErrors(penalties, searched(left_out.error, penalties), "leave one out")
+            return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out")
         errors = FoldErrors(folds, self.fit_intercept)
-        return PenaltyErrors(penalties, walked(errors, penalties), "folds")
+        return PenaltyErrors.of(penalties, walked(errors, penalties), "folds")
 
     # Using
 
@@ -401,12 +401,6 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         if self.total_ is not None or self._solution is not None:
             state["solution"] = self._solved().state()
         return state
-
-    def _stored_parameters(self) -> State:
-        params = super()._stored_parameters()
-        if params["dtype"] == "auto":
-            params["dtype"] = str(self.space_.dtype).removeprefix("torch.")
-        return params
 
     def _restore(self, state: State) -> None:
         check_entries(

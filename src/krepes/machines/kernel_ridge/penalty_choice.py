@@ -22,28 +22,33 @@ PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows toge
 
 @dataclass(frozen=True, eq=False)
 class PenaltyErrors:
-    """Errors of penalties on rows that were not fitted.
+    """Errors of the penalties that were tried, on rows that were not fitted.
 
     Attributes
     ----------
     penalties : ndarray of shape (p,)
     errors : ndarray of shape (p,)
-        Weighted mean squared errors, summed over outputs; infinite where a penalty is too small to be solved, NaN
-        where it was not tried, because others nearby are better.
-    by : "folds", "leave one out" or "given"
+        Weighted mean squared errors, summed over outputs.
+    by : "folds" or "leave one out"
     """
 
     penalties: np.ndarray
     errors: np.ndarray
     by: str
 
-    @property
-    def best(self) -> float:
-        if not np.isfinite(self.errors).any():
+    @classmethod
+    def of(cls, penalties: np.ndarray, errors: np.ndarray, by: str) -> PenaltyErrors:
+        """Without those that were not tried (NaN) or are too small to be solved (infinite)."""
+        tried = np.isfinite(errors)
+        if not tried.any():
             raise ValueError(
                 "No penalty gives a stable solution: look for extreme values in the rows, or give a larger penalty."
             )
-        return float(self.penalties[int(np.nanargmin(self.errors))])
+        return cls(penalties[tried], errors[tried], by)
+
+    @property
+    def best(self) -> float:
+        return float(self.penalties[int(np.argmin(self.errors))])
 
 
 def searched(error: Callable[[float], float], penalties: np.ndarray) -> np.ndarray:
