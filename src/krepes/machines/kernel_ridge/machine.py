@@ -53,7 +53,8 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
-from krepes.sources import TableSource, open_source
+from krepes.sources import Source, TableSource, open_source
+from krepes.sources.joined_rows import joined
 
 AUTO_LANDMARKS = 2000
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
@@ -132,6 +133,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         y: Any = None,
         *,
         sample_weight: Any = None,
+        X_unlabelled: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
     ) -> Self:
@@ -139,10 +141,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
         `y` has one target for every row; or it is the name of a column of X, where X is a table, or of an array beside
         X in an .npz file. Such a column is never a feature, and rows in which it is missing are left out. Rows count
-        `sample_weight` times. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        `sample_weight` times. `X_unlabelled` are further rows, in the form of X, whose targets are not known: columns
+        are scaled by them too, and they may become landmarks where there are more of these than labelled rows.
+        `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
         y, weight = self._started(X, y, sample_weight, None)
+        if X_unlabelled is not None and space is None:
+            space = self._prepared(FitData.open(X, y=y, weight=weight), unlabelled=open_source(X_unlabelled))
         return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
 
     def partial_fit(
@@ -212,23 +218,40 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         if self.dtype not in ("auto", "float32", "float64"):
             raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
-    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
-        n = data.n_rows
+    def _prepared(
+        self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
+    ) -> FeatureSpace:
+        n, rows, labelled = data.n_rows, data, None
+        if unlabelled is not None:
+            weight = data.weight
+            if weight is not None:
+                weight = np.concatenate([weight, np.ones(unlabelled.n_rows)])
+            rows = FitData((joined(data.sources[0], unlabelled),), weight=weight)
+            labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
         m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         kernels = None if self._automatic() else self._given_kernels()
+        placement = Placement.of(dtype, self.device)
+
+        def learned(candidates: Candidates, inputs: InputSpace) -> Kernel:
+            if labelled is not None:
+                some = np.sort(np.random.default_rng(seed).permutation(labelled)[:MOST_ROWS])
+                candidates = Candidates(data.reader(inputs, placement).take(some).inputs[0], some)
+            return self._learned_kernel(data, candidates, inputs, seed)
+
         return FeatureSpace.prepare(
-            data,
+            rows,
             kernel=Automatic() if kernels is None else kernels[0],
             landmarks=self.landmarks,
             n_landmarks=m,
             preprocess=self._preprocess(data),
-            placement=Placement.of(dtype, self.device),
+            placement=placement,
             seed=seed,
             engine=as_engine(self.engine),
             progress=display(self.verbose),
-            learn_kernel=lambda candidates, inputs: self._learned_kernel(data, candidates, inputs, seed),
+            prefer=labelled,
+            learn_kernel=learned,
         )
 
     def _preprocess(self, data: FitData) -> Preprocess:
