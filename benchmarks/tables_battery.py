@@ -229,7 +229,7 @@ def summary(runs: pd.DataFrame, names: list[str]) -> tuple[pd.DataFrame, dict[st
     figures: dict[str, Any] = {
         "tables": len(shared),
         "mean accuracy": shared.mean().round(2).to_dict(),
-        "mean rank": shared.rank(axis=1, ascending=False).mean().round(2).to_dict(),
+        "mean rank": shared.round(2).rank(axis=1, ascending=False).mean().round(2).to_dict(),
         "seconds": seconds.groupby("table").mean().loc[shared.index].mean().round(2).to_dict(),
     }
     if {"default", "pca", "raw"} <= set(names):
