@@ -5,8 +5,10 @@ of the fit; walk again in the new metric; a few times. Every step competes, the 
 kernel named is kept unless another one is better by more than chance explains: two standard errors of the differences
 between rows.
 
-The metric has seen the rows that it is judged by, so that its leave-one-out error is too low. `optimism` says by how
-much: the error of metrics learned without a fold, on the fold, minus that of the metric learned with it.
+The metric has seen the rows that it is judged by, so that its leave-one-out error is too low; a full metric, which has
+more to fit, more so than a diagonal one. Between the two, the error on folds decides whose rows neither was learned
+from. Between a diagonal metric and none, leave-one-out errors decide: on twenty tables that was better than folds (80.3
+against 80.0 % with a tenth of the labels), because a metric learned from fewer rows is a worse one.
 
 Cost: about ten fits per kernel, each O(n m^2 + m^3) for n <= 2000 rows and m <= 500 landmarks.
 """
@@ -14,7 +16,7 @@ Cost: about ten fits per kernel, each O(n m^2 + m^3) for n <= 2000 rows and m <=
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +38,7 @@ JITTER = 1e-11  # of the diagonal, added where points coincide
 SHORTEST, LONGEST = 2.0**-4, 2.0**7  # lengthscales that are tried, in medians
 HOPELESS = 1.1  # times the error of the first kernel, above which no metric is learned for another
 STEPS = 2  # metrics learned one after the other
+CHECK_FOLDS = 3  # on which metrics are compared that were learned on the others
 DOUBT = 2.0  # standard errors by which another kernel must be better
 METRICS = (None, "diagonal", "full", "auto")
 
@@ -124,6 +127,15 @@ class Sample:
         self.points = rows if len(rows) <= MOST_LANDMARKS else rows[order[:MOST_LANDMARKS]]
         self.probes, self.some = rows[order[:GRADIENT_ROWS]], order[:MEDIAN_ROWS]
 
+    def divided(self, fold: int, n_folds: int) -> tuple[Sample, Sample]:
+        """The rows outside and inside a fold."""
+        inside = torch.arange(len(self.rows), device=self.rows.device) % n_folds == fold
+        return self._part(~inside), self._part(inside)
+
+    def _part(self, which: Tensor) -> Sample:
+        weight = None if self.weight is None else self.weight[which]
+        return Sample(self.rows[which], self.Y[which], weight, self.intercept, self.seed)
+
     def fitted(self, kernel: Kernel) -> SampleFit:
         """The ridge regression with the best penalty."""
         if len(self.points) == len(self.rows):
@@ -153,14 +165,20 @@ class SampleFit:
         """The squared leave-one-out error of every row, (n,)."""
         return (self.fit.Y - self.fit.predictions(self.penalty)).square().sum(1).cpu().numpy()
 
-    def outer_product(self, sample: Sample, full: bool) -> Tensor | None:
-        """G of the fit; None where the kernel has no gradients."""
-        W, _ = self.fit.coefficients(self.penalty)
-        A = W if self.L is None else torch.linalg.solve_triangular(self.L.mT, W, upper=True)
+    def coefficients(self) -> tuple[Tensor, Tensor]:
+        """A (m, c) of k(., points), and b."""
+        W, b = self.fit.coefficients(self.penalty)
+        return W if self.L is None else torch.linalg.solve_triangular(self.L.mT, W, upper=True), b
+
+    def metric(self, sample: Sample, kind: str, groups: list[list[int]] | None) -> np.ndarray | None:
+        """The metric that the gradients of the fit give; None where it or the kernel has none."""
         try:
-            return gradient_outer_product(self.kernel, sample.probes, sample.points, A, full)
+            G = gradient_outer_product(
+                self.kernel, sample.probes, sample.points, self.coefficients()[0], full=kind == "full"
+            )
         except TypeError:
             return None
+        return metric_of(G, groups)
 
 
 def choose_space(
@@ -191,9 +209,10 @@ def choose_space(
     tried: list[Tried] = []
     for kernel in kernels:
         limit = HOPELESS * tried[0].error if tried else math.inf
-        found = list(_tried(sample, kernel, search_lengthscale, metric, standardise, groups, limit))
-        tried += found
-        best.append(min(found, key=lambda each: each.error))
+        search = _Search(sample, kernel, search_lengthscale, standardise, groups)
+        search.run(metric, limit)
+        tried += search.tried
+        best.append(search.best())
     chosen = best[0]
     for other in best[1:]:
         difference = chosen.row_errors - other.row_errors
@@ -203,37 +222,76 @@ def choose_space(
     return SpaceChoice(chosen, tried, len(sample.rows))
 
 
-def _tried(
-    sample: Sample,
-    kernel: Kernel,
-    search: bool,
-    metric: str | None,
-    standardise: bool,
-    groups: list[list[int]] | None,
-    limit: float,
-) -> Iterable[Tried]:
-    """All steps of one kernel; no metric is learned where the error without one is above the limit."""
-    starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
-    if standardise:
-        spread = column_scale(sample.rows)[1].double().cpu().numpy()
-        spread = np.where(spread > 0, spread, spread.max() if spread.max() > 0 else 1.0)
-        starts.append(("standardised", 1 / np.square(spread)))
-    walks = [_Walk(sample, kernel, search, name, M) for name, M in starts]
-    for walk in walks:
-        yield from walk.steps
-    start = min(walks, key=lambda walk: walk.best.error)
-    if start.best.error > limit:
-        return
-    kinds = {None: (), "auto": ("diagonal", "full")}.get(metric, (metric,))
-    for kind in kinds:
-        last = start
-        for step in range(1, STEPS + 1):
-            G = last.best_fit.outer_product(sample, full=kind == "full")
-            M = None if G is None else metric_of(G, groups)
-            if M is None:
-                break
-            last = _Walk(sample, kernel, search, f"{kind} {step}", M, last.best.medians)
-            yield from last.steps
+class _Search:
+    """All that is tried with one kernel: lengthscales without a metric, then after each step of learning one."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        kernel: Kernel,
+        lengthscales: bool,
+        standardise: bool,
+        groups: list[list[int]] | None,
+    ):
+        self.sample, self.kernel, self.lengthscales, self.groups = sample, kernel, lengthscales, groups
+        self.tried: list[Tried] = []
+        starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
+        if standardise:
+            spread = column_scale(sample.rows)[1].double().cpu().numpy()
+            spread = np.where(spread > 0, spread, spread.max() if spread.max() > 0 else 1.0)
+            starts.append(("standardised", 1 / np.square(spread)))
+        walks = [self._walk(name, M) for name, M in starts]
+        self.start = min(walks, key=lambda walk: walk.best.error)
+        self.routes: dict[str, list[_Walk]] = {}  # by kind of metric
+
+    def _walk(self, name: str, M: np.ndarray | None, first: float = 1.0) -> _Walk:
+        walk = _Walk(_InMetric(self.sample, self.kernel, M), self.lengthscales, name, first)
+        self.tried += walk.steps
+        return walk
+
+    def run(self, metric: str | None, limit: float) -> None:
+        """Learn metrics, unless the error without one is above the limit."""
+        if self.start.best.error > limit:
+            return
+        kinds = {None: (), "auto": ("diagonal", "full")}.get(metric, (metric,))
+        for kind in kinds:
+            assert kind is not None
+            route = [self.start]
+            for step in range(1, STEPS + 1):
+                M = route[-1].best_fit.metric(self.sample, kind, self.groups)
+                if M is None:
+                    break
+                route.append(self._walk(f"{kind} {step}", M, route[-1].best.medians))
+            end = min(range(len(route)), key=lambda i: route[i].best.error)
+            if end > 0:
+                self.routes[kind] = route[: end + 1]
+
+    def best(self) -> Tried:
+        """The end of the route that is best; of two kinds of metric, on folds that they were learned without."""
+        if not self.routes:
+            return self.start.best
+        kind = min(self.routes, key=self.fold_error) if len(self.routes) > 1 else next(iter(self.routes))
+        return self.routes[kind][-1].best
+
+    def fold_error(self, kind: str) -> float:
+        """The mean squared error of a route on folds of the sample, the metrics learned on the others."""
+        route, total = self.routes[kind], 0.0
+        for fold in range(CHECK_FOLDS):
+            training, held_out = self.sample.divided(fold, CHECK_FOLDS)
+            M = self.start.where.M
+            for walk in route[:-1]:
+                fit = _InMetric(training, self.kernel, M).fitted(walk.best.medians)
+                learned = fit.metric(training, kind, self.groups)
+                M = M if learned is None else learned
+            fit = _InMetric(training, self.kernel, M).fitted(route[-1].best.medians)
+            A, b = fit.coefficients()
+            errors = (
+                (held_out.Y - fit.kernel(held_out.rows, training.points).double() @ A - b).square().sum(1)
+            )
+            total += (errors if held_out.weight is None else held_out.weight * errors).sum().item()
+        return total / (
+            len(self.sample.rows) if self.sample.weight is None else self.sample.weight.sum().item()
+        )
 
 
 def _root(K: Tensor) -> Tensor:
@@ -247,55 +305,61 @@ def _root(K: Tensor) -> Tensor:
     return L
 
 
-class _Walk:
-    """Lengthscales in one metric, from a first one downhill."""
+class _InMetric:
+    """A kernel in one metric, at lengthscales that are multiples of the median distance there."""
 
-    def __init__(
-        self,
-        sample: Sample,
-        kernel: Kernel,
-        search: bool,
-        metric: str,
-        M: np.ndarray | None,
-        first: float = 1.0,
-    ):
-        self.sample, self.kernel, self.metric, self.M = sample, kernel, metric, M
-        self.weighed = sample.rows if M is None else Reweighted(kernel, M).weighed(sample.rows)
-        self.steps: list[Tried] = []
-        self.best: Tried
-        self.best_fit: SampleFit
-        if not isinstance(kernel, RadialKernel) or not isinstance(kernel.lengthscale, str):
-            self._try(kernel.fitted(self.weighed), math.nan)
-        elif not search:
-            self._at(kernel.medians())
-        else:
-            self._downhill(first)
+    def __init__(self, sample: Sample, kernel: Kernel, M: np.ndarray | None):
+        self.sample, self.kernel, self.M = sample, kernel, M
+        self.rows = sample.rows if M is None else Reweighted(kernel, M).weighed(sample.rows)
 
-    def _downhill(self, first: float) -> None:
-        self._at(first)
-        tried = {first}
-        for factor in (2.0, 0.5):
-            while SHORTEST <= (ahead := self.best.medians * factor) <= LONGEST and ahead not in tried:
-                tried.add(ahead)
-                if not self._at(ahead):
-                    break
+    @property
+    def has_rule(self) -> bool:
+        """Whether the lengthscale follows from the data."""
+        return isinstance(self.kernel, RadialKernel) and isinstance(self.kernel.lengthscale, str)
 
     @cached_property
     def unit(self) -> float:
         """The lengthscale that one median distance is."""
         assert isinstance(self.kernel, RadialKernel)
         generator = torch.Generator().manual_seed(self.sample.seed)
-        return (
-            median_distance(self.weighed[self.sample.some], self.kernel.distances_to, generator)
-            / self.kernel.reach
-        )
+        median = median_distance(self.rows[self.sample.some], self.kernel.distances_to, generator)
+        return median / self.kernel.reach
 
-    def _at(self, medians: float) -> bool:
-        return self._try(clone(self.kernel).set_params(lengthscale=medians * self.unit), medians)
+    def fitted(self, medians: float) -> SampleFit:
+        """At a multiple of the median; as it is where that is NaN."""
+        if math.isnan(medians):
+            inner = self.kernel.fitted(self.rows)
+        else:
+            inner = clone(self.kernel).set_params(lengthscale=medians * self.unit)
+        return self.sample.fitted(inner if self.M is None else Reweighted(inner, self.M))
 
-    def _try(self, inner: Kernel, medians: float) -> bool:
+
+class _Walk:
+    """Lengthscales in one metric, from a first one downhill."""
+
+    def __init__(self, where: _InMetric, search: bool, metric: str, first: float = 1.0):
+        self.where, self.metric = where, metric
+        self.steps: list[Tried] = []
+        self.best: Tried
+        self.best_fit: SampleFit
+        if where.has_rule and search:
+            self._downhill(first)
+        else:
+            kernel = where.kernel
+            self._try(kernel.medians() if where.has_rule and isinstance(kernel, RadialKernel) else math.nan)
+
+    def _downhill(self, first: float) -> None:
+        self._try(first)
+        tried = {first}
+        for factor in (2.0, 0.5):
+            while SHORTEST <= (ahead := self.best.medians * factor) <= LONGEST and ahead not in tried:
+                tried.add(ahead)
+                if not self._try(ahead):
+                    break
+
+    def _try(self, medians: float) -> bool:
         """Whether it is better than all before."""
-        fit = self.sample.fitted(inner if self.M is None else Reweighted(inner, self.M))
+        fit = self.where.fitted(medians)
         self.steps.append(Tried(fit.kernel, medians, self.metric, fit.penalty, fit.error, fit.row_errors()))
         better = len(self.steps) == 1 or fit.error < self.best.error
         if better:
