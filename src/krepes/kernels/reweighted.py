@@ -9,6 +9,7 @@ weighs the columns, a full one also turns them. Kernel machines learn M from the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,7 @@ class Reweighted(VectorKernel, CoordinateProduct):
     tensor([[0.6065]], dtype=torch.float64)
     """
 
-    name = "reweighted"
-
-    def __init__(self, kernel: Kernel | None = None, M: Any = None):
+    def __init__(self, kernel: Kernel | None = None, M: Sequence | np.ndarray | Tensor | None = None):
         self.kernel = kernel
         self.M = M
 
@@ -79,11 +78,12 @@ class Reweighted(VectorKernel, CoordinateProduct):
 
     def product_terms(self) -> ProductTerms | None:
         terms = self._inner().product_terms()
-        if terms is None or np.ndim(self.M) != 1:
+        if terms is None or self._root().ndim != 1:
             return None
-        return [
+        found: ProductTerms = [
             (weight, Reweighted(kernel, self.M)) for weight, kernel in terms if isinstance(kernel, Kernel)
         ]
+        return found if len(found) == len(terms) else None
 
     def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
         inner, weight = self._inner(), float(np.asarray(self.M)[column]) ** 0.5

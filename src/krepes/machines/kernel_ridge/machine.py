@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -27,14 +28,17 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.split import Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
+from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     PenaltyErrors,
     fold_errors,
@@ -42,7 +46,7 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     penalty_grid,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
-from krepes.machines.kernel_ridge.solution import HeldOut, RidgeSolution, features_of, folds_of
+from krepes.machines.kernel_ridge.solution import HeldOutPredictions, RidgeSolution, folds_of, kept_features
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -106,14 +110,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     # What a subclass writes
 
     @abstractmethod
-    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         """How these targets become numbers."""
 
     def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
         """The weight of every class, (c,), where sums are by class."""
         return None
 
-    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
         return weight
 
@@ -157,7 +161,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         """
         return self._added(X, y, sample_weight, first_row)
 
-    def _added(self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: Any = None) -> Self:
+    def _added(
+        self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
+    ) -> Self:
         if hasattr(self, "space_"):
             y, missing = self._read_targets(X, y)
             encoded = self.targets_.encoded(y)
@@ -167,7 +173,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             encoded, weight = self._started(X, y, sample_weight, classes)
         return self._add_rows(X, first_row, y=encoded, weight=weight)
 
-    def _started(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[np.ndarray, Any]:
+    def _started(
+        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None
+    ) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of the first rows."""
         self.label_ = y if isinstance(y, str) else None
         self.choice_ = None
@@ -295,7 +303,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         total, weight = folds.total, kept.weight
         if class_weight is not None:
             weight = weight * torch.from_numpy(class_weight[kept.y])
-        Phi = features_of(space, kept)
+        Phi = kept_features(space, kept)
         Y = self.targets_.matrix(kept.y)
         left_out = None
         if kept.complete:
@@ -321,10 +329,10 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             keys,
             torch.stack([F @ fold_W for fold_W, _ in solved.values()]),
             torch.stack([fold_b for _, fold_b in solved.values()]),
-            HeldOut(kept.rows, places, kept.y, weight, single, by_folds),
+            HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
         )
 
-    def _penalty_errors(self, folds: Any, left_out: LeaveOneOut | None) -> PenaltyErrors:
+    def _penalty_errors(self, folds: Parts[NormalSums], left_out: LeaveOneOut | None) -> PenaltyErrors:
         given = self.penalty != "auto"
         penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
         if left_out is not None:
@@ -418,9 +426,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_.n_outputs)
 
 
-def _without(missing: np.ndarray | None, sample_weight: Any) -> Any:
+def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:
     """Weights that are zero where the target is missing."""
     if missing is None:
         return sample_weight
-    weight = np.ones(len(missing)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    return np.where(missing, 0.0, weight)
+    weight = as_weights(sample_weight, len(missing))
+    return np.where(missing, 0.0, 1.0 if weight is None else weight)

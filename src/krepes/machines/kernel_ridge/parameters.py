@@ -47,6 +47,6 @@ ATTRIBUTES = """penalty_ : float
     n_samples_seen_ : int"""
 
 
-def described(docstring: str) -> str:
+def with_parameters(docstring: str) -> str:
     """A docstring with the parameters and attributes that both machines have."""
     return docstring.format(parameters=PARAMETERS, attributes=ATTRIBUTES)

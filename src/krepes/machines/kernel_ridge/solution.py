@@ -40,7 +40,7 @@ STATE = {
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutPredictions:
     """Predictions of kept rows by fits that have not seen them.
 
     Attributes
@@ -79,7 +79,7 @@ class RidgeSolution:
     folds : list of int
     fold_A, fold_b : Tensors of shape (k, m, c) and (k, c)
         The fits without each fold.
-    held_out : HeldOut
+    held_out : HeldOutPredictions
     """
 
     A: Tensor
@@ -89,7 +89,7 @@ class RidgeSolution:
     folds: list[int]
     fold_A: Tensor  # noqa: N815
     fold_b: Tensor
-    held_out: HeldOut
+    held_out: HeldOutPredictions
 
     def state(self) -> State:
         held = {f"held_{name}": value for name, value in vars(self.held_out).items()}
@@ -125,7 +125,7 @@ class RidgeSolution:
             raise ValueError("The model file is damaged: its held-out rows are in folds that there are not.")
         if len(state["held_y"]) != n or state["penalties"].shape != state["errors"].shape:
             raise ValueError("The model file is damaged: parts of its solution differ in length.")
-        held = (state[f"held_{name}"] for name in HeldOut.__dataclass_fields__)
+        held = (state[f"held_{name}"] for name in HeldOutPredictions.__dataclass_fields__)
         where = space.device
         return cls(
             state["A"].to(where),
@@ -135,11 +135,11 @@ class RidgeSolution:
             state["folds"],
             state["fold_A"].to(where),
             state["fold_b"].to(where),
-            HeldOut(*held),
+            HeldOutPredictions(*held),
         )
 
 
-def features_of(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
+def kept_features(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
     """phi of the kept rows, (k, r), float64."""
     inputs = kept.inputs
     parts = []
