@@ -103,7 +103,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         return self._added(X, y, sample_weight, first_row, classes)
 
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Classes.of(y if classes is None else classes)
+        return Classes.of(y) if classes is None else Classes.given(classes)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -34,7 +34,7 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
     targets_: Quantities
 
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Quantities.of(y)
+        return Quantities.of(y, shift=self.fit_intercept)
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted targets, (n,) or (n, c)."""

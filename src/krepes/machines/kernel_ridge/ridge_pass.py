@@ -55,11 +55,12 @@ class RidgeTotal:
         return RidgeTotal(self.parts * factor, self.kept * factor)
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
-        """Sums by fold; those that are by class, too, are added up with the weights of the classes, (c,)."""
+        """Sums by fold, in order; those that are by class, too, are added up with the weights of the classes, (c,)."""
+        ordered = sorted(self.parts.items())
         if class_weight is None:
-            return self.parts
+            return Parts(dict(ordered))
         folds: dict[Key, NormalSums] = {}
-        for key, sums in self.parts.items():
+        for key, sums in ordered:
             fold, code = divmod(int(key), len(class_weight))
             weighted = sums * float(class_weight[code])
             folds[fold] = folds[fold] + weighted if fold in folds else weighted
