@@ -143,8 +143,16 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         `sample_weight` times. `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        y, weight = self._started(X, y, sample_weight, None)
-        return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
+        before = {
+            name: getattr(self, name) for name in ("label_", "choice_", "targets_") if hasattr(self, name)
+        }
+        try:
+            encoded, weight = self._started(X, y, sample_weight, None)
+            return super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+        except BaseException:  # the model stays as it was
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
 
     def partial_fit(
         self,
@@ -160,6 +168,13 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         decides its fold: workers that share a data set give it.
         """
         return self._added(X, y, sample_weight, first_row)
+
+    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        machine = clone(self)
+        machine._check_parameters()
+        encoded, weight = machine._started(X, y, sample_weight, None)
+        return machine._prepared(FitData.open(X, y=encoded, weight=weight))
 
     def _added(
         self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
