@@ -303,7 +303,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
                 kernels,
                 search_lengthscale=isinstance(self.lengthscale, str) and self.lengthscale == "auto",
                 metric=self.input_metric,
-                standardise=inputs.kind == "vectors" and inputs.encoder is None,
+                standardise=inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto",
                 groups=inputs.groups,
             )
         return self.choice_.chosen.kernel
@@ -349,7 +349,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     def _penalty_errors(self, folds: Parts[NormalSums], left_out: LeaveOneOut | None) -> PenaltyErrors:
         given = self.penalty != "auto"
-        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
+        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, self.space_.dtype)
         if left_out is not None:
             return PenaltyErrors(penalties, left_out.errors(penalties), "leave one out")
         if len(folds) < 2:

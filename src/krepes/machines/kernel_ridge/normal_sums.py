@@ -135,7 +135,7 @@ class NormalSums:
         if W is None:
             raise ValueError(
                 f"penalty={penalty:.3g} is too small for features of this scale: the equations have no stable solution "
-                f"in double precision. Give at least {1e-12 * self.trace:.1e}."
+                "in this precision. Give a larger one, or dtype='float64'."
             )
         return W, ybar - W.mT @ mu
 
