@@ -134,8 +134,10 @@ class Quantities(Targets):
         """Units of these targets; without `shift`, zero stays zero, as a machine without an intercept needs it."""
         Y, flat = _numbers(y)
         mean = Y.mean(axis=0) if shift else np.zeros(Y.shape[1])
-        spread = np.sqrt(np.square(Y - mean).mean(axis=0))
-        return cls(mean, np.where(spread > 1e-150, spread, 1.0), flat)
+        largest = np.abs(Y - mean).max(axis=0)
+        unit = np.where(largest > 1e-300, largest, 1.0)  # because squares of huge numbers overflow
+        spread = unit * np.sqrt(np.square((Y - mean) / unit).mean(axis=0))
+        return cls(mean, np.where(spread > 1e-300, spread, 1.0), flat)
 
     @property
     def n_outputs(self) -> int:  # type: ignore[override]
