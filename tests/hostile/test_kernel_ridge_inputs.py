@@ -190,7 +190,7 @@ def test_a_constant_target_is_predicted(value, options):
     )
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e290])
+@pytest.mark.parametrize("scale", [1e-290, 1e-160, 1e160, 1e290])
 def test_extreme_units_of_the_target(scale):
     found = KernelRidgeRegressor(**FIXED).fit(REST, scale * WIDTH).predict(REST) / scale
     expected = KernelRidgeRegressor(**FIXED).fit(REST, WIDTH).predict(REST)

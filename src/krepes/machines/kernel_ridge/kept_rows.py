@@ -143,6 +143,8 @@ class KeepRows(SumOfValues[KeptRows]):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
+        if not (state["weight"] > 0).all():
+            raise ValueError("The kept rows are damaged: their weights must be positive.")
         most = self._affordable(state["inputs"])
         seen, rows, inputs, y, weight = (state[name] for name in STATE)
         return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)

@@ -430,6 +430,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return params
 
     def _restore(self, state: State) -> None:
+        self._check_parameters()
         check_entries(
             "The model",
             state,
@@ -438,7 +439,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         )
         self.targets_, self.label_, self.choice_ = Targets.from_state(state["targets"]), state["label"], None
         if "solution" in state:
-            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_.n_outputs)
+            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_)
 
 
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:

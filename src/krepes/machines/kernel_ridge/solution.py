@@ -19,6 +19,7 @@ from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
 from krepes.machines.kernel_ridge.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
+from krepes.machines.kernel_ridge.targets import Targets
 
 STATE = {
     "A": Tensor,
@@ -107,9 +108,9 @@ class RidgeSolution:
         }
 
     @classmethod
-    def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> RidgeSolution:
+    def from_state(cls, state: State, space: FeatureSpace, targets: Targets) -> RidgeSolution:
         check_entries("The solution", state, STATE, optional=set())
-        m, c, k = len(space.landmarks), n_outputs, len(state["folds"])
+        m, c, k = len(space.landmarks), targets.n_outputs, len(state["folds"])
         n = len(state["held_rows"])
         shapes = {
             "A": (m, c), "b": (c,), "fold_A": (k, m, c), "fold_b": (k, c), "held_folds": (n,),
@@ -120,11 +121,17 @@ class RidgeSolution:
                 raise ValueError(
                     f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
                 )
-        folds = state["held_folds"]
-        if folds.dtype != torch.int64 or (n and not (folds.min() >= 0 and folds.max() < max(k, 1))):
-            raise ValueError("The model file is damaged: its held-out rows are in folds that there are not.")
-        if len(state["held_y"]) != n or state["penalties"].shape != state["errors"].shape:
-            raise ValueError("The model file is damaged: parts of its solution differ in length.")
+        folds, held_y = state["held_folds"], state["held_y"]
+        problems = {
+            "its folds": k == 0 or state["folds"] != sorted(set(state["folds"])),
+            "the folds of its rows": folds.dtype != torch.int64 or bool(((folds < 0) | (folds >= k)).any()),
+            "its penalties": state["penalty"] <= 0 or state["penalties"].shape != state["errors"].shape,
+            "its targets": len(held_y) != n or not targets.are_encoded(held_y),
+            "its weights": not bool((state["held_weight"] > 0).all()),
+        }
+        wrong = [name for name, broken in problems.items() if broken]
+        if wrong:
+            raise ValueError(f"The solution is damaged: {', '.join(wrong)} cannot be what was written.")
         held = (state[f"held_{name}"] for name in HeldOutPredictions.__dataclass_fields__)
         where = space.device
         return cls(

@@ -39,6 +39,10 @@ class Targets(ABC):
         """Encoded targets as numbers, (n, c), float64."""
 
     @abstractmethod
+    def are_encoded(self, y: np.ndarray) -> bool:
+        """Whether an array, such as one of a file, holds encoded targets."""
+
+    @abstractmethod
     def state(self) -> State:
         """What a model file keeps."""
 
@@ -49,11 +53,17 @@ class Targets(ABC):
     def from_state(state: State) -> Targets:
         if "classes" in state:
             check_entries("The targets", state, {"classes": list}, optional=set())
-            return Classes(np.array(state["classes"]))
+            classes = Classes.given(state["classes"])
+            if classes.values.tolist() != state["classes"]:
+                raise ValueError("The targets are damaged: their classes must differ, and be in order.")
+            return classes
         check_entries("The targets", state, {"shift": list, "scale": list, "flat": bool}, optional=set())
         shift, scale = (np.array(state[name], dtype=float) for name in ("shift", "scale"))
-        if shift.ndim != 1 or shift.shape != scale.shape or not (scale > 0).all():
-            raise ValueError("The targets are damaged: their scale must be positive.")
+        one = shift.ndim == 1 and shift.shape == scale.shape and len(shift) >= 1
+        if not (one and (scale > 0).all() and np.isfinite([shift, scale]).all()):
+            raise ValueError(
+                "The targets are damaged: they need a shift and a positive scale for every column."
+            )
         return Quantities(shift, scale, state["flat"])
 
 
@@ -112,6 +122,9 @@ class Classes(Targets):
         assert encoded is not None
         return torch.eye(self.n_outputs, dtype=torch.float64)[torch.from_numpy(encoded)]
 
+    def are_encoded(self, y: np.ndarray) -> bool:
+        return y.dtype == np.int64 and y.ndim == 1 and bool(((y >= 0) & (y < self.n_outputs)).all())
+
     def state(self) -> State:
         return {"classes": self.values.tolist()}
 
@@ -157,6 +170,9 @@ class Quantities(Targets):
     def matrix(self, encoded: np.ndarray | None) -> Tensor:
         assert encoded is not None
         return torch.from_numpy(np.asarray(encoded, dtype=np.float64))
+
+    def are_encoded(self, y: np.ndarray) -> bool:
+        return y.dtype == np.float64 and y.ndim == 2 and y.shape[1] == self.n_outputs
 
     def state(self) -> State:
         return {"shift": self.shift.tolist(), "scale": self.scale.tolist(), "flat": self.flat}
