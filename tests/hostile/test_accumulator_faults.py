@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     ),
     "kept rows": (lambda: KeepRows(10, 0), Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT % 1.5)),
     "ridge": (
-        lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10, by_class=True),
+        lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10),
         Block(torch.arange(N), tensors(X), y=LABELS),
     ),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),
