@@ -32,6 +32,7 @@ WRONG = [
     ({"n_landmarks": 2.5}, "n_landmarks"),
     ({"n_folds": 1}, "n_folds"),
     ({"n_folds": "five"}, "n_folds"),
+    ({"n_folds": 2**70}, "at most 1,000"),
     ({"n_kept": 0}, "n_kept"),
     ({"n_kept": -5}, "n_kept"),
     ({"dtype": "float16"}, "dtype='float16'"),

@@ -58,6 +58,7 @@ from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import TableSource, open_source
 
 AUTO_LANDMARKS = 1000
+MOST_FOLDS = 1000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
@@ -222,6 +223,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         if self.n_landmarks not in ("auto", None):
             check_count("n_landmarks", self.n_landmarks)
         check_count("n_folds", self.n_folds, LEAST_FOLDS)
+        if self.n_folds > MOST_FOLDS:
+            raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
         if self.penalty != "auto" and not is_number(self.penalty, above=0):
             raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")

@@ -42,11 +42,14 @@ class Centred:
     yy: Tensor
 
     def solved(self, penalty: float) -> Tensor | None:
-        """W, (r, c); None where rounding leaves A + penalty I without a Cholesky factor."""
+        """W, (r, c); None where rounding leaves A + penalty I without a Cholesky factor, or numbers overflow."""
         damped = self.A.clone()
         damped.diagonal().add_(penalty)
         L, failed = torch.linalg.cholesky_ex(damped)
-        return None if failed.item() else torch.cholesky_solve(self.B, L)
+        if failed.item():
+            return None
+        W = torch.cholesky_solve(self.B, L)
+        return W if torch.isfinite(W).all() else None
 
     def error(self, W: Tensor) -> float:
         """The sum of squared errors of W."""

@@ -57,7 +57,9 @@ class Targets(ABC):
             if classes.values.tolist() != state["classes"]:
                 raise ValueError("The targets are damaged: their classes must differ, and be in order.")
             return classes
-        check_entries("The targets", state, {"shift": list, "scale": list, "flat": bool}, optional=set())
+        check_entries(
+            "The targets", state, {"shift": list[float], "scale": list[float], "flat": bool}, optional=set()
+        )
         shift, scale = (np.array(state[name], dtype=float) for name in ("shift", "scale"))
         one = shift.ndim == 1 and shift.shape == scale.shape and len(shift) >= 1
         if not (one and (scale > 0).all() and np.isfinite([shift, scale]).all()):
