@@ -309,8 +309,9 @@ def test_a_kernel_that_is_not_positive():
         (Reweighted(Gaussian(1.0), np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])), "symmetric"),
         (Reweighted(Gaussian(1.0), -np.eye(3)), "negative weights"),
         (Reweighted(Gaussian(1.0), 3.0), "shape"),
+        (Reweighted(Gaussian(1.0), "wide"), "M='wide': expected numbers"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_metrics_that_are_none(kernel, message):
     with pytest.raises(ValueError, match=message):

@@ -99,8 +99,13 @@ class Reweighted(VectorKernel, CoordinateProduct):
     def _root(self, rows: Tensor | None = None) -> Tensor:
         """M^(1/2), (d,) or (d, d), in the dtype and on the device of some rows, float64 without them."""
         self._inner()
-        M = torch.as_tensor(self.M if isinstance(self.M, Tensor) else np.asarray(self.M, dtype=np.float64))
-        M = M.double().cpu()
+        try:
+            given = self.M.detach().cpu() if isinstance(self.M, Tensor) else self.M
+            M = torch.from_numpy(np.array(given, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"M={self.M!r:.60}: expected numbers, weights (d,) or a matrix (d, d)."
+            ) from error
         square = M.ndim == 2 and M.shape[0] == M.shape[1] and torch.allclose(M, M.mT)
         if not (M.ndim == 1 or square):
             raise ValueError(
