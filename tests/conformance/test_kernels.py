@@ -21,6 +21,7 @@ from krepes.kernels import (
     Linear,
     Matern,
     Product,
+    Reweighted,
     Scaled,
     Sum,
 )
@@ -51,6 +52,9 @@ VARIANTS = [
     Product(Gaussian(2.0), Linear()),
     Scaled(Matern(), 3.0),
     2.0 * (Gaussian(1.0) + Linear()) * Polynomial(2),
+    Reweighted(Gaussian(), [0.5, 2.0, 0.0]),
+    Reweighted(Laplacian(0.7, norm=1), np.array([0.5, 1.0, 2.0])),
+    Reweighted(Matern(1.0) + Linear(), np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])),
     Custom(shared_words),
 ]
 SMALL = {EmpiricalNTK: EmpiricalNTK(MLP(widths=(8,)), seed=0)}  # instead of the default, which is large

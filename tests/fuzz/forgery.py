@@ -21,8 +21,8 @@ import numpy as np
 from fuzz.cases import Failure, Report
 from fuzz.forged_states import Content, forge
 from fuzz.outcome import ChangedError, LostError, Outcome, check_same, judged
-from fuzz.sample_models import Saved, saved_models
-from krepes import load
+from fuzz.sample_models import Saved, outputs, saved_models
+from krepes import KernelEmbedding, load
 
 
 def flip(data: bytearray, rng: np.random.Generator, other: bytes) -> None:
@@ -131,11 +131,13 @@ def opened(sample: Sample, path: Path) -> Any:
     try:
         model = load(path, kernel=sample.model.kernel)
         sample.loaded = True
-        Z = model.transform(sample.model.X)
+        Z = outputs(model, sample.model.X)
         if sample.damaged:
             check_same(Z, sample.model.Z, "a damaged file that loads")
-        elif Z.ndim != 2 or len(Z) != len(sample.model.Z):
+        elif Z.ndim > 2 or len(Z) != len(sample.model.Z):
             raise ChangedError(f"the forged model gives an array of shape {Z.shape}")
+        if not isinstance(model, KernelEmbedding):
+            return Z, None if model.total_ is None else model._solve(model.total_).A, repr(model)
         narrow = model.refit(n_components=1).coefficients_ if model.total_ is not None else None
         return Z, model.coverage(sample.model.X), narrow, repr(model)
     finally:

@@ -18,6 +18,7 @@ import numpy as np
 from krepes import KernelEmbedding, load
 from krepes.evaluation import search
 from krepes.kernels import EmpiricalNTK
+from krepes.machines import KernelRidgeRegressor
 from krepes.networks import MLP
 from krepes.solvers import SGD
 from krepes.views import Image, Tabular
@@ -63,7 +64,7 @@ def nothing(folder: Path) -> None:
 
 
 def fit(
-    model: Callable[[Path], KernelEmbedding], data: Callable[[Path], Any], **given: Any
+    model: Callable[[Path], KernelEmbedding | KernelRidgeRegressor], data: Callable[[Path], Any], **given: Any
 ) -> Callable[[Path], None]:
     """Fit with a checkpoint and save."""
 
@@ -172,6 +173,17 @@ WORKS = [
         ),
     ),
     Work("moments of pairs", nothing, fit(plain(), lambda _: rows(60_000), positives=rows(60_000) + 0.1)),
+    Work(
+        "kernel ridge regression",
+        nothing,
+        fit(
+            lambda _: KernelRidgeRegressor(
+                n_landmarks=40, random_state=0, kernel="gaussian", input_metric=None
+            ),
+            lambda _: rows(60_000),
+            y=rows(60_000)[:, 0] ** 2,
+        ),
+    ),
     Work("Adam", nothing, fit(plain(loss="simclr", solver=SGD(**SAMPLES)), lambda _: rows(1500))),
     Work(
         "Adam on fresh views of images",

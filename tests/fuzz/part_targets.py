@@ -27,6 +27,7 @@ KERNELS = (
     "Sum",
     "Product",
     "Scaled",
+    "Reweighted",
     "Custom",
     *(cls.__name__ for cls in named(Kernel).values()),
 )

@@ -18,7 +18,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from fuzz.strategies import often
 from krepes.base.components import Component, named
 from krepes.base.schema import schema
-from krepes.kernels import Custom, EmpiricalNTK, Kernel, Product, Scaled, Sum
+from krepes.kernels import Custom, EmpiricalNTK, Kernel, Product, Reweighted, Scaled, Sum
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss
 from krepes.networks import MLP
@@ -48,6 +48,16 @@ SMALL = {
     "crop": [None, (0.5, 1.0)],
     "ratio": [(0.8, 1.25), None],
 }
+METRICS = [
+    np.ones(3),
+    np.eye(3),
+    [1.0],
+    None,
+    [1.0, -1.0, math.nan],
+    "wide",
+    np.ones((3, 3)) * 1e300,
+    -np.eye(3),
+]
 TINY_NETWORK = EmpiricalNTK(MLP(widths=(3,)), seed=0)
 
 
@@ -107,6 +117,7 @@ def kernels(wrong: bool = True) -> SearchStrategy[Any]:
     combined = st.one_of(
         pair.map(lambda two: Sum(*two)),
         pair.map(lambda two: Product(*two)),
+        st.builds(Reweighted, plain, st.sampled_from(METRICS[: None if wrong else 2])),
         st.builds(
             Scaled, plain, st.sampled_from([2.0, 1e-3, 1e30, *([0.0, -1.0, math.nan] if wrong else [])])
         ),

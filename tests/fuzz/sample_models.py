@@ -16,6 +16,7 @@ from fuzz.parts import overlap
 from krepes import KernelEmbedding, load
 from krepes.kernels import ArcCosine, Custom, EmpiricalNTK, Gaussian, InfiniteWidth, Laplacian, Linear
 from krepes.landmarks import Uniform
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.networks import MLP
 from krepes.solvers import SGD
 from krepes.views import Tabular
@@ -42,7 +43,7 @@ class Saved:
     ----------
     name : what it is
     data : its bytes
-    X, Z : rows, and what the model makes of them
+    X, Z : rows, and what the model makes of them, `outputs`
     kernel : the function that a file cannot hold
     """
 
@@ -51,6 +52,28 @@ class Saved:
     X: Any
     Z: np.ndarray
     kernel: Callable | None = None
+
+
+Model = KernelEmbedding | KernelRidgeClassifier | KernelRidgeRegressor
+
+
+def outputs(model: Model, X: Any) -> np.ndarray:
+    """An array with a row for every row of X."""
+    if isinstance(model, KernelRidgeClassifier):
+        return model.predict_proba(X)
+    return model.predict(X) if isinstance(model, KernelRidgeRegressor) else model.transform(X)
+
+
+def _machines() -> dict[str, tuple[Model, Any]]:
+    """Some of them without the sums: they are saved like the others."""
+    few = {"n_landmarks": 6, "random_state": 0, "n_folds": 3}
+    y = np.arange(len(VECTORS)) % 2
+    balanced = KernelRidgeClassifier(**few, kernel="gaussian", class_weight="balanced", n_kept=8)
+    return {
+        "regressor": (KernelRidgeRegressor(**few, kernel="gaussian").fit(VECTORS, VECTORS[:, :2]), VECTORS),
+        "classifier of a table": (KernelRidgeClassifier(**few).fit(TABLE, np.array(["no", "yes"])[y]), TABLE),
+        "balanced classifier": (balanced.fit(VECTORS, y), VECTORS),
+    }
 
 
 def _models() -> dict[str, tuple[KernelEmbedding, Any]]:
@@ -79,16 +102,18 @@ def _models() -> dict[str, tuple[KernelEmbedding, Any]]:
 
 @cache
 def saved_models() -> list[Saved]:
-    """One file of each kind, with and without moments."""
+    """One file of each kind, with and without sums."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, (model, X) in _models().items():
-            for moments in (True, False) if name in ("vectors", "images") else (True,):
+        for name, (model, X) in (_models() | _machines()).items():
+            both = name in ("vectors", "images", "regressor", "balanced classifier")
+            sums = "moments" if isinstance(model, KernelEmbedding) else "sums"
+            for kept in (True, False) if both else (True,):
                 path = Path(folder) / "model.krepes"
-                model.save(path, moments=moments, overwrite=True)
+                model.save(path, **{sums: kept}, overwrite=True)
                 kernel = overlapping if name == "words" else None
-                Z = load(path, kernel=kernel).transform(X)
-                label = name if moments else f"{name} without moments"
+                Z = outputs(load(path, kernel=kernel), X)
+                label = name if kept else f"{name} without {sums}"
                 found.append(Saved(label, path.read_bytes(), X, Z, kernel))
     return found
 

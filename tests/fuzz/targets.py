@@ -10,6 +10,7 @@ from fuzz import (  # noqa: F401  (they register their targets)
     embedding_targets,
     evaluation_targets,
     explain_targets,
+    machine_targets,
     part_targets,
     prediction_targets,
 )

@@ -30,6 +30,10 @@ from krepes.base.split import Split, by_target
 from krepes.engines.local import add_halving
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian
+from krepes.machines.kernel_ridge.kept_rows import KeepRows
+from krepes.machines.kernel_ridge.normal_sums import NormalEquations
+from krepes.machines.kernel_ridge.ridge_pass import RidgePass
+from krepes.machines.kernel_ridge.targets import Classes
 from krepes.moments import MomentPass
 from krepes.views import Paired, Tabular
 
@@ -52,6 +56,7 @@ def tensors(*arrays: np.ndarray) -> tuple[torch.Tensor, ...]:
 
 
 WEIGHT = np.linspace(0.5, 2.0, N)
+CLASSES = Classes(np.array([0, 1]))
 CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "moments of rows": (lambda: MomentPass(space()), Block(torch.arange(N), tensors(X))),
     "weighted": (lambda: MomentPass(space()), Block(torch.arange(N), tensors(X), weight=WEIGHT)),
@@ -62,6 +67,15 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "split": (
         lambda: Split(MomentPass(space()), by=by_target),
         Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
+    ),
+    "normal equations": (
+        lambda: NormalEquations(space(), CLASSES),
+        Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
+    ),
+    "kept rows": (lambda: KeepRows(10, 0), Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT % 1.5)),
+    "ridge": (
+        lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10),
+        Block(torch.arange(N), tensors(X), y=LABELS),
     ),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),
     "sketched CKA": (lambda: SketchedCKA(16, 2, inputs=("x", "y")), Block(torch.arange(N), (X, Y))),

@@ -17,6 +17,7 @@ from krepes.base import model_file
 from krepes.base.components import Component, subclasses
 from krepes.base.schema import matches, schema
 from krepes.kernels import EmpiricalNTK
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.networks import MLP
 
 X = load_iris().data
@@ -162,6 +163,127 @@ def test_tensors_of_another_shape_are_refused(saved, tmp_path, name, shape):
     tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
     with pytest.raises(ValueError, match=r".{20}"):
         load(forged(tmp_path / "a", header, tensors))
+
+
+MACHINES = {
+    "regressor": KernelRidgeRegressor(n_landmarks=12, random_state=0),
+    "classifier": KernelRidgeClassifier(n_landmarks=12, random_state=0, kernel="gaussian"),
+}
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def saved_machine(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("machines") / "model.krepes"
+    MACHINES[request.param].fit(X, load_iris().target).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (".solution.A", (3, 1)),
+        (".solution.A", (12,)),
+        (".solution.b", (2,)),
+        (".solution.fold_A", (2, 12, 1)),
+        (".solution.fold_b", (1, 1)),
+        (".solution.held_folds", (150, 1)),
+        (".solution.held_predictions", (150,)),
+        (".solution.held_y", (149,)),
+        (".solution.held_y", (150, 7)),
+        (".solution.held_rows", (7,)),
+        (".solution.held_weight", (7,)),
+        (".solution.errors", (1,)),
+        (".solution.penalties", (0,)),
+        (".sums.kept.inputs", (150, 3)),
+        (".sums.kept.inputs", (7, 4)),
+        (".sums.kept.y", (150, 2)),
+        (".sums.kept.y", (3,)),
+        (".sums.kept.weight", (7,)),
+        (".sums.kept.rows", (7,)),
+        (".sums.parts.parts.0.outer", (3, 3)),
+        (".sums.parts.parts.0.cross", (12,)),
+        (".sums.parts.parts.0.scalars", (3,)),
+    ],
+)
+def test_tensors_of_a_machine_of_another_shape_are_refused(saved_machine, tmp_path, name, shape):
+    header, tensors = contents(saved_machine)
+    tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        ((), "label", 3),
+        ((), "targets", {"~dict": {}}),
+        ((), "solution", None),
+        ((), "sums", [1]),
+        ((), "sums", {"~dict": {}}),
+        (("parameters",), "penalty", -1.0),
+        (("parameters",), "n_folds", "many"),
+        (("parameters",), "surprise", 1),
+        (("targets",), "scale", [0.0]),
+        (("targets",), "scale", [1.0, 1.0]),
+        (("targets",), "shift", ["a"]),
+        (("targets",), "flat", 7),
+        (("targets",), "classes", []),
+        (("targets",), "classes", [2, 1, 0]),
+        (("targets",), "classes", [0, 0, 1]),
+        (("targets",), "classes", [[0], [1], [2]]),
+        (("targets",), "classes", [0, "a", None]),
+        (("solution",), "penalty", "small"),
+        (("solution",), "penalty", -1.0),
+        (("solution",), "by", 1),
+        (("solution",), "folds", [1]),
+        (("solution",), "folds", [0, 0, 1, 1, 2]),
+        (("sums", "kept"), "seen", 3),
+        (("sums", "kept"), "seen", "all"),
+        (("sums", "parts"), "keys", [0, 0, 1, 2, 3]),
+        (("sums", "parts"), "keys", ["a", "b", "c", "d", "e"]),
+        (("sums", "parts"), "keys", [7, 8, 9, 10, 11]),
+    ],
+)
+def test_entries_of_a_machine_of_another_kind_are_refused(saved_machine, tmp_path, place, name, value):
+    header, tensors = contents(saved_machine)
+    kind = "classes" if "Classifier" in header["class"] else "scale"
+    if place == ("targets",) and (name == "classes") != (kind == "classes"):
+        pytest.skip("of the other machine")
+    entry(header, *place)[name] = value
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (".solution.held_folds", 99),
+        (".solution.held_folds", -1),
+        (".solution.held_weight", -1.0),
+        (".sums.kept.weight", -1.0),
+        (".sums.parts.parts.0.scalars", -1.0),
+        (".solution.A", float("nan")),
+        (".sums.parts.parts.0.outer", float("inf")),
+    ],
+)
+def test_numbers_of_a_machine_out_of_range_are_refused(saved_machine, tmp_path, name, value):
+    header, tensors = contents(saved_machine)
+    tensors[name].view(-1)[0] = value
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize("name", [".solution.held_y", ".sums.kept.y"])
+@pytest.mark.parametrize("code", [7, -1])
+def test_codes_of_classes_that_there_are_not_are_refused(tmp_path, name, code):
+    KernelRidgeClassifier(**FEW_LANDMARKS).fit(X, load_iris().target).save(tmp_path / "model")
+    header, tensors = contents(tmp_path / "model")
+    tensors[name][0] = code
+    with pytest.raises(ValueError, match="damaged"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+FEW_LANDMARKS = {"n_landmarks": 12, "random_state": 0, "kernel": "gaussian", "input_metric": None}
 
 
 @pytest.mark.parametrize(

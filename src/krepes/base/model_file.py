@@ -88,7 +88,8 @@ def sizes(path: str | os.PathLike) -> dict[str, int]:
 def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with _opened(path) as file:
         header = _header(file, path)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # Copies, because products of tensors that are not aligned in memory, as in a file, have other last bits.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     _check_bytes(path, header, tensors)
     return header, tensors
 

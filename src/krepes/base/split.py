@@ -143,7 +143,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return {key: self.accumulator.sums_from(part) for key, part in zip(state["keys"], state["parts"])}
 
     def value_from(self, state: State) -> Parts[T]:
-        check_entries("The parts", state, {"keys": list, "parts": list}, optional=set())
+        check_entries("The parts", state, {"keys": list, "parts": list[dict]}, optional=set())
         keys = state["keys"]
         if not keys or not len(set(keys)) == len(keys) == len(state["parts"]):
             raise ValueError("The parts are damaged: there must be one for every key.")

@@ -9,6 +9,7 @@ weighs the columns, a full one also turns them. Kernel machines learn M from the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,7 @@ class Reweighted(VectorKernel, CoordinateProduct):
     tensor([[0.6065]], dtype=torch.float64)
     """
 
-    name = "reweighted"
-
-    def __init__(self, kernel: Kernel | None = None, M: Any = None):
+    def __init__(self, kernel: Kernel | None = None, M: Sequence | np.ndarray | Tensor | None = None):
         self.kernel = kernel
         self.M = M
 
@@ -79,11 +78,12 @@ class Reweighted(VectorKernel, CoordinateProduct):
 
     def product_terms(self) -> ProductTerms | None:
         terms = self._inner().product_terms()
-        if terms is None or np.ndim(self.M) != 1:
+        if terms is None or self._root().ndim != 1:
             return None
-        return [
+        found: ProductTerms = [
             (weight, Reweighted(kernel, self.M)) for weight, kernel in terms if isinstance(kernel, Kernel)
         ]
+        return found if len(found) == len(terms) else None
 
     def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
         inner, weight = self._inner(), float(np.asarray(self.M)[column]) ** 0.5
@@ -99,8 +99,13 @@ class Reweighted(VectorKernel, CoordinateProduct):
     def _root(self, rows: Tensor | None = None) -> Tensor:
         """M^(1/2), (d,) or (d, d), in the dtype and on the device of some rows, float64 without them."""
         self._inner()
-        M = torch.as_tensor(self.M if isinstance(self.M, Tensor) else np.asarray(self.M, dtype=np.float64))
-        M = M.double().cpu()
+        try:
+            given = self.M.detach().cpu() if isinstance(self.M, Tensor) else self.M
+            M = torch.from_numpy(np.array(given, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"M={self.M!r:.60}: expected numbers, weights (d,) or a matrix (d, d)."
+            ) from error
         square = M.ndim == 2 and M.shape[0] == M.shape[1] and torch.allclose(M, M.mT)
         if not (M.ndim == 1 or square):
             raise ValueError(

@@ -133,6 +133,8 @@ class TableEncoder(TransformerMixin, Component):
         for column in getattr(self, "columns_", []):
             check_entries("A column", column, {"column": str, "role": str, "n_outputs": int}, optional=set())
             check_entries("A column", column, ENTRIES.get(column["role"], {}), optional=set())
+        if hasattr(self, "columns_") and not hasattr(self, "input_columns_"):
+            raise ValueError("TableEncoder.input_columns_ is missing.")
         if hasattr(self, "columns_") and self.groups_ != self._layout():
             raise ValueError("TableEncoder.groups_ does not fit the columns.")
         if hasattr(self, "columns_") and self.n_features_out_ != sum(map(len, self.groups_)):

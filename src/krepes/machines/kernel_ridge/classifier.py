@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 
@@ -14,14 +15,14 @@ from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.calibration import temperature
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
-from krepes.machines.kernel_ridge.parameters import described
+from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 
 
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
-    __doc__ = described("""Predict classes by kernel ridge regression on their indicators, in one pass over the data.
+    __doc__ = with_parameters("""Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen.
 
@@ -93,7 +94,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         self,
         X: Any,
         y: Any = None,
-        classes: Any = None,
+        classes: ArrayLike | None = None,
         *,
         sample_weight: Any = None,
         first_row: int | None = None,
@@ -101,8 +102,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         """Add rows; see `KernelRidgeRegressor.partial_fit`. The first call gives all `classes`, if y lacks some."""
         return self._added(X, y, sample_weight, first_row, classes)
 
-    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
-        return Classes.of(y if classes is None else classes)
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Classes.of(y) if classes is None else Classes.given(classes)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -129,7 +130,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         present = counts > 0
         return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)
 
-    def _weighted(self, y: np.ndarray, weight: Any) -> Any:
+    def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         if not isinstance(self.class_weight, Mapping):
             return weight
         unknown = [name for name in self.class_weight if name not in self.targets_.values.tolist()]

@@ -33,7 +33,7 @@ class KeptRows:
     Attributes
     ----------
     seen : int
-        How many rows it is a sample of.
+        How many rows it is a sample of; rows of weight zero are not counted.
     rows : Tensor of shape (k,), int64
         Global indices.
     inputs : Tensor of shape (k, ...) or list
@@ -114,10 +114,12 @@ class KeepRows(SumOfValues[KeptRows]):
         super().__init__()
 
     def of(self, block: Block, before: KeptRows | None) -> KeptRows:
+        most = before.most if before is not None else self._affordable(block.inputs[0])
+        if block.weight is not None and not block.weight.all():  # rows that do not count
+            block = block.take(np.flatnonzero(block.weight))
         inputs = block.inputs[0]
         if isinstance(inputs, Tensor):
             inputs = inputs.clone().cpu()
-        most = before.most if before is not None else self._affordable(inputs)
         weight = np.ones(len(block)) if block.weight is None else block.weight
         assert block.y is not None
         value = KeptRows(
@@ -141,6 +143,8 @@ class KeepRows(SumOfValues[KeptRows]):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
+        if not (state["weight"] > 0).all():
+            raise ValueError("The kept rows are damaged: their weights must be positive.")
         most = self._affordable(state["inputs"])
         seen, rows, inputs, y, weight = (state[name] for name in STATE)
         return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -27,14 +28,17 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.split import Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
+from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
     PenaltyErrors,
@@ -44,7 +48,7 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     walked,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
-from krepes.machines.kernel_ridge.solution import HeldOut, RidgeSolution, features_of, folds_of
+from krepes.machines.kernel_ridge.solution import HeldOutPredictions, RidgeSolution, folds_of, kept_features
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -58,6 +62,7 @@ from krepes.sources.joined_rows import joined
 
 AUTO_LANDMARKS = 2000
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
+MOST_FOLDS = 1000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
@@ -110,14 +115,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     # What a subclass writes
 
     @abstractmethod
-    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         """How these targets become numbers."""
 
     def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
         """The weight of every class, (c,), where sums are by class."""
         return None
 
-    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
         return weight
 
@@ -146,10 +151,19 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        y, weight = self._started(X, y, sample_weight, None)
-        if X_unlabelled is not None and space is None:
-            space = self._prepared(FitData.open(X, y=y, weight=weight), unlabelled=open_source(X_unlabelled))
-        return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
+        before = {
+            name: getattr(self, name) for name in ("label_", "choice_", "targets_") if hasattr(self, name)
+        }
+        try:
+            encoded, weight = self._started(X, y, sample_weight, None)
+            if X_unlabelled is not None and space is None:
+                data = FitData.open(X, y=encoded, weight=weight)
+                space = self._prepared(data, unlabelled=open_source(X_unlabelled))
+            return super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+        except BaseException:  # the model stays as it was
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
 
     def partial_fit(
         self,
@@ -166,7 +180,16 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         """
         return self._added(X, y, sample_weight, first_row)
 
-    def _added(self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: Any = None) -> Self:
+    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        machine = clone(self)
+        machine._check_parameters()
+        encoded, weight = machine._started(X, y, sample_weight, None)
+        return machine._prepared(FitData.open(X, y=encoded, weight=weight))
+
+    def _added(
+        self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
+    ) -> Self:
         if hasattr(self, "space_"):
             y, missing = self._read_targets(X, y)
             encoded = self.targets_.encoded(y)
@@ -176,7 +199,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             encoded, weight = self._started(X, y, sample_weight, classes)
         return self._add_rows(X, first_row, y=encoded, weight=weight)
 
-    def _started(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[np.ndarray, Any]:
+    def _started(
+        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None
+    ) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of the first rows."""
         self.label_ = y if isinstance(y, str) else None
         self.choice_ = None
@@ -208,6 +233,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         if self.n_landmarks not in ("auto", None):
             check_count("n_landmarks", self.n_landmarks)
         check_count("n_folds", self.n_folds, LEAST_FOLDS)
+        if self.n_folds > MOST_FOLDS:
+            raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
         if self.penalty != "auto" and not is_number(self.penalty, above=0):
             raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
@@ -306,7 +333,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
                 kernels,
                 search_lengthscale=isinstance(self.lengthscale, str) and self.lengthscale == "auto",
                 metric=self.input_metric,
-                standardise=inputs.kind == "vectors" and inputs.encoder is None,
+                standardise=inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto",
                 groups=inputs.groups,
             )
         return self.choice_.chosen.kernel
@@ -321,7 +348,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         total, weight = folds.total, kept.weight
         if class_weight is not None:
             weight = weight * torch.from_numpy(class_weight[kept.y])
-        Phi = features_of(space, kept)
+        Phi = kept_features(space, kept)
         Y = self.targets_.matrix(kept.y)
         left_out = None
         if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
@@ -347,12 +374,12 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             keys,
             torch.stack([F @ fold_W for fold_W, _ in solved.values()]),
             torch.stack([fold_b for _, fold_b in solved.values()]),
-            HeldOut(kept.rows, places, kept.y, weight, single, by_folds),
+            HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
         )
 
-    def _penalty_errors(self, folds: Any, left_out: LeaveOneOut | None) -> PenaltyErrors:
+    def _penalty_errors(self, folds: Parts[NormalSums], left_out: LeaveOneOut | None) -> PenaltyErrors:
         given = self.penalty != "auto"
-        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
+        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, self.space_.dtype)
         if left_out is not None:
             return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out")
         errors = FoldErrors(folds, self.fit_intercept)
@@ -426,6 +453,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return state
 
     def _restore(self, state: State) -> None:
+        self._check_parameters()
         check_entries(
             "The model",
             state,
@@ -434,12 +462,12 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         )
         self.targets_, self.label_, self.choice_ = Targets.from_state(state["targets"]), state["label"], None
         if "solution" in state:
-            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_.n_outputs)
+            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_)
 
 
-def _without(missing: np.ndarray | None, sample_weight: Any) -> Any:
+def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:
     """Weights that are zero where the target is missing."""
     if missing is None:
         return sample_weight
-    weight = np.ones(len(missing)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    return np.where(missing, 0.0, weight)
+    weight = as_weights(sample_weight, len(missing))
+    return np.where(missing, 0.0, 1.0 if weight is None else weight)

@@ -42,11 +42,14 @@ class Centred:
     yy: Tensor
 
     def solved(self, penalty: float) -> Tensor | None:
-        """W, (r, c); None where rounding leaves A + penalty I without a Cholesky factor."""
+        """W, (r, c); None where rounding leaves A + penalty I without a Cholesky factor, or numbers overflow."""
         damped = self.A.clone()
         damped.diagonal().add_(penalty)
         L, failed = torch.linalg.cholesky_ex(damped)
-        return None if failed.item() else torch.cholesky_solve(self.B, L)
+        if failed.item():
+            return None
+        W = torch.cholesky_solve(self.B, L)
+        return W if torch.isfinite(W).all() else None
 
     def error(self, W: Tensor) -> float:
         """The sum of squared errors of W."""
@@ -135,7 +138,7 @@ class NormalSums:
         if W is None:
             raise ValueError(
                 f"penalty={penalty:.3g} is too small for features of this scale: the equations have no stable solution "
-                f"in double precision. Give at least {1e-12 * self.trace:.1e}."
+                "in this precision. Give a larger one, or dtype='float64'."
             )
         return W, ybar - W.mT @ mu
 

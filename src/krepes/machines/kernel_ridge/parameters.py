@@ -29,7 +29,8 @@ PARAMETERS = """Parameters
         How many rows, at most, are kept with the model for what needs single predictions: leave-one-out errors,
         calibration, conformal intervals. They are saved with it.
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
-        As in KernelEmbedding. The columns of an array are used as given or standardised, whichever predicts better.
+        As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever
+        predicts better.
     engine, device, random_state, verbose : as in KernelEmbedding
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of kernel values and features; "auto" is float64 up to 20 000 rows."""
@@ -47,6 +48,6 @@ ATTRIBUTES = """penalty_ : float
     n_samples_seen_ : int"""
 
 
-def described(docstring: str) -> str:
+def with_parameters(docstring: str) -> str:
     """A docstring with the parameters and attributes that both machines have."""
     return docstring.format(parameters=PARAMETERS, attributes=ATTRIBUTES)

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from krepes.base.split import Key, Parts
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
 
 PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows together in the kernel's space
+ROUNDING = 32  # units in the last place by which sums of squares may be off
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +94,10 @@ def _refined(error: Callable[[float], float], penalties: np.ndarray, errors: np.
     return errors
 
 
-def penalty_grid(sums: NormalSums) -> np.ndarray:
-    """Penalties from nearly none to more than the data."""
-    return PENALTIES * (sums.n * sums.variance)
+def penalty_grid(sums: NormalSums, dtype: torch.dtype = torch.float64) -> np.ndarray:
+    """Penalties from nearly none to more than the data; none below the rounding of features of this dtype."""
+    rounding = ROUNDING * torch.finfo(dtype).eps * sums.trace
+    return np.unique(np.maximum(PENALTIES * (sums.n * sums.variance), rounding))
 
 
 class FoldErrors:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.kernel_ridge.parameters import described
+from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.targets import Quantities, Targets
 
 
 class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
-    __doc__ = described("""Predict numbers by kernel ridge regression, in one pass over the data.
+    __doc__ = with_parameters("""Predict numbers by kernel ridge regression, in one pass over the data.
 
     {parameters}
 
@@ -32,8 +33,8 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
 
     targets_: Quantities
 
-    def _targets_of(self, y: Any, classes: Any = None) -> Targets:
-        return Quantities.of(y)
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Quantities.of(y, shift=self.fit_intercept)
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted targets, (n,) or (n, c)."""

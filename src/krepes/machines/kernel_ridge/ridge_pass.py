@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
@@ -55,11 +56,12 @@ class RidgeTotal:
         return RidgeTotal(self.parts * factor, self.kept * factor)
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
-        """Sums by fold; those that are by class, too, are added up with the weights of the classes, (c,)."""
+        """Sums by fold, in order; those that are by class, too, are added up with the weights of the classes, (c,)."""
+        ordered = sorted(self.parts.items())
         if class_weight is None:
-            return self.parts
+            return Parts(dict(ordered))
         folds: dict[Key, NormalSums] = {}
-        for key, sums in self.parts.items():
+        for key, sums in ordered:
             fold, code = divmod(int(key), len(class_weight))
             weighted = sums * float(class_weight[code])
             folds[fold] = folds[fold] + weighted if fold in folds else weighted
@@ -85,6 +87,7 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
         by, n_keys = ByFold(n_folds, space.seed), n_folds
         if by_class:
             by, n_keys = ByFoldAndClass(by, targets.n_outputs), n_folds * targets.n_outputs  # type: ignore[assignment]
+        self.space, self.targets = space, targets
         self.equations = Split(NormalEquations(space, targets), by, n_keys)
         self.keeping = KeepRows(n_kept, space.seed)
         self.settings = digest([n_folds, n_kept, by_class])
@@ -113,7 +116,16 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
 
     def value_from(self, state: State) -> RidgeTotal:
         check_entries("The sums", state, {"parts": dict, "kept": dict}, optional=set())
-        return RidgeTotal(self.equations.value_from(state["parts"]), self.keeping.value_from(state["kept"]))
+        total = RidgeTotal(self.equations.value_from(state["parts"]), self.keeping.value_from(state["kept"]))
+        if not all(type(key) is int and 0 <= key < self.equations.n_keys for key in total.parts):
+            raise ValueError("The sums are damaged: they are of folds or classes that there are not.")
+        inputs, landmarks = total.kept.inputs, self.space.landmarks
+        alike = type(inputs) is type(landmarks) and (
+            not isinstance(inputs, Tensor) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
+        )
+        if not alike or not self.targets.are_encoded(total.kept.y):
+            raise ValueError("The kept rows are damaged: rows or classes are not of this model.")
+        return total
 
     @property
     def bytes_per_row(self) -> int:

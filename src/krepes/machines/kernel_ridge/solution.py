@@ -19,6 +19,7 @@ from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
 from krepes.machines.kernel_ridge.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
+from krepes.machines.kernel_ridge.targets import Targets
 
 STATE = {
     "A": Tensor,
@@ -40,7 +41,7 @@ STATE = {
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutPredictions:
     """Predictions of kept rows by fits that have not seen them.
 
     Attributes
@@ -79,7 +80,7 @@ class RidgeSolution:
     folds : list of int
     fold_A, fold_b : Tensors of shape (k, m, c) and (k, c)
         The fits without each fold.
-    held_out : HeldOut
+    held_out : HeldOutPredictions
     """
 
     A: Tensor
@@ -89,7 +90,7 @@ class RidgeSolution:
     folds: list[int]
     fold_A: Tensor  # noqa: N815
     fold_b: Tensor
-    held_out: HeldOut
+    held_out: HeldOutPredictions
 
     def state(self) -> State:
         held = {f"held_{name}": value for name, value in vars(self.held_out).items()}
@@ -107,9 +108,9 @@ class RidgeSolution:
         }
 
     @classmethod
-    def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> RidgeSolution:
+    def from_state(cls, state: State, space: FeatureSpace, targets: Targets) -> RidgeSolution:
         check_entries("The solution", state, STATE, optional=set())
-        m, c, k = len(space.landmarks), n_outputs, len(state["folds"])
+        m, c, k = len(space.landmarks), targets.n_outputs, len(state["folds"])
         n = len(state["held_rows"])
         shapes = {
             "A": (m, c), "b": (c,), "fold_A": (k, m, c), "fold_b": (k, c), "held_folds": (n,),
@@ -120,12 +121,18 @@ class RidgeSolution:
                 raise ValueError(
                     f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
                 )
-        folds = state["held_folds"]
-        if folds.dtype != torch.int64 or (n and not (folds.min() >= 0 and folds.max() < max(k, 1))):
-            raise ValueError("The model file is damaged: its held-out rows are in folds that there are not.")
-        if len(state["held_y"]) != n or state["penalties"].shape != state["errors"].shape:
-            raise ValueError("The model file is damaged: parts of its solution differ in length.")
-        held = (state[f"held_{name}"] for name in HeldOut.__dataclass_fields__)
+        folds, held_y = state["held_folds"], state["held_y"]
+        problems = {
+            "its folds": k == 0 or state["folds"] != sorted(set(state["folds"])),
+            "the folds of its rows": folds.dtype != torch.int64 or bool(((folds < 0) | (folds >= k)).any()),
+            "its penalties": state["penalty"] <= 0 or state["penalties"].shape != state["errors"].shape,
+            "its targets": len(held_y) != n or not targets.are_encoded(held_y),
+            "its weights": not bool((state["held_weight"] > 0).all()),
+        }
+        wrong = [name for name, broken in problems.items() if broken]
+        if wrong:
+            raise ValueError(f"The solution is damaged: {', '.join(wrong)} cannot be what was written.")
+        held = (state[f"held_{name}"] for name in HeldOutPredictions.__dataclass_fields__)
         where = space.device
         return cls(
             state["A"].to(where),
@@ -135,11 +142,11 @@ class RidgeSolution:
             state["folds"],
             state["fold_A"].to(where),
             state["fold_b"].to(where),
-            HeldOut(*held),
+            HeldOutPredictions(*held),
         )
 
 
-def features_of(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
+def kept_features(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
     """phi of the kept rows, (k, r), float64."""
     inputs = kept.inputs
     parts = []

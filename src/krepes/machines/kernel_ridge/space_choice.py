@@ -90,20 +90,20 @@ class SpaceChoice:
         for each in self.tried:
             mark = "  <- chosen" if each is self.chosen else ""
             lines.append(
-                f"  {named(each.kernel):<24} {each.medians:8.3g} medians, {each.metric:<14} {each.error:.4f}{mark}"
+                f"  {short_name(each.kernel):<24} {each.medians:8.3g} medians, {each.metric:<14} {each.error:.4f}{mark}"
             )
         return "\n".join(lines)
 
 
-def named(kernel: Kernel) -> str:
+def short_name(kernel: Kernel) -> str:
     """A short name.
 
     >>> from krepes.kernels import Laplacian
-    >>> named(Laplacian(norm=1))
+    >>> short_name(Laplacian(norm=1))
     'Laplacian(norm=1)'
     """
     if isinstance(kernel, Reweighted) and kernel.kernel is not None:
-        return named(kernel.kernel)
+        return short_name(kernel.kernel)
     given = {k: v for k, v in kernel.get_params(deep=False).items() if k != "lengthscale"}
     return repr(type(kernel)(**given))
 

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from krepes.base.model_file import State, digest
 from krepes.base.schema import check_entries
-from krepes.base.validation import LARGEST, as_numbers
-from krepes.preprocessing.labels import encode_labels, label_vector, plain_values
+from krepes.base.validation import LARGEST, as_array, as_numbers
+from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values
 
 
 class Targets(ABC):
@@ -37,6 +39,10 @@ class Targets(ABC):
         """Encoded targets as numbers, (n, c), float64."""
 
     @abstractmethod
+    def are_encoded(self, y: np.ndarray) -> bool:
+        """Whether an array, such as one of a file, holds encoded targets."""
+
+    @abstractmethod
     def state(self) -> State:
         """What a model file keeps."""
 
@@ -47,11 +53,19 @@ class Targets(ABC):
     def from_state(state: State) -> Targets:
         if "classes" in state:
             check_entries("The targets", state, {"classes": list}, optional=set())
-            return Classes(np.array(state["classes"]))
-        check_entries("The targets", state, {"shift": list, "scale": list, "flat": bool}, optional=set())
+            classes = Classes.given(state["classes"])
+            if classes.values.tolist() != state["classes"]:
+                raise ValueError("The targets are damaged: their classes must differ, and be in order.")
+            return classes
+        check_entries(
+            "The targets", state, {"shift": list[float], "scale": list[float], "flat": bool}, optional=set()
+        )
         shift, scale = (np.array(state[name], dtype=float) for name in ("shift", "scale"))
-        if shift.ndim != 1 or shift.shape != scale.shape or not (scale > 0).all():
-            raise ValueError("The targets are damaged: their scale must be positive.")
+        one = shift.ndim == 1 and shift.shape == scale.shape and len(shift) >= 1
+        if not (one and (scale > 0).all() and np.isfinite([shift, scale]).all()):
+            raise ValueError(
+                "The targets are damaged: they need a shift and a positive scale for every column."
+            )
         return Quantities(shift, scale, state["flat"])
 
 
@@ -68,10 +82,20 @@ class Classes(Targets):
 
     @classmethod
     def of(cls, y: Any) -> Classes:
-        values = encode_labels(y).classes
+        """The classes of these rows."""
+        return cls._checked(encode_labels(_labels(y)).classes, "y")
+
+    @classmethod
+    def given(cls, classes: Any) -> Classes:
+        """These classes."""
+        twice = np.repeat(_labels(classes, "classes"), 2)  # because a class should have several rows
+        return cls._checked(encode_labels(twice, "classes").classes, "classes")
+
+    @classmethod
+    def _checked(cls, values: np.ndarray, name: str) -> Classes:
         if len(values) < 2:
             raise ValueError(
-                f"y has a single class, {values[0]!r}: a classifier needs rows of at least two classes."
+                f"{name} has one class, {values.tolist()[0]!r}: a classifier needs at least two classes."
             )
         return cls(values)
 
@@ -80,7 +104,7 @@ class Classes(Targets):
         return len(self.values)
 
     def encoded(self, y: Any) -> np.ndarray:
-        y = plain_values(label_vector(y, "y"), "y")
+        y = _labels(y)
         if y.dtype.kind != self.values.dtype.kind and self.values.dtype.kind in "iu" and y.dtype.kind in "fb":
             y = y.astype(np.float64)
         try:
@@ -90,7 +114,7 @@ class Classes(Targets):
             unknown, places = np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=int)
         if unknown.any():
             raise ValueError(
-                f"y has the class {y[unknown][0]!r}, which this model does not know: its classes are "
+                f"y has the class {y[unknown].tolist()[0]!r}, which this model does not know: its classes are "
                 f"{', '.join(map(repr, self.values[:10].tolist()))}{', ...' if len(self.values) > 10 else ''}. Give "
                 "all of them to the first call: partial_fit(X, y, classes=...)."
             )
@@ -99,6 +123,9 @@ class Classes(Targets):
     def matrix(self, encoded: np.ndarray | None) -> Tensor:
         assert encoded is not None
         return torch.eye(self.n_outputs, dtype=torch.float64)[torch.from_numpy(encoded)]
+
+    def are_encoded(self, y: np.ndarray) -> bool:
+        return y.dtype == np.int64 and y.ndim == 1 and bool(((y >= 0) & (y < self.n_outputs)).all())
 
     def state(self) -> State:
         return {"classes": self.values.tolist()}
@@ -118,12 +145,14 @@ class Quantities(Targets):
     flat: bool  # whether y has one dimension
 
     @classmethod
-    def of(cls, y: Any) -> Quantities:
+    def of(cls, y: Any, shift: bool = True) -> Quantities:
+        """Units of these targets; without `shift`, zero stays zero, as a machine without an intercept needs it."""
         Y, flat = _numbers(y)
-        if len(Y) == 0:
-            raise ValueError("y is empty.")
-        spread = Y.std(axis=0)
-        return cls(Y.mean(axis=0), np.where(spread > 1e-300, spread, 1.0), flat)
+        mean = Y.mean(axis=0) if shift else np.zeros(Y.shape[1])
+        largest = np.abs(Y - mean).max(axis=0)
+        unit = np.where(largest > 1e-300, largest, 1.0)  # because squares of huge numbers overflow
+        spread = unit * np.sqrt(np.square((Y - mean) / unit).mean(axis=0))
+        return cls(mean, np.where(spread > 1e-300, spread, 1.0), flat)
 
     @property
     def n_outputs(self) -> int:  # type: ignore[override]
@@ -144,13 +173,46 @@ class Quantities(Targets):
         assert encoded is not None
         return torch.from_numpy(np.asarray(encoded, dtype=np.float64))
 
+    def are_encoded(self, y: np.ndarray) -> bool:
+        return y.dtype == np.float64 and y.ndim == 2 and y.shape[1] == self.n_outputs
+
     def state(self) -> State:
         return {"shift": self.shift.tolist(), "scale": self.scale.tolist(), "flat": self.flat}
 
 
+def _labels(y: Any, name: str = "y") -> np.ndarray:
+    """One label for every row, (n,), none of them missing."""
+    if not isinstance(y, list | tuple):  # of which numpy would make text where they are mixed
+        y = as_array(y, name)
+        _check_real(y, name)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+    labels = label_vector(y, name)
+    if len(labels) == 0:
+        raise ValueError(f"{name} is empty; expected one label for every row.")
+    missing = missing_values(labels)
+    if missing.any():
+        raise ValueError(
+            f"{name} has NaN or no value in {missing.sum():,} of {len(labels):,} rows (the first is row "
+            f"{missing.argmax()}); leave out rows whose class is not known."
+        )
+    labels = plain_values(labels, name)
+    if labels.dtype.kind == "f" and np.isfinite(labels).all():
+        with np.errstate(invalid="ignore"):  # it casts to integers
+            check_classification_targets(labels)
+    return labels
+
+
+def _check_real(y: np.ndarray, name: str) -> None:
+    if y.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} holds {y.dtype}; expected real targets.")
+
+
 def _numbers(y: Any) -> tuple[np.ndarray, bool]:
     """Targets as (n, c) float64, and whether they were (n,)."""
-    Y = as_numbers(y, "y").astype(np.float64)
+    given = as_array(y, "y")
+    _check_real(given, "y")
+    Y = as_numbers(given, "y").astype(np.float64)
     if Y.ndim not in (1, 2):
         raise ValueError(f"y has shape {Y.shape}; expected targets (n,) or (n, c).")
     if not (np.abs(Y) <= LARGEST).all():
