@@ -127,14 +127,15 @@ class HeldRows:
         if not (isinstance(calibration, tuple | list) and len(calibration) == 2):
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")
         X, named = calibration
+        n = machine.space_.open(X).n_rows
         y, missing = machine._read_targets(X, named)
         if missing is not None:
             raise ValueError(f"{named!r} is missing in {missing.sum():,} calibration rows: leave them out.")
         found, y = machine._solved(), machine.targets_.encoded(y)
+        if len(y) != n:
+            raise ValueError(f"calibration has {n:,} rows and {len(y):,} targets.")
         A, b = found.A[None], found.b[None]
         predictions = np.concatenate(list(_predictions(machine, X, A, b)))[:, 0]
-        if len(predictions) != len(y):
-            raise ValueError(f"calibration has {len(predictions):,} rows and {len(y):,} targets.")
         return cls(A, b, y, predictions, np.zeros(len(y), dtype=np.int64))
 
     @classmethod
