@@ -23,7 +23,14 @@ from krepes.base.streams import uniform
 MOST_BYTES = 256 * 2**20
 _KEPT = 29  # purpose of a random stream
 
-STATE = {"seen": int, "rows": Tensor, "inputs": Tensor | list, "y": np.ndarray, "weight": Tensor}
+STATE = {
+    "seen": int,
+    "forgotten": int,
+    "rows": Tensor,
+    "inputs": Tensor | list,
+    "y": np.ndarray,
+    "weight": Tensor,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +41,8 @@ class KeptRows:
     ----------
     seen : int
         How many rows it is a sample of; rows of weight zero are not counted.
+    forgotten : int
+        How many rows a user has taken back: rows that are added later are numbered after them, too.
     rows : Tensor of shape (k,), int64
         Global indices.
     inputs : Tensor of shape (k, ...) or list
@@ -46,6 +55,7 @@ class KeptRows:
     """
 
     seen: int
+    forgotten: int
     rows: Tensor
     inputs: Rows
     y: np.ndarray
@@ -79,6 +89,7 @@ class KeptRows:
     def __add__(self, other: KeptRows) -> KeptRows:
         both = KeptRows(
             self.seen + other.seen,
+            self.forgotten + other.forgotten,
             torch.cat([self.rows, other.rows]),
             concat_rows([self.inputs, other.inputs]),
             np.concatenate([self.y, other.y]),
@@ -95,9 +106,16 @@ class KeptRows:
         return self.take(order)
 
     def __sub__(self, other: KeptRows) -> KeptRows:
-        """Without the rows of another sample; as many fewer were seen."""
+        """Without the rows of another sample; as many fewer were seen.
+
+        Where some rows were not kept, those with the next draws are not known: the sample stays smaller.
+        """
         kept = np.flatnonzero(~np.isin(self.rows.numpy(), other.rows.numpy()))
-        return replace(self.take(kept), seen=self.seen - other.seen)
+        return replace(
+            self.take(kept),
+            seen=self.seen - other.seen,
+            most=self.most if self.complete else len(kept),
+        )
 
     def __mul__(self, factor: float) -> KeptRows:
         return replace(self, weight=self.weight * factor)
@@ -123,7 +141,7 @@ class KeepRows(SumOfValues[KeptRows]):
         weight = np.ones(len(block)) if block.weight is None else block.weight
         assert block.y is not None
         value = KeptRows(
-            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
+            len(block), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
             self._draws(block.rows), most,
         )  # fmt: skip
         return value._smallest()
@@ -139,12 +157,14 @@ class KeepRows(SumOfValues[KeptRows]):
     def value_from(self, state: State) -> KeptRows:
         check_entries("The kept rows", state, STATE, optional=set())
         k = len(state["rows"])
-        if not all(len(state[name]) == k for name in STATE if name != "seen") or state["seen"] < k:
+        if any(len(state[name]) != k for name in ("inputs", "y", "weight")):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
+        if not 1 <= k <= state["seen"] or state["forgotten"] < 0:
+            raise ValueError("The kept rows are damaged: their numbers cannot be.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
         if not (state["weight"] > 0).all():
             raise ValueError("The kept rows are damaged: their weights must be positive.")
-        most = self._affordable(state["inputs"])
-        seen, rows, inputs, y, weight = (state[name] for name in STATE)
-        return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)
+        most = self._affordable(state["inputs"]) if state["seen"] == k else k
+        seen, forgotten, rows, inputs, y, weight = (state[name] for name in STATE)
+        return KeptRows(seen, forgotten, rows, inputs, y, weight, self._draws(rows), most)
