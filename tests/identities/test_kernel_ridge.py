@@ -125,7 +125,9 @@ def test_the_penalty_is_the_one_of_scikit_learns_leave_one_out(intercept):
     theirs.fit(Phi, y)
     assert model.penalty_errors_.by == "leave one out"
     assert theirs.alpha_ == pytest.approx(model.penalty_)
-    assert len(model.penalty_errors_.penalties) == len(PENALTIES)
+    assert (
+        len(PENALTIES) / 2 < len(model.penalty_errors_.penalties) <= len(PENALTIES)
+    )  # those that were tried
     expected = (
         theirs.cv_results_.mean(0) / y.var() if intercept else theirs.cv_results_.mean(0) / np.mean(y**2)
     )

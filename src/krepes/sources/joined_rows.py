@@ -19,7 +19,7 @@ class JoinedSource(Source):
     """The rows of one source, then those of another.
 
     >>> from krepes.sources import open_source
-    >>> both = joined(open_source([[0.0], [1.0]]), open_source([[2.0]]))
+    >>> both = one_after_other(open_source([[0.0], [1.0]]), open_source([[2.0]]))
     >>> both.n_rows, both.take(np.array([2, 0])).tolist()
     (3, [[2.0], [0.0]])
     """
@@ -83,7 +83,7 @@ class JoinedTableSource(JoinedSource, TableSource):
         return JoinedTableSource(self.first.select(columns), self.second.select(columns))
 
 
-def joined(first: Source, second: Source) -> JoinedSource:
+def one_after_other(first: Source, second: Source) -> JoinedSource:
     """The rows of both."""
     if isinstance(first, TableSource) and isinstance(second, TableSource):
         return JoinedTableSource(first, second)

@@ -59,7 +59,7 @@ from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
-from krepes.sources.joined_rows import joined
+from krepes.sources.joined_rows import one_after_other
 
 AUTO_LANDMARKS = 2000
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
@@ -260,7 +260,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             weight = data.weight
             if weight is not None:
                 weight = np.concatenate([weight, np.ones(unlabelled.n_rows)])
-            rows = FitData((joined(data.sources[0], unlabelled),), weight=weight)
+            rows = FitData((one_after_other(data.sources[0], unlabelled),), weight=weight)
             labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
         m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
@@ -389,6 +389,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, self.space_.dtype)
         if left_out is not None:
             return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out")
+        if len(folds) < 2:  # a row or two, all in one fold: nothing to choose by
+            return PenaltyErrors(penalties[len(penalties) // 2 :][:1], np.zeros(1), "folds")
         errors = FoldErrors(folds, self.fit_intercept)
         return PenaltyErrors.of(penalties, walked(errors, penalties), "folds")
 
