@@ -35,7 +35,7 @@ from krepes.preprocessing.column_scale import column_scale
 
 MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
 JITTER = 1e-11  # of the diagonal, added where points coincide
-SHORTEST, LONGEST = 2.0**-4, 2.0**7  # lengthscales that are tried, in medians
+SHORTEST, LONGEST = 2.0**-4, 2.0**5  # lengthscales that are tried, in medians
 HOPELESS = 1.1  # times the error of the first kernel, above which no metric is learned for another
 STEPS = 2  # metrics learned one after the other
 CHECK_FOLDS = 3  # on which metrics are compared that were learned on the others
