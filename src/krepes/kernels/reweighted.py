@@ -37,8 +37,6 @@ class Reweighted(VectorKernel, CoordinateProduct):
     tensor([[0.6065]], dtype=torch.float64)
     """
 
-    name = "reweighted"
-
     def __init__(self, kernel: Kernel | None = None, M: Any = None):
         self.kernel = kernel
         self.M = M
