@@ -29,19 +29,8 @@ def evaluate(
     place: Annotated[dict[str, Any], Parameters("KernelEmbedding", only=("device",))],
     label: options.Label = None,
     labels: options.Labels = None,
-    split: Annotated[
-        str | None, option("A column (or array) that says train or test in every row.", panel=options.DATA)
-    ] = None,
-    n_train: Annotated[
-        int | None,
-        option(
-            "Train on the first N rows and test on the others. By default the array n_train of an .npz file, if there "
-            "is one.",
-            metavar="N",
-            panel=options.DATA,
-            min=1,
-        ),
-    ] = None,
+    split: options.Split = None,
+    n_train: options.NTrain = None,
     test: Annotated[
         Path | None,
         option(
