@@ -14,6 +14,7 @@ import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -184,6 +185,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             self._check_parameters()
             data = FitData.open(X, **given)
             space = self._prepared(data, views_needed)
+            if first_row and space.landmark_rows is not None:
+                space = replace(space, landmark_rows=space.landmark_rows + first_row)
             total = self._summed(space, data, first_row or 0)
             self._start(space)
             self._record_input(X, space.inputs)

@@ -67,6 +67,16 @@ def test_leaving_a_row_out_leaves_it_out_of_the_guesses_too(task):
     assert changed > 0  # otherwise nothing was tested
 
 
+def test_an_unlabelled_row_is_predicted_without_the_class_guessed_for_it(task):
+    """f_(-j)(x'_j) is the prediction of a fit on all rows but j, at the same weight of each."""
+    Phi, Y, free = task
+    model = TransductiveRidge(alphas=(0.1,), betas=(0.5,)).fit(Phi, Y, free)
+    weight = 0.5 * len(Phi) / len(free)
+    for j in range(len(free)):
+        W, b, _ = naive(Phi, Y, np.delete(free, j, axis=0), 0.1 * model.unit_, weight)
+        assert np.allclose(model.unlabelled_predictions_[j], free[j] @ W + b, rtol=1e-8)
+
+
 def test_without_weight_it_is_ridge_regression(task):
     Phi, Y, free = task
     plain, other = LeaveOneOutRidge().fit(Phi, Y), TransductiveRidge(betas=(0.0,)).fit(Phi, Y, free)

@@ -12,6 +12,11 @@ Phi~' + penalty, columns of ones appended, h_i = phi_i^T A^-1 phi_i and e_i the 
     f'_(-i)(x'_j) = f'(x'_j) - phi'_j^T A_0^-1 phi_i e_i             gives the guesses without row i, and
     f_(-i)(x_i)   = (f(x_i) - h_i y_i + beta' phi_i^T A^-1 Phi'^T (Y'_(-i) - Y')) / (1 - h_i)
 
+The fit is drawn towards the class that it has guessed for x'_j itself, and is too sure of it. What the others say of an
+unlabelled row, with h'_j = beta' phi'_j^T A^-1 phi'_j, is exact, too:
+
+    f_(-j)(x'_j)  = (f(x'_j) - h'_j y'_j) / (1 - h'_j)
+
 Differs from [tang, Sec. 3.4.3]: an intercept; one penalty for both fits, where the printed (A + I)^-1 B has a
 penalty of 1 that does not depend on alpha; beta relative to the numbers of rows.
 
@@ -57,6 +62,9 @@ class TransductiveRidge(BaseEstimator):
     errors_ : array of shape (number of betas,)
         Mean squared leave-one-out error of each.
     loo_predictions_ : array of shape (n, c)
+    unlabelled_predictions_ : array of shape (n', c)
+        Of the unlabelled rows, each without the class that was guessed for it. Use these for the rows of the fit, and
+        `predict` for others: on the former `predict` is too sure, and less often right.
     unit_ : float
         As in `LeaveOneOutRidge`.
 
@@ -110,7 +118,9 @@ class TransductiveRidge(BaseEstimator):
         best = int(np.argmin(self.errors_))
         self.alpha_, self.beta_, self.unit_ = first.alpha_, float(betas[best]), first.unit_
         self.loo_predictions_ = left_out[best]
-        self.coef_, offset = solved[best][0][:-1] / spread, solved[best][0][-1]
+        W, weight = solved[best][0], betas[best] * len(X) / len(free)
+        self.unlabelled_predictions_ = _without_guess(rows, free, guessed, W, weight, penalty)
+        self.coef_, offset = W[:-1] / spread, W[-1]
         self.intercept_ = offset - center @ self.coef_
         return self
 
@@ -156,10 +166,29 @@ def _solved(
     rows: np.ndarray, Y: np.ndarray, free: np.ndarray, guessed: np.ndarray, weight: float, penalty: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """W with the intercept as its last row, and A^-1 Phi~^T of the labelled rows."""
-    A = rows.T @ rows + weight * free.T @ free + np.diag(penalty)
+    A = _damped(rows, free, weight, penalty)
     B = rows.T @ Y + weight * free.T @ guessed
     both = _inverse_times(A, np.hstack([B, rows.T]))
     return both[:, : Y.shape[1]], both[:, Y.shape[1] :]
+
+
+def _damped(rows: np.ndarray, free: np.ndarray, weight: float, penalty: np.ndarray) -> np.ndarray:
+    """A, (r + 1, r + 1)."""
+    return rows.T @ rows + weight * free.T @ free + np.diag(penalty)
+
+
+def _without_guess(
+    rows: np.ndarray,
+    free: np.ndarray,
+    guessed: np.ndarray,
+    W: np.ndarray,
+    weight: float,
+    penalty: np.ndarray,
+) -> np.ndarray:  # (n', c)
+    """Predictions of unlabelled rows by the fit on all others."""
+    S = _inverse_times(_damped(rows, free, weight, penalty), free.T)
+    leverage = weight * np.einsum("ij,ji->i", free, S)[:, None]
+    return (free @ W - leverage * guessed) / np.maximum(1 - leverage, 1e-12)
 
 
 def _left_out(

@@ -101,6 +101,11 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
     kernel_ : Kernel
     machine_ : LeaveOneOutRidge or TransductiveRidge
         Its loo_predictions_ are those of the labelled rows, in their order.
+    unlabelled_predictions_ : array of shape (n',)
+        Classes of the unlabelled rows of the fit, each without the class that was guessed for it: first those of X
+        whose label is missing, then X_unlabelled. For these rows `predict` is less often right.
+    unlabelled_probabilities_ : array of shape (n', K)
+        Likewise. On these rows `predict_proba` is too sure, because they were fitted to their own guesses.
 
     Examples
     --------
@@ -228,6 +233,9 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         self.beta_ = getattr(self.machine_, "beta_", 0.0)
         doubt = 1 / (len(codes) + 2)  # the rule of succession: few rows do not make certain
         self.temperature_ = temperature(self.machine_.loo_predictions_, codes, doubt)
+        scores = getattr(self.machine_, "unlabelled_predictions_", np.empty((0, len(self.classes_))))
+        self.unlabelled_probabilities_ = softmax(scores / self.temperature_, axis=1)
+        self.unlabelled_predictions_ = self.classes_[scores.argmax(axis=1)]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Predicted one-hot targets, shape (n, K); for two classes the second minus the first, shape (n,)."""
@@ -240,7 +248,10 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, shape (n, K): softmax of the scores at `temperature_`."""
+        """Probabilities of the classes, shape (n, K): softmax of the scores at `temperature_`.
+
+        For new rows. Those of the fit that had no label are in `unlabelled_probabilities_`.
+        """
         scores = self._scores(X)
         return softmax(scores / self.temperature_, axis=1)
 

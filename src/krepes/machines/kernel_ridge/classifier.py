@@ -13,6 +13,7 @@ from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.calibration import temperature
+from krepes.machines.kernel_ridge.conformal import sets
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
 from krepes.machines.kernel_ridge.parameters import described
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
@@ -167,3 +168,45 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of the classes, (n, c)."""
         return softmax(self._scores(X) / self.temperature_, axis=1)
+
+    # Conformal prediction
+
+    @property
+    def held_out_probabilities_(self) -> np.ndarray:
+        """Probabilities of the rows `held_out_rows_` without them, (k, c).
+
+        Single rows were left out where all rows are kept, folds elsewhere. Kernel, metric, penalty and temperature have
+        seen them.
+        """
+        return softmax(self._solved().held_out.predictions.numpy() / self.temperature_, axis=1)
+
+    @property
+    def held_out_predictions_(self) -> np.ndarray:
+        """The class that was predicted for the rows `held_out_rows_` without them, (k,)."""
+        return self.classes_[self._solved().held_out.predictions.numpy().argmax(axis=1)]
+
+    def predict_set(self, X: Any, confidence: float = 0.9, *, calibration: Any = None) -> np.ndarray:
+        """Sets that hold the class of a row, (n, c): whether each of `classes_` is in the set.
+
+        By cross-conformal prediction [vovk]: a class is in the set unless it is less likely than those of the rows kept
+        with the model were under the fits without their folds. If new rows come from where the others came from, more
+        than 2 confidence - 1 of the classes are covered, about, and usually about `confidence`. That kernel, metric,
+        penalty and temperature were chosen on the same rows is outside the guarantee.
+
+        Parameters
+        ----------
+        X : rows, as for `predict`
+        confidence : float, default=0.9
+        calibration : (X, y), optional
+            Rows that the model has not seen, nor were used to choose anything. Split conformal prediction with them
+            covers at least `confidence`, on average over calibration rows, whatever was chosen before.
+
+        Notes
+        -----
+        A set is empty where every class is unlikely, which happens where the model is right more often than the
+        confidence asks for. Rows count once, whatever their `sample_weight`; coverage is that of all classes together.
+        With too few held-out rows for the confidence (fewer than 9 for 0.9, 19 for 0.95), sets have all classes, and a
+        warning says so.
+        """
+        self._fitted_space()
+        return sets(self, X, confidence, calibration, self.temperature_)

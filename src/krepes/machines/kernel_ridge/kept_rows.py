@@ -2,7 +2,8 @@
 
 Every row draws a number from its global index alone; the rows with the smallest numbers are kept. So the sample is
 uniform, does not depend on blocks or workers, and samples of two parts of the data together are the sample of both.
-While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of inputs.
+While all rows fit, it is all of them. Rows of weight zero are not kept. Memory: at most `most` rows and 256 MB of
+inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from krepes.base.streams import uniform
 MOST_BYTES = 256 * 2**20
 _KEPT = 29  # purpose of a random stream
 
-STATE = {"seen": int, "rows": Tensor, "inputs": Tensor | list, "y": np.ndarray, "weight": Tensor}
+STATE = {
+    "seen": int,
+    "forgotten": int,
+    "rows": Tensor,
+    "inputs": Tensor | list,
+    "y": np.ndarray,
+    "weight": Tensor,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,8 @@ class KeptRows:
     ----------
     seen : int
         How many rows it is a sample of.
+    forgotten : int
+        How many rows a user has taken back: rows that are added later are numbered after them, too.
     rows : Tensor of shape (k,), int64
         Global indices.
     inputs : Tensor of shape (k, ...) or list
@@ -46,6 +56,7 @@ class KeptRows:
     """
 
     seen: int
+    forgotten: int
     rows: Tensor
     inputs: Rows
     y: np.ndarray
@@ -79,6 +90,7 @@ class KeptRows:
     def __add__(self, other: KeptRows) -> KeptRows:
         both = KeptRows(
             self.seen + other.seen,
+            self.forgotten + other.forgotten,
             torch.cat([self.rows, other.rows]),
             concat_rows([self.inputs, other.inputs]),
             np.concatenate([self.y, other.y]),
@@ -95,9 +107,16 @@ class KeptRows:
         return self.take(order)
 
     def __sub__(self, other: KeptRows) -> KeptRows:
-        """Without the rows of another sample; as many fewer were seen."""
+        """Without the rows of another sample; as many fewer were seen.
+
+        Where some rows were not kept, those with the next draws are not known: the sample stays smaller.
+        """
         kept = np.flatnonzero(~np.isin(self.rows.numpy(), other.rows.numpy()))
-        return replace(self.take(kept), seen=self.seen - other.seen)
+        return replace(
+            self.take(kept),
+            seen=self.seen - other.seen,
+            most=self.most if self.complete else len(kept),
+        )
 
     def __mul__(self, factor: float) -> KeptRows:
         return replace(self, weight=self.weight * factor)
@@ -119,12 +138,13 @@ class KeepRows(SumOfValues[KeptRows]):
             inputs = inputs.clone().cpu()
         most = before.most if before is not None else self._affordable(inputs)
         weight = np.ones(len(block)) if block.weight is None else block.weight
+        counting = np.flatnonzero(weight > 0)
         assert block.y is not None
         value = KeptRows(
-            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
+            len(counting), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
             self._draws(block.rows), most,
         )  # fmt: skip
-        return value._smallest()
+        return (value if len(counting) == len(block) else value.take(counting))._smallest()
 
     def _draws(self, rows: Tensor) -> Tensor:
         return uniform(rows, 1, self.seed, _KEPT)[:, 0]
@@ -137,10 +157,13 @@ class KeepRows(SumOfValues[KeptRows]):
     def value_from(self, state: State) -> KeptRows:
         check_entries("The kept rows", state, STATE, optional=set())
         k = len(state["rows"])
-        if not all(len(state[name]) == k for name in STATE if name != "seen") or state["seen"] < k:
+        if (
+            not all(len(state[name]) == k for name in STATE if name not in ("seen", "forgotten"))
+            or state["seen"] < k
+        ):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
-        most = self._affordable(state["inputs"])
-        seen, rows, inputs, y, weight = (state[name] for name in STATE)
-        return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)
+        most = self._affordable(state["inputs"]) if state["seen"] == k else k
+        seen, forgotten, rows, inputs, y, weight = (state[name] for name in STATE)
+        return KeptRows(seen, forgotten, rows, inputs, y, weight, self._draws(rows), most)

@@ -37,6 +37,7 @@ from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
+from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
 from krepes.machines.kernel_ridge.penalty_choice import (
     PenaltyErrors,
     fold_errors,
@@ -171,9 +172,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     def _added(self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: Any = None) -> Self:
         if hasattr(self, "space_"):
-            y, missing = self._read_targets(X, y)
-            encoded = self.targets_.encoded(y)
-            weight = self._weighted(encoded, _without(missing, sample_weight))
+            encoded, weight = self._encoded_targets(X, y, sample_weight)
+            if first_row is None and self.total_ is not None:
+                first_row = self.n_samples_seen_ + self.total_.kept.forgotten
         else:
             self._check_parameters()
             encoded, weight = self._started(X, y, sample_weight, classes)
@@ -185,6 +186,12 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.choice_ = self.metric_ = None
         y, missing = self._read_targets(X, y)
         self.targets_ = self._targets_of(y, classes)
+        encoded = self.targets_.encoded(y)
+        return encoded, self._weighted(encoded, _without(missing, sample_weight))
+
+    def _encoded_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, Any]:
+        """Encoded targets and weights of more rows."""
+        y, missing = self._read_targets(X, y)
         encoded = self.targets_.encoded(y)
         return encoded, self._weighted(encoded, _without(missing, sample_weight))
 
@@ -477,6 +484,64 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.metric_ = state["metric"]
         if "solution" in state:
             self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_.n_outputs)
+
+    # Conformal prediction
+
+    @property
+    def held_out_rows_(self) -> np.ndarray:
+        """Global indices of the rows that are kept with the model, (k,); `held_out_predictions_` are theirs."""
+        return self._solved().held_out.rows.numpy()
+
+    # Forgetting
+
+    def forget(self, X: Any, y: Any = None, *, rows: Any, sample_weight: Any = None) -> list[str]:
+        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
+
+        Sums, kept rows and `n_samples_seen_` lose the rows, and penalty, temperature and coefficients follow from what
+        is left, as in a fit of the other rows in the same `space_`. It is no guarantee of erasure: what the first rows
+        of the model have fixed stays. If nothing may depend on a row, fit a new model without it.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given when the rows were added
+        rows : integers of shape (n,)
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            `partial_fit`.
+
+        Returns
+        -------
+        list of str
+            What may still depend on the rows: landmarks, kernel, columns' scales, unit of the targets.
+
+        Notes
+        -----
+        Landmarks cannot be forgotten, nor rows that were not added, as far as that can be known: kept rows are
+        compared, and the weights of folds. Nothing changes then. A model of more than `n_kept` rows keeps fewer of them
+        afterwards, because others are not known any more.
+        """
+        self._check_has_total()
+        self._check_same_input(X, self.space_.inputs)
+        encoded, weight = self._encoded_targets(X, y, sample_weight)
+        data = self.space_.open(X, y=encoded, weight=weight)
+        numbers = row_numbers(rows, data.n_rows, self.space_)
+        if self.total_ is None or data.n_rows >= self.n_samples_seen_:
+            raise ValueError(
+                f"Asked to forget {data.n_rows:,} rows of a model that has seen {self.n_samples_seen_:,}: some must be "
+                "left."
+            )
+        reader = Numbered(data.reader(self.space_.inputs, self.space_.placement), numbers)
+        gone = as_engine(self.engine).reduce(
+            self._accumulator(self.space_), reader, progress=display(self.verbose)
+        )
+        self.total_ = without(self.total_, gone, data.n_rows)
+        self.n_samples_seen_ -= data.n_rows
+        self._solution = None
+        return still_dependent(self.space_, self.targets_, self._kernel_given())
+
+    def _kernel_given(self) -> bool:
+        """Whether the kernel is as the user gave it, without a number from the data."""
+        given = [] if self._automatic() else self._given_kernels()
+        return len(given) == 1 and model_file.digest(given[0]) == model_file.digest(self.space_.kernel)
 
 
 def _standardises(inputs: InputSpace) -> bool:

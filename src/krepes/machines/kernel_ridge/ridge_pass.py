@@ -55,14 +55,12 @@ class RidgeTotal:
         return RidgeTotal(self.parts * factor, self.kept * factor)
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
-        """Sums by fold; those that are by class, too, are added up with the weights of the classes, (c,)."""
-        if class_weight is None:
-            return self.parts
+        """Sums by fold, in order; those that are by class, too, are added up with the weights of the classes, (c,)."""
         folds: dict[Key, NormalSums] = {}
-        for key, sums in self.parts.items():
-            fold, code = divmod(int(key), len(class_weight))
-            weighted = sums * float(class_weight[code])
-            folds[fold] = folds[fold] + weighted if fold in folds else weighted
+        for key in sorted(int(key) for key in self.parts):
+            fold, code = (key, 0) if class_weight is None else divmod(key, len(class_weight))
+            sums = self.parts[key] if class_weight is None else self.parts[key] * float(class_weight[code])
+            folds[fold] = folds[fold] + sums if fold in folds else sums
         return Parts(folds)
 
     def class_counts(self, n_classes: int) -> np.ndarray:
