@@ -217,7 +217,8 @@ def _check_memory(
     from krepes.machines.kernel_ridge.machine import AUTO_LANDMARKS
 
     n = source.n_rows
-    m = min(n, {"auto": AUTO_LANDMARKS, None: n}.get(machine.n_landmarks, machine.n_landmarks))
+    asked = machine.n_landmarks
+    m = min(n, AUTO_LANDMARKS if asked == "auto" else n if asked is None else int(asked))
     c = len(np.unique(target.y)) if target.task == "classification" else 1
     sums = machine.n_folds * (c if getattr(machine, "class_weight", None) == "balanced" else 1)
     check_fit_memory(m, sums)

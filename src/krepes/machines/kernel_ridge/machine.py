@@ -36,8 +36,8 @@ from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
-from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
+from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.penalty_choice import (
     PenaltyErrors,
     fold_errors,
@@ -143,17 +143,20 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         `sample_weight` times. `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        choice, metric = vars(self).get("choice_"), vars(self).get("metric_")
         y, weight = self._started(X, y, sample_weight, None)
+        choice = vars(self).pop("_prepared_choice", None)
         if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
-            self.choice_, self.metric_ = choice, metric  # of `prepare`
+            self.choice_, self.metric_ = choice, choice.chosen.metric
         return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
 
     def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
-        """Preprocessing, kernel, metric and landmarks, before the long pass: for `fit(X, y, space=...)`."""
-        self._check_parameters()
-        y, weight = self._started(X, y, sample_weight, None)
-        return self._prepared(FitData.open(X, y=y, weight=weight))
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        machine = clone(self)
+        machine._check_parameters()
+        encoded, weight = machine._started(X, y, sample_weight, None)
+        space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
+        self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
+        return space
 
     def partial_fit(
         self,
