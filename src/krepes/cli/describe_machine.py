@@ -5,67 +5,33 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.describe import columns_summary, component, input_words, line, part_summary, simple_table
+from krepes.cli.describe import (
+    columns_summary,
+    console,
+    input_words,
+    line,
+    part_summary,
+    simple_table,
+)
+from krepes.report.machine_card import plain_kernel
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from krepes.kernels import Kernel
     from krepes.machines.kernel_ridge.column_importance import ColumnImportances
     from krepes.machines.kernel_ridge.machine import RidgeMachine
 
-SHOWN_COLUMNS, SHOWN_CLASSES = 15, 10
+SHOWN_COLUMNS = 15
 
 
-def plain_kernel(machine: RidgeMachine) -> Kernel:
-    """The kernel without its metric."""
-    from krepes.kernels import Reweighted
-
-    kernel = machine.kernel_
-    return kernel.kernel if isinstance(kernel, Reweighted) and kernel.kernel is not None else kernel
-
-
-def machine_facts(machine: RidgeMachine) -> dict[str, str]:
-    """What a trained machine is, line by line."""
-    chosen = machine.landmarks if isinstance(machine.landmarks, str) else component(machine.landmarks)
-    by = machine.penalty_errors_.by
-    return {
-        "rows": f"{machine.n_samples_seen_:,}",
-        "input": input_words(machine.input_space_),
-        "predicts": target_words(machine),
-        "kernel": component(plain_kernel(machine)),
-        "metric": metric_words(machine.metric_),
-        "penalty": f"{machine.penalty_:.3g}"
-        + (", as given" if machine.penalty != "auto" else f", the best by {by}"),
-        "landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}",
-        "held out": str(machine.held_out_score_),
-    }
-
-
-def target_words(machine: RidgeMachine) -> str:
-    """What is predicted: the classes, or a quantity."""
-    from krepes.machines import KernelRidgeClassifier
-
-    name = "" if machine.label_ is None else f"{machine.label_}: "
-    if not isinstance(machine, KernelRidgeClassifier):
-        return f"{name}a quantity"
-    classes = [str(value) for value in machine.classes_]
-    shown = ", ".join(classes[:SHOWN_CLASSES]) + (", ..." if len(classes) > SHOWN_CLASSES else "")
-    return f"{name}{len(classes):,} classes ({shown})"
-
-
-def metric_words(metric: str | None) -> str:
-    """
-    >>> metric_words("diagonal 2")
-    'learned: a weight for each column (diagonal, step 2)'
-    """
-    if metric is None or metric == "as given":
-        return "columns as given"
-    if metric == "standardised":
-        return "columns standardised"
-    kind, step = metric.split()
-    what = "a weight for each column" if kind == "diagonal" else "columns weighed and turned"
-    return f"learned: {what} ({kind}, step {step})"
+def kept_words(machine: RidgeMachine) -> str:
+    """Which rows of the data a file of this machine holds."""
+    kept = 0 if machine.total_ is None else len(machine.total_.kept.rows)
+    others = f" and {kept:,} kept rows" if kept else ""
+    return (
+        f"Its {len(machine.landmarks_):,} landmarks{others} are rows of the training data: share the file as you would "
+        "the data."
+    )
 
 
 def machine_summary(machine: RidgeMachine) -> dict[str, Any]:
@@ -118,8 +84,6 @@ def importance_numbers(found: ColumnImportances) -> list[dict[str, Any]]:
 
 def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
     """Print how much each column counts, or why that is not known."""
-    from krepes.cli.describe import console
-
     try:
         found = machine.column_importances()
     except ValueError as error:

@@ -42,7 +42,7 @@ class Predictions:
     @property
     def plain(self) -> bool:
         """Whether there is nothing but the prediction."""
-        return len(self.dtype) == 1
+        return self.dtype.names == ("prediction",)
 
     @property
     def dtype(self) -> np.dtype:
@@ -55,9 +55,9 @@ class Predictions:
             fields += [(f"in_{value}", np.bool_) for value in classes if self.confidence is not None]
             return np.dtype(fields)
         assert isinstance(machine, KernelRidgeRegressor)
-        count = machine.targets_.n_outputs
-        names = ["prediction"] if machine.targets_.flat else [f"prediction_{j}" for j in range(count)]
-        names += ["low", "high"] if self.confidence is not None else []
+        ends = [""] if machine.targets_.flat else [f"_{j}" for j in range(machine.targets_.n_outputs)]
+        names = [f"prediction{end}" for end in ends]
+        names += [f"{side}{end}" for end in ends for side in ("low", "high") if self.confidence is not None]
         return np.dtype([(name, np.float64) for name in names])
 
     def of(self, rows: Rows) -> np.ndarray:
@@ -71,7 +71,9 @@ class Predictions:
         elif isinstance(machine, KernelRidgeRegressor):
             predicted = machine.predict(rows)
             columns = [predicted] if predicted.ndim == 1 else list(predicted.T)
-            columns += list(machine.predict_interval(rows, confidence=q).T) if q is not None else []
+            if q is not None:
+                bounds = machine.predict_interval(rows, confidence=q)  # (n, 2), or (n, c, 2)
+                columns += list(bounds.reshape(len(bounds), -1).T)
         dtype = self.dtype
         records = np.empty(len(columns[0]), dtype=dtype)
         for name, column in zip(dtype.names or (), columns):

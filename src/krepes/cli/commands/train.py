@@ -232,7 +232,7 @@ def _show(machine: RidgeMachine, output: Path, following: str, seconds: float, n
     """What was learned, how well it does, where it is, and what to do next."""
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import console, facts, line
-    from krepes.cli.describe_machine import machine_facts
+    from krepes.report.machine_card import machine_facts
 
     size = readable_bytes(output.stat().st_size)
     console().print(
@@ -243,7 +243,8 @@ def _show(machine: RidgeMachine, output: Path, following: str, seconds: float, n
         "rows that were kept apart tell the truth (krepes evaluate).",
         style="dim",
     )
-    kept = 0 if no_sums or machine.total_ is None else len(machine.total_.kept.rows)
-    rows = max(len(machine.landmarks_), kept)
-    line(f"The file holds {rows:,} rows of the data: share it as you would the data.")
+    line(
+        f"The file holds landmarks{'' if no_sums else ' and kept rows'}, which are rows of the data: share it as you "
+        "would the data."
+    )
     line(f"Next: {following}")

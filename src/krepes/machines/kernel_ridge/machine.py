@@ -144,7 +144,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         """
         self._check_parameters()
         y, weight = self._started(X, y, sample_weight, None)
-        choice = vars(self).pop("_prepared_choice", None)
+        choice = self.__dict__.pop("_prepared_choice", None)
         if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
             self.choice_, self.metric_ = choice, choice.chosen.metric
         return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
@@ -384,6 +384,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     @property
     def penalty_errors_(self) -> PenaltyErrors:
         return self._solved().errors
+
+    @property
+    def held_out_(self) -> HeldOut:
+        """Predictions of the rows kept with the model by fits that have not seen them, encoded."""
+        return self._solved().held_out
 
     @property
     def held_out_score_(self) -> HeldOutScore:
