@@ -93,7 +93,7 @@ def _asked(
         return target_direction(machine), float(machine.targets_.shift[0]), "the target", told
     assert isinstance(machine, KernelRidgeClassifier)
     P, classes = machine.predict_proba(x)[0], machine.classes_
-    predicted = int(machine.predict(x)[0] == classes[1]) if len(classes) == 2 else int(P.argmax())
+    predicted = int(P.argmax())
     wanted = next((c for c in classes if str(c) == class_), class_) if class_ else classes[predicted]
     called = (
         f"{wanted} against the other classes" if len(classes) > 2 else f"{wanted} against the other class"
