@@ -2,9 +2,9 @@
 
     importance of column j  =  sum over its encoded columns e of  M_ee Var(x_e),     scaled to sum to 1
 
-the part of the mean squared distance between two rows, in the metric M of the kernel, that the column makes up. So it
-does not depend on units. Its error is that of a jackknife: the metric is learned, from nothing, without each of k folds
-of a sample of the rows, which gives the shares s_f, and
+the part of the mean squared distance between two rows, in the metric M of the kernel, that the column makes up. Its
+error is that of a jackknife: the metric is learned, from nothing, without each of k folds of a sample of the rows.
+With the shares s_f,
 
     error^2 = (k - 1) / k  sum_f (s_f - mean s)^2
 
