@@ -15,7 +15,7 @@ the rows came from. Memory is one batch, whatever the number of rows is (for .np
 Columns of several types come as records:
 
 >>> records = np.array([("yes", 0.9)], dtype=[("prediction", "U3"), ("p", float)])
->>> write_rows(path, [records], 1, None, dtype=records.dtype, overwrite=True)
+>>> write_rows(path, (records,), 1, None, dtype=records.dtype, overwrite=True)
 >>> print(path.read_text(), end="")
 "prediction","p"
 "yes",0.9
