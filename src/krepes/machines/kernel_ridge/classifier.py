@@ -13,7 +13,7 @@ from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.calibration import temperature
-from krepes.machines.kernel_ridge.conformal import sets
+from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
 from krepes.machines.kernel_ridge.parameters import described
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
@@ -185,7 +185,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         """The class that was predicted for the rows `held_out_rows_` without them, (k,)."""
         return self.classes_[self._solved().held_out.predictions.numpy().argmax(axis=1)]
 
-    def predict_set(self, X: Any, confidence: float = 0.9, *, calibration: Any = None) -> np.ndarray:
+    def predict_set(
+        self, X: Any, confidence: float = 0.9, *, calibration: Calibration | None = None
+    ) -> np.ndarray:
         """Sets that hold the class of a row, (n, c): whether each of `classes_` is in the set.
 
         By cross-conformal prediction [vovk]: a class is in the set unless it is less likely than those of the rows kept

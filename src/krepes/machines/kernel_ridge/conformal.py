@@ -35,6 +35,8 @@ from krepes.base.rows import Rows
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.targets import Quantities
 
+Calibration = tuple[Any, Any]  # rows and their targets
+
 HALVINGS = 60  # of the range in which a bound lies: to the last digit
 
 
@@ -122,23 +124,24 @@ class HeldRows:
         return cls(found.fold_A, found.fold_b, held.y, held.by_folds.numpy(), held.folds.numpy())
 
     @classmethod
-    def given(cls, machine: RidgeMachine, calibration: Any) -> HeldRows:
+    def given(cls, machine: RidgeMachine, calibration: Calibration) -> HeldRows:
         """Rows of the user's, and the fit on all rows."""
         if not (isinstance(calibration, tuple | list) and len(calibration) == 2):
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")
         X, named = calibration
+        n = machine.space_.open(X).n_rows
         y, missing = machine._read_targets(X, named)
         if missing is not None:
             raise ValueError(f"{named!r} is missing in {missing.sum():,} calibration rows: leave them out.")
         found, y = machine._solved(), machine.targets_.encoded(y)
+        if len(y) != n:
+            raise ValueError(f"calibration has {n:,} rows and {len(y):,} targets.")
         A, b = found.A[None], found.b[None]
         predictions = np.concatenate(list(_predictions(machine, X, A, b)))[:, 0]
-        if len(predictions) != len(y):
-            raise ValueError(f"calibration has {len(predictions):,} rows and {len(y):,} targets.")
         return cls(A, b, y, predictions, np.zeros(len(y), dtype=np.int64))
 
     @classmethod
-    def of(cls, machine: RidgeMachine, calibration: Any) -> HeldRows:
+    def of(cls, machine: RidgeMachine, calibration: Calibration | None) -> HeldRows:
         return cls.kept_with(machine) if calibration is None else cls.given(machine, calibration)
 
     def scores(self, values: np.ndarray) -> HeldScores:
@@ -146,7 +149,9 @@ class HeldRows:
         return HeldScores.of(values, self.fits, len(self.b))
 
 
-def intervals(machine: RidgeMachine, X: Any, confidence: float, calibration: Any) -> np.ndarray:
+def intervals(
+    machine: RidgeMachine, X: Any, confidence: float, calibration: Calibration | None
+) -> np.ndarray:
     """Lower and upper bounds of quantities, (n, c, 2)."""
     check_share("confidence", confidence)
     targets = machine.targets_
@@ -166,7 +171,7 @@ def intervals(machine: RidgeMachine, X: Any, confidence: float, calibration: Any
 
 
 def sets(
-    machine: RidgeMachine, X: Any, confidence: float, calibration: Any, temperature: float
+    machine: RidgeMachine, X: Any, confidence: float, calibration: Calibration | None, temperature: float
 ) -> np.ndarray:
     """Which classes are in the set of a row, (n, c), bool."""
     check_share("confidence", confidence)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.blocks import Block, Reader
@@ -59,7 +59,7 @@ class Numbered(Reader):
         raise NotImplementedError("Forgetting has no checkpoints.")
 
 
-def row_numbers(rows: Any, n: int, space: FeatureSpace) -> np.ndarray:
+def row_numbers(rows: ArrayLike, n: int, space: FeatureSpace) -> np.ndarray:
     """The global indices of n rows that may be forgotten; an error where they may not."""
     given = np.asarray(rows)
     if given.shape != (n,) or given.dtype.kind not in "iu":

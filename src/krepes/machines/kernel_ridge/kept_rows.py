@@ -2,8 +2,7 @@
 
 Every row draws a number from its global index alone; the rows with the smallest numbers are kept. So the sample is
 uniform, does not depend on blocks or workers, and samples of two parts of the data together are the sample of both.
-While all rows fit, it is all of them. Rows of weight zero are not kept. Memory: at most `most` rows and 256 MB of
-inputs.
+While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of inputs.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class KeptRows:
     Attributes
     ----------
     seen : int
-        How many rows it is a sample of.
+        How many rows it is a sample of; rows of weight zero are not counted.
     forgotten : int
         How many rows a user has taken back: rows that are added later are numbered after them, too.
     rows : Tensor of shape (k,), int64
@@ -133,18 +132,19 @@ class KeepRows(SumOfValues[KeptRows]):
         super().__init__()
 
     def of(self, block: Block, before: KeptRows | None) -> KeptRows:
+        most = before.most if before is not None else self._affordable(block.inputs[0])
+        if block.weight is not None and not block.weight.all():  # rows that do not count
+            block = block.take(np.flatnonzero(block.weight))
         inputs = block.inputs[0]
         if isinstance(inputs, Tensor):
             inputs = inputs.clone().cpu()
-        most = before.most if before is not None else self._affordable(inputs)
         weight = np.ones(len(block)) if block.weight is None else block.weight
-        counting = np.flatnonzero(weight > 0)
         assert block.y is not None
         value = KeptRows(
-            len(counting), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
+            len(block), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
             self._draws(block.rows), most,
         )  # fmt: skip
-        return (value if len(counting) == len(block) else value.take(counting))._smallest()
+        return value._smallest()
 
     def _draws(self, rows: Tensor) -> Tensor:
         return uniform(rows, 1, self.seed, _KEPT)[:, 0]
@@ -157,11 +157,10 @@ class KeepRows(SumOfValues[KeptRows]):
     def value_from(self, state: State) -> KeptRows:
         check_entries("The kept rows", state, STATE, optional=set())
         k = len(state["rows"])
-        if (
-            not all(len(state[name]) == k for name in STATE if name not in ("seen", "forgotten"))
-            or state["seen"] < k
-        ):
+        if any(len(state[name]) != k for name in ("inputs", "y", "weight")):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
+        if not 1 <= k <= state["seen"] or state["forgotten"] < 0:
+            raise ValueError("The kept rows are damaged: their numbers cannot be.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
         most = self._affordable(state["inputs"]) if state["seen"] == k else k

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -192,7 +193,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         encoded = self.targets_.encoded(y)
         return encoded, self._weighted(encoded, _without(missing, sample_weight))
 
-    def _encoded_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, Any]:
+    def _encoded_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of more rows."""
         y, missing = self._read_targets(X, y)
         encoded = self.targets_.encoded(y)
@@ -502,7 +503,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     # Forgetting
 
-    def forget(self, X: Any, y: Any = None, *, rows: Any, sample_weight: Any = None) -> list[str]:
+    def forget(self, X: Any, y: Any = None, *, rows: ArrayLike, sample_weight: Any = None) -> list[str]:
         """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
 
         Sums, kept rows and `n_samples_seen_` lose the rows, and penalty, temperature and coefficients follow from what

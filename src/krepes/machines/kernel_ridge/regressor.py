@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from krepes.machines.kernel_ridge.conformal import intervals
+from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.parameters import described
 from krepes.machines.kernel_ridge.targets import Quantities, Targets
@@ -56,7 +56,9 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
         """
         return self.targets_.decoded(self._solved().held_out.predictions.numpy())
 
-    def predict_interval(self, X: Any, confidence: float = 0.9, *, calibration: Any = None) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, confidence: float = 0.9, *, calibration: Calibration | None = None
+    ) -> np.ndarray:
         """Intervals that hold the target, (n, 2): lower and upper bounds; (n, c, 2) for several targets.
 
         By CV+ [barber], from the residuals of the rows kept with the model under the fits without their folds. If new

@@ -56,11 +56,14 @@ class RidgeTotal:
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
         """Sums by fold, in order; those that are by class, too, are added up with the weights of the classes, (c,)."""
+        ordered = sorted(self.parts.items())
+        if class_weight is None:
+            return Parts(dict(ordered))
         folds: dict[Key, NormalSums] = {}
-        for key in sorted(int(key) for key in self.parts):
-            fold, code = (key, 0) if class_weight is None else divmod(key, len(class_weight))
-            sums = self.parts[key] if class_weight is None else self.parts[key] * float(class_weight[code])
-            folds[fold] = folds[fold] + sums if fold in folds else sums
+        for key, sums in ordered:
+            fold, code = divmod(int(key), len(class_weight))
+            weighted = sums * float(class_weight[code])
+            folds[fold] = folds[fold] + weighted if fold in folds else weighted
         return Parts(folds)
 
     def class_counts(self, n_classes: int) -> np.ndarray:
