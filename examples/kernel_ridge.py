@@ -28,9 +28,8 @@ table = load_diabetes(as_frame=True).frame
 train, test = table[:300], table[300:]
 machine = KernelRidgeRegressor(random_state=0).fit(train, "target")
 low, high = machine.predict_interval(test, confidence=0.9).T
-print(
-    f"R² {machine.score(test, test['target']):.3f}, inside {np.mean((low <= test['target']) & (test['target'] <= high)):.2f}"
-)
+inside = np.mean((low <= test["target"]) & (test["target"] <= high))
+print(f"R² {machine.score(test, test['target']):.3f}, {inside:.2f} of the targets inside")
 
 # Which patients a prediction is made of, in the unit of the target.
 top = top_attribution(machine, test.iloc[[0]], target_direction(machine), n_top=3)
