@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.metrics import balanced_accuracy_score, log_loss, root_mean_squared_error
 
@@ -141,6 +143,35 @@ def test_every_format_holds_the_same(ending):
     run("predict", "d.krepes", "diabetes.csv", "-o", f"q.{ending}")
     found = pd.read_csv("q.csv").prediction if ending == "csv" else np.load(f"q.{ending}")
     np.testing.assert_allclose(found["prediction"] if ending == "npz" else found, machine.predict(frame))
+
+
+def test_rows_are_predicted_in_parts(monkeypatch):
+    """More parts than one give the same file, with the ids beside their rows."""
+    monkeypatch.setattr(importlib.import_module("krepes.cli.commands.predict"), "_BATCH_ROWS", 50)
+    wine, machine = pd.read_csv("wine.csv"), load("w.krepes")
+    sizes = []
+    monkeypatch.setattr(
+        KernelRidgeClassifier,
+        "predict",
+        lambda self, X, before=KernelRidgeClassifier.predict: sizes.append(len(X)) or before(self, X),
+    )
+    run("predict", "w.krepes", "wine.csv", "-o", "parts.csv", "--keep", "id")
+    assert sizes == [50, 50, 50, 28]
+    found = pd.read_csv("parts.csv")
+    assert found.id.tolist() == wine.id.tolist()
+    assert found.prediction.tolist() == machine.predict(wine).tolist()
+
+
+def test_images_of_a_folder(folder):
+    data = load_digits()
+    for i in range(60):
+        (folder / "photos" / str(data.target[i])).mkdir(parents=True, exist_ok=True)
+        picture = Image.fromarray((15 * data.images[i]).astype(np.uint8))
+        picture.save(folder / "photos" / str(data.target[i]) / f"{i}.png")
+    found = told("train", "photos", "-o", "f.krepes", *FAST)
+    assert found["classes"] == [str(digit) for digit in range(10)]
+    run("predict", "f.krepes", "photos", "-o", "f.csv")
+    assert pd.read_csv("f.csv").columns.tolist() == ["file", "prediction"]
 
 
 def test_intervals_and_sets():

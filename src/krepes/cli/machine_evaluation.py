@@ -19,8 +19,8 @@ from krepes.evaluation.comparison.prediction_scores import (
     MACHINE,
     Predicted,
     ScoredPredictions,
+    all_predicted,
     fitted_elsewhere,
-    joined,
     out_of_fold,
     rivals,
 )
@@ -33,6 +33,7 @@ from krepes.preprocessing.targets import as_targets
 
 if TYPE_CHECKING:
     from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.sources import Rows
 
 WORDS = {
     **NAMES,
@@ -153,10 +154,10 @@ def _on_new_rows(
                 for name, found in predict(encoded.reshape(len(encoded), -1).numpy()).items():
                     parts.setdefault(name, []).append(found)
             stage.advance(len(parts[MACHINE][-1].values))
-    return ScoredPredictions({name: joined(found) for name, found in parts.items()}, y, c)
+    return ScoredPredictions({name: all_predicted(found) for name, found in parts.items()}, y, c)
 
 
-def _predicted(machine: RidgeMachine, batch: Any) -> Predicted:
+def _predicted(machine: RidgeMachine, batch: Rows) -> Predicted:
     if isinstance(machine, KernelRidgeClassifier):
         P = machine.predict_proba(batch)
         return Predicted(P.argmax(axis=1), P)

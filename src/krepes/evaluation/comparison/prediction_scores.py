@@ -183,7 +183,7 @@ def out_of_fold(
         if progress is not None:
             progress(len(estimators))
     order = np.argsort(np.concatenate(places))
-    return {name: joined(found).take(order) for name, found in parts.items()}
+    return {name: all_predicted(found).take(order) for name, found in parts.items()}
 
 
 def predicted_by(estimator: BaseEstimator, X: np.ndarray, n_classes: int | None) -> Predicted:
@@ -196,7 +196,7 @@ def predicted_by(estimator: BaseEstimator, X: np.ndarray, n_classes: int | None)
     return Predicted(values, P)
 
 
-def joined(parts: Iterable[Predicted]) -> Predicted:
+def all_predicted(parts: Iterable[Predicted]) -> Predicted:
     """Predictions one after the other."""
     found = list(parts)
     P = [each.probabilities for each in found if each.probabilities is not None]
