@@ -23,6 +23,7 @@ from krepes.cli.parameter import Parameter
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe, probe_protocol, search
 from krepes.kernels import EmpiricalNTK, Gaussian
+from krepes.machines import KernelRidgeClassifier
 from krepes.networks import EfficientNetLite0, Network
 from krepes.report import write_report
 from krepes.reproduction import Size
@@ -53,6 +54,10 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
         *[(f"solver__{name}", SGD) for name in ("max_epochs", "batch_size", "learning_rate", "replays")],
         *[(f"solver__{name}", SGD) for name in ("preconditioner", "initialization")],
     ],
+    # The parameters of KernelRidgeRegressor are among these.
+    KernelRidgeClassifier: [
+        name for name in inspect.signature(KernelRidgeClassifier).parameters if name not in NOT_OPTIONS
+    ],
     SubspaceClustering: [
         name for name in inspect.signature(SubspaceClustering).parameters if name not in NOT_OPTIONS
     ],
@@ -75,7 +80,11 @@ OPTIONS = {
     "landmarks of Size": "--n-landmarks",
     "components": "--n-components",
 }
-FLAGS = {"samples": ("--no-samples", False), "predictions": ("--out-of-bag", "out_of_bag")}
+FLAGS = {
+    "fit_intercept": ("--no-intercept", False),
+    "samples": ("--no-samples", False),
+    "predictions": ("--out-of-bag", "out_of_bag"),
+}
 PANELS = {
     "preprocess": "Data",
     "device": "Running",
@@ -104,6 +113,9 @@ KINDS: dict[str, type[Component]] = {
 }
 TYPES = {  # where the annotation does not say
     "landmarks of KernelEmbedding": "str",
+    "landmarks of KernelRidgeClassifier": "str",
+    "lengthscale": "float",
+    "class_weight": "str",
     "preprocess": "str",
     "kernel__network__weights": "path",
     "kernel__lengthscale": "float",
@@ -111,6 +123,24 @@ TYPES = {  # where the annotation does not say
 # Where the docstring speaks to programmers, or the option needs a word more.
 HELP = {
     "n_components": "Width of the representation: how many numbers every row gets. auto chooses it from the data.",
+    "n_folds of KernelRidgeClassifier": "Folds by which the penalty is chosen where there are more rows than "
+    "--n-kept, and for prediction intervals.",
+    "kernel of KernelRidgeClassifier": "How rows are compared. auto compares an L1-Laplacian, a Gaussian and a "
+    "Laplacian kernel on a sample of the rows.",
+    "lengthscale": "The distance at which the kernel tells rows apart. auto tries multiples of the median distance on "
+    "a sample.",
+    "input_metric": "Learn from the target how much each column counts (diagonal), or also how columns are turned "
+    "(full). auto tries both. A learned metric is used only where it predicts better.",
+    "penalty": "How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows "
+    "that were left out.",
+    "fit_intercept": "Leave out the constant, which is not penalised.",
+    "class_weight": "How much the rows of each class count; balanced makes all classes weigh the same.",
+    "n_landmarks of KernelRidgeClassifier": "Number of landmarks, the rows that all others are compared with. More "
+    "are better, and slower. auto is 1000, none is all rows.",
+    "n_kept": "How many rows, at most, are kept in the file, for held-out scores, probabilities and intervals.",
+    "preprocess of KernelRidgeClassifier": "How the data are prepared. auto encodes tables; the columns of an array "
+    "are used as given or standardised, whichever predicts better.",
+    "dtype of KernelRidgeClassifier": "Precision of kernel values and features. auto is float64 up to 20,000 rows.",
     "n_folds": "Keep sums by this many random folds of the rows, for held-out values in Python.",
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",

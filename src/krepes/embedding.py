@@ -558,14 +558,6 @@ class KernelEmbedding(
         for Z in self.map_rows(lambda rows: kernel_block(rows).to(dtype) @ A + gamma, X, batch_rows):
             yield Z.cpu().numpy()
 
-    def coverage(self, X: Any) -> np.ndarray:
-        """|phi(x)|^2 / k(x, x) in [0, 1]: the share of a row, in the kernel's space, that the landmarks represent.
-
-        For kernels that fall with the distance (Gaussian, Laplacian, Matérn) a row unlike anything seen has a coverage
-        near 0. Linear, polynomial and arc-cosine kernels grow with the row instead: far away it may still be 1.
-        """
-        return self._mapped(self.features_.coverage, X)
-
     def residual(self, X: Any) -> np.ndarray:
         """k(x, x) - |phi(x)|^2: the part of every row that the landmarks do not span."""
         return self._mapped(self.features_.residual, X)

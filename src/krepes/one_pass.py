@@ -315,6 +315,14 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         """Refuse a model that is not fitted, and frames with other columns than it was fitted on."""
         self._check_same_input(X, self._fitted_space().inputs)
 
+    def coverage(self, X: Any) -> np.ndarray:
+        """|phi(x)|^2 / k(x, x) in [0, 1]: the share of a row, in the kernel's space, that the landmarks represent.
+
+        For kernels that fall with the distance (Gaussian, Laplacian, Matérn) a row unlike anything seen has a coverage
+        near 0. Linear, polynomial and arc-cosine kernels grow with the row instead: far away it may still be 1.
+        """
+        return self._mapped(self.features_.coverage, X)
+
     def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
         """The function of all rows."""
         self.check_input(X)

@@ -11,6 +11,14 @@ the rows came from. Memory is one batch, whatever the number of rows is (for .np
 "id","z0","z1"
 "a",0.5,1
 "b",2,3
+
+Columns of several types come as records:
+
+>>> records = np.array([("yes", 0.9)], dtype=[("prediction", "U3"), ("p", float)])
+>>> write_rows(path, (records,), 1, None, dtype=records.dtype, overwrite=True)
+>>> print(path.read_text(), end="")
+"prediction","p"
+"yes",0.9
 """
 
 from __future__ import annotations
@@ -92,7 +100,8 @@ def write_rows(
     ----------
     path : the file; its ending sets the format.
     batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None.
-    n_rows, n_columns, dtype : those of the whole result.
+    n_rows, n_columns, dtype : those of the whole result. With the dtype of records (and n_columns None), every field
+        is a column of a table; arrays are of records.
     name : the name of the array in an .npz file.
     columns : names of the columns in a table; by default z0, z1, ...
     keep : columns to carry over, which stand before the others: a table of the same rows, in their order. In an
@@ -100,7 +109,7 @@ def write_rows(
     overwrite : whether an existing file may be replaced.
     """
     suffix = check_suffix(path, () if keep is None else keep.column_names)
-    names = columns or [f"z{j}" for j in range(n_columns or 1)]
+    names = columns or list(np.dtype(dtype).names or [f"z{j}" for j in range(n_columns or 1)])
     _check_names([name] if suffix == ".npz" else names, keep)
     shape = (n_rows,) if n_columns is None else (n_rows, n_columns)
     kept = None if keep is None or suffix == ".npz" else _InStep(keep)
@@ -160,7 +169,8 @@ def _writer(
                 with archive.open(f"{column}.npy", "w", force_zip64=True) as stream:
                     np.lib.format.write_array(stream, _plain(keep, column), allow_pickle=False)
     else:
-        fields = [pa.field(name, pa.from_numpy_dtype(dtype)) for name in names]
+        types = [dtype[name] for name in dtype.names] if dtype.names else [dtype] * len(names)
+        fields = [pa.field(name, pa.from_numpy_dtype(kind)) for name, kind in zip(names, types)]
         schema = pa.schema([*(() if keep is None else keep.schema), *fields])
         with _table_file(path, suffix, schema) as file:
             yield _TableWriter(file, schema)
@@ -197,7 +207,10 @@ class _TableWriter:
 
     def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None:
         columns = [] if kept is None else kept.columns
-        parts = [Z] if Z.ndim == 1 else Z.T.copy()
+        if Z.dtype.names:
+            parts = [np.ascontiguousarray(Z[name]) for name in Z.dtype.names]
+        else:
+            parts = [Z] if Z.ndim == 1 else list(Z.T.copy())
         self.file.write_table(pa.Table.from_arrays([*columns, *parts], schema=self.schema))
 
 

@@ -36,7 +36,7 @@ def test_the_learned_representation_is_the_best_of_the_table(shown):
 
 def test_it_leaves_a_model_a_figure_the_data_and_a_report(shown):
     folder, text = shown
-    for name in ("digits.krepes", "digits.png", "digits.npz", "digits.html"):
+    for name in ("digits.krepes", "digits.png", "digits.npz", "digits.html", "wine.csv", "wine.krepes"):
         assert (folder / name).is_file()
         assert str(folder / name) in text.replace("\n", "")
     with Picture.open(folder / "digits.png") as picture:
@@ -64,11 +64,11 @@ def test_the_landmarks_named_are_the_most_influential(shown):
         assert float(value) == pytest.approx(influence[int(index)], rel=0.01)
 
 
-@pytest.mark.parametrize("step", range(5))
+@pytest.mark.parametrize("step", range(6))
 def test_the_commands_it_proposes_work(shown, tmp_path, monkeypatch, step):
     _, text = shown
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^ +krepes (\w.+?)  ", text, re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 6
     result = CliRunner().invoke(app, commands[step].split())
     assert result.exit_code == 0, result.output

@@ -22,6 +22,7 @@ from krepes.clustering import Coding, SubspaceClustering
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.solvers import Solver
 from krepes.views import Views
 
@@ -46,12 +47,19 @@ def test_the_table_is_what_the_classes_say(tool):
     assert tool.OUTPUT.read_text("utf-8") == tool.module()
 
 
-@pytest.mark.parametrize("owner", [KernelEmbedding, SubspaceClustering])
+@pytest.mark.parametrize("owner", [KernelEmbedding, KernelRidgeClassifier, SubspaceClustering])
 def test_every_parameter_of_an_estimator_is_an_option(owner):
     defaults = {name: p.default for name, p in inspect.signature(owner).parameters.items()}
     rows = {row.name: row.default for row in TABLE[owner.__name__] if not row.nested}
     assert rows.keys() == defaults.keys() - {"engine", "verbose", "random_state"}
     assert rows == {name: defaults[name] for name in rows}
+
+
+def test_the_options_of_a_classifier_serve_a_regressor():
+    """`krepes train` has one set of options for both; class_weight is the classifier's own."""
+    of_both = [inspect.signature(owner).parameters for owner in (KernelRidgeClassifier, KernelRidgeRegressor)]
+    classifier, regressor = ({name: p.default for name, p in found.items()} for found in of_both)
+    assert classifier == regressor | {"class_weight": None}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,8 @@ def test_every_parameter_of_an_estimator_is_an_option(owner):
         ("KernelEmbedding", "views", Views),
         ("KernelEmbedding", "landmarks", LandmarkSelector),
         ("KernelEmbedding", "solver", Solver),
+        ("KernelRidgeClassifier", "kernel", Kernel),
+        ("KernelRidgeClassifier", "landmarks", LandmarkSelector),
         ("SubspaceClustering", "coding", Coding),
     ],
 )

@@ -16,9 +16,11 @@ from krepes.cli.commands.evaluate import evaluate
 from krepes.cli.commands.explain import explain
 from krepes.cli.commands.fit import fit
 from krepes.cli.commands.info import info
+from krepes.cli.commands.predict import predict
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
 from krepes.cli.commands.reproduce import reproduce
+from krepes.cli.commands.train import train
 from krepes.cli.commands.transform import transform
 from krepes.cli.commands.tune import tune
 
@@ -54,6 +56,8 @@ for function in (
     fit,
     tune,
     transform,
+    train,
+    predict,
     evaluate,
     explain,
     info,
@@ -88,6 +92,12 @@ def krepes(
     [cyan]krepes evaluate people.krepes people.parquet[/]
 
     [cyan]krepes transform people.krepes people.parquet -o features.parquet[/]
+
+    Or, to predict a column by a machine that shows which rows it goes by:
+
+    [cyan]krepes train people.parquet --label income -o income.krepes[/]
+
+    [cyan]krepes predict income.krepes new_people.parquet -o predictions.csv --keep id[/]
 
     [bold]krepes COMMAND --help[/] explains each command.
     """

@@ -67,6 +67,12 @@ def column_roles(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Ta
     return table
 
 
+def show_columns(space: InputSpace) -> None:
+    """Print how every column is used, before a long pass begins."""
+    if space.encoder is not None:
+        console().print(column_roles(space.encoder))
+
+
 def component(part: Component, hidden: tuple[str, ...] = ()) -> str:
     """A kernel, loss, view or selector: its name and the parameters worth knowing that are not `hidden`.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
+    from krepes.explain.top_landmarks import Explained
     from krepes.sources import Source
 
 UNLIKE = 0.1  # coverage below which a sample is unlike every landmark
@@ -32,31 +33,38 @@ def explain_row(
     """Show what a row is made of, and return it as a dictionary."""
     from krepes.preprocessing.labels import missing_values
 
-    x = _row(source, row)
+    x = one_row(source, row)
     words = None  # of every row's label, None where it is missing
     if y is not None:
         words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
-    covered = float(model.coverage(x)[0])
     label = None if words is None else words[row]
-    line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
-    if covered < UNLIKE:
-        line(
-            "This sample is unlike every landmark. The explanations below say little about it.",
-            style="yellow",
-        )
+    covered = show_coverage(model, x, row, label)
     found: dict[str, Any] = {"row": row, "label": label, "coverage": covered}
-    names = _Names(model, source, words)
+    names = LandmarkNames(model, source, words)
     if component is not None or class_ is not None:
         direction, called = _direction(model, source, y, words, component, class_, seed)
-        other = None if against is None else _row(source, against)
-        found["contributions"] = _contributions(model, x, other, direction, called, n_top, names)
+        other = None if against is None else one_row(source, against)
+        found["contributions"] = show_contributions(model, x, other, direction, called, n_top, names)
     else:
         found["influence"] = _influence(model, x, n_top, names)
     found["concepts"] = [_concept(model, x, concept, n_top, names) for concept in concepts]
     return found
 
 
-def _row(source: Source, row: int) -> Source:
+def show_coverage(model: Explained, x: Source, row: int, label: str | None) -> float:
+    """Say how much of a row the landmarks span."""
+    covered = float(model.coverage(x)[0])
+    line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
+    if covered < UNLIKE:
+        line(
+            "This sample is unlike every landmark. The explanations below say little about it.",
+            style="yellow",
+        )
+    return covered
+
+
+def one_row(source: Source, row: int) -> Source:
+    """A row of DATA."""
     import numpy as np
 
     from krepes.sources.row_subset import subset
@@ -66,16 +74,16 @@ def _row(source: Source, row: int) -> Source:
     return subset(source, np.array([row]))
 
 
-class _Names:
+class LandmarkNames:
     """Landmarks by the rows of the training data that they are, with labels where these are rows of DATA."""
 
-    def __init__(self, model: KernelEmbedding, source: Source, labels: list[str | None] | None):
+    def __init__(self, model: Explained, source: Source, labels: list[str | None] | None):
         from krepes.explain import landmarks_are_rows_of
         from krepes.explain.top_landmarks import landmark_rows
 
         self.rows = landmark_rows(model)
-        known = labels is not None and self.rows is not None and landmarks_are_rows_of(model, source)
-        self.labels = labels if known else None
+        self.are_rows = self.rows is not None and landmarks_are_rows_of(model, source)
+        self.labels = labels if self.are_rows else None
 
     def fields(self, landmark: int) -> dict[str, Any]:
         row = None if self.rows is None else int(self.rows[landmark])
@@ -88,7 +96,7 @@ class _Names:
         return name if found["label"] is None else f"{name}, {found['label']}"
 
 
-def _influence(model: KernelEmbedding, x: Source, n_top: int, names: _Names) -> list[dict[str, Any]]:
+def _influence(model: KernelEmbedding, x: Source, n_top: int, names: LandmarkNames) -> list[dict[str, Any]]:
     from rich.text import Text
 
     from krepes.explain import landmark_norms, leave_out, top_influence
@@ -143,37 +151,51 @@ def _direction(
     return class_direction(probe, wanted), called
 
 
-def _contributions(
-    model: KernelEmbedding,
+def show_contributions(
+    model: Explained,
     x: Source,
     other: Source | None,
     direction: int | np.ndarray,
     called: str,
     n_top: int,
-    names: _Names,
+    names: LandmarkNames,
+    shift: float = 0.0,
+    beside: dict[str, np.ndarray] | None = None,
+    rank: np.ndarray | None = None,
 ) -> dict[str, Any]:
+    """What landmarks add along a direction.
+
+    `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
+    largest in `rank` are shown; by default those that add most.
+    """
     import numpy as np
     from rich.text import Text
 
     from krepes.explain import as_direction, attribution
 
     parts = attribution(model, x, direction)[0].astype(np.float64)
-    constant = float(model.intercept_ @ as_direction(model, direction).numpy())
+    constant = shift + float(model.intercept_ @ as_direction(model, direction).numpy())
     if other is not None:
         parts, constant = parts - attribution(model, other, direction)[0], 0.0
-    first = np.argsort(-np.abs(parts), kind="stable")[:n_top]
+    beside = beside or {}
+    first = np.argsort(-np.abs(parts if rank is None else rank), kind="stable")[:n_top]
     rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
-    table = simple_table("training row", "adds", "", right=("adds",))
+    table = simple_table("training row", "adds", "", *beside, right=("adds", *beside))
     largest = max(float(np.abs(parts[first]).max()), 1e-300)
     for index in first:
-        table.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest))
+        more = (f"{values[index]:.3g}" for values in beside.values())
+        table.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest), *more)
     table.add_row(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}", "")
     if other is None:
         table.add_row("constant", f"{constant:+.4g}", "")
     table.add_row("sum", f"{total:+.4g}", "", style="bold")
     line(f"Along {called}{' (difference of the two rows)' if other is not None else ''}:")
     console().print(table)
-    landmarks = [names.fields(index) | {"adds": float(parts[index])} for index in first]
+    columns = {"adds": parts} | {name.replace(" ", "_"): values for name, values in beside.items()}
+    landmarks = [
+        names.fields(index) | {name: float(values[index]) for name, values in columns.items()}
+        for index in first
+    ]
     return {"along": called, "landmarks": landmarks, "others": rest, "constant": constant, "sum": total}
 
 
@@ -187,7 +209,7 @@ def _bar(share: float, width: int = 12) -> str:
 
 
 def _concept(
-    model: KernelEmbedding, x: Source, concept: Concept, n_top: int, names: _Names
+    model: KernelEmbedding, x: Source, concept: Concept, n_top: int, names: LandmarkNames
 ) -> dict[str, Any]:
     from rich.text import Text
 

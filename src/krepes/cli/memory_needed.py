@@ -22,9 +22,9 @@ def available_memory() -> int:
     return available()
 
 
-def check_fit_memory(n_landmarks: int, n_folds: int = 1) -> None:
-    """Refuse a number of landmarks whose matrices cannot fit, and warn where it will be tight."""
-    free, more = available_memory(), 3 * (n_folds - 1)
+def check_fit_memory(n_landmarks: int, more: int = 0) -> None:
+    """Refuse a number of landmarks whose matrices, so many more than usual, cannot fit; warn where it will be tight."""
+    free = available_memory()
     least, usual = (8 * (count + more) * n_landmarks**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
     possible = int((free / (8 * (USUAL_MATRICES + more))) ** 0.5)
     if least > free:
@@ -39,10 +39,9 @@ def check_fit_memory(n_landmarks: int, n_folds: int = 1) -> None:
         )
 
 
-def model_bytes(n_landmarks: int, n_features: int, n_components: int, moments: bool, n_folds: int = 1) -> int:
-    """About the size of a model file: landmarks, A, and with moments F and three r x r sums for every fold."""
-    least = 4 * n_landmarks * (n_features + n_components)
-    return least + (8 * (1 + 3 * n_folds) * n_landmarks**2 if moments else 0)
+def model_bytes(n_landmarks: int, n_features: int, n_components: int, matrices: int) -> int:
+    """About the size of a model file: landmarks, A, and matrices of m x m numbers: F and sums."""
+    return 4 * n_landmarks * (n_features + n_components) + 8 * matrices * n_landmarks**2
 
 
 def row_width(source: Source) -> int:

@@ -13,6 +13,8 @@ from krepes.base.progress import Bars
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.one_pass import OnePassEstimator
     from krepes.preprocessing import InputSpace
     from krepes.sources import Source
 
@@ -50,7 +52,41 @@ def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None)
         return open_source(path, array=array, size=size, progress=progress)
 
 
-def open_for(model: KernelEmbedding, path: Path, array: str = "X") -> Source:
+def load_embedding(path: Path, device: str) -> KernelEmbedding:
+    """A representation that `krepes fit` wrote; an error where the file holds a machine."""
+    from krepes import KernelEmbedding, load
+
+    model = load(path, device=device)
+    if not isinstance(model, KernelEmbedding):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, which predicts: use `krepes predict {path} DATA -o FILE`. "
+            "A representation is what `krepes fit` writes."
+        )
+    return model
+
+
+def load_machine(path: Path, device: str) -> RidgeMachine:
+    """A machine that `krepes train` wrote; an error where the file holds a representation."""
+    from krepes import load
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+
+    model = load(path, device=device)
+    if not isinstance(model, RidgeMachine):
+        raise ValueError(
+            f"{path} holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`, or "
+            "train a machine with `krepes train DATA --label COLUMN -o MODEL`."
+        )
+    return model
+
+
+def is_machine(path: Path) -> bool:
+    """Whether a file holds what `krepes train` writes; cheap, because only its header is read."""
+    from krepes.base.model_file import kind_of
+
+    return kind_of(path).startswith("KernelRidge")
+
+
+def open_for(model: OnePassEstimator, path: Path, array: str = "X") -> Source:
     """A source of rows for a fitted model; images are brought to the model's size."""
     space = model.input_space_
     folder = path.expanduser().is_dir()
@@ -60,10 +96,10 @@ def open_for(model: KernelEmbedding, path: Path, array: str = "X") -> Source:
     return source
 
 
-def label_in_fit(model: KernelEmbedding) -> str | None:
-    """The column that `krepes fit --label` named."""
+def label_in_fit(model: OnePassEstimator) -> str | None:
+    """The column that `krepes fit --label`, or `krepes train --label`, named."""
     encoder = model.input_space_.encoder
-    return None if encoder is None else encoder.label
+    return getattr(model, "label_", None) if encoder is None else encoder.label
 
 
 def _check_kind(source: Source, space: InputSpace, path: Path) -> None:

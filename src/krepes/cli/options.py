@@ -37,7 +37,10 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model that `krepes fit` wrote.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="A model that `krepes fit` or `krepes train` wrote.", show_default=False
+    ),
 ]
 Array = Annotated[str, option("Which array of an .npz file holds the rows.", panel=DATA, show_default=True)]
 Size = Annotated[
@@ -50,6 +53,33 @@ Size = Annotated[
 ]
 Exclude = Annotated[
     list[str], option("A column to leave out. Repeat the option for several.", metavar="COLUMN", panel=DATA)
+]
+SampleWeight = Annotated[
+    str | None,
+    option(
+        "A column, or an array of an .npz file, that says how often each row counts. It is never a feature.",
+        metavar="COLUMN",
+        panel=DATA,
+    ),
+]
+Split = Annotated[str | None, option("A column (or array) that says train or test in every row.", panel=DATA)]
+NTrain = Annotated[
+    int | None,
+    option(
+        "Train on the first N rows and test on the others. By default the array n_train of an .npz file, if there "
+        "is one.",
+        metavar="N",
+        panel=DATA,
+        min=1,
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    option(
+        "Keep the state of a long fit in this file. After an interruption the same command continues from it.",
+        metavar="FILE",
+        panel=RUN,
+    ),
 ]
 Label = Annotated[
     str | None,

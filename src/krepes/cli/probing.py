@@ -141,7 +141,7 @@ def gather(
     models = {OURS: model} | ({PCA: same_kernel_pca(model, _training(dataset), verbose=1)} if pca else {})
     found: dict[str, list[np.ndarray]] = {name: [] for name in (*models, *([RAW] if raw else []))}
     with Bars().stage("Transforming", len(rows)) as stage:
-        for batch in _wanted(dataset.sources, rows):
+        for batch in wanted_rows(dataset.sources, rows):
             for name, fitted in models.items():
                 found[name].append(fitted.transform(batch))
             if raw:
@@ -160,7 +160,7 @@ def _training(dataset: LabelledRows) -> Source:
     return source if rows is None or len(rows) == source.n_rows else subset(source, rows)
 
 
-def _wanted(sources: list[Source], rows: np.ndarray) -> Iterator[Rows]:
+def wanted_rows(sources: list[Source], rows: np.ndarray) -> Iterator[Rows]:
     """The rows at sorted indices into all sources, in batches."""
     from krepes.base.rows import count_rows, take_rows
 

@@ -5,7 +5,7 @@ from krepes.explain.attribution import attribution, contrast, top_attribution
 from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
-from krepes.explain.directions import as_direction, class_direction
+from krepes.explain.directions import as_direction, class_direction, target_direction
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
 from krepes.explain.spectrum import coefficient_spectrum, effective_rank
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
@@ -27,6 +27,7 @@ __all__ = [
     "landmark_norms",
     "landmarks_are_rows_of",
     "leave_out",
+    "target_direction",
     "top_attribution",
     "top_influence",
     "top_leave_out",

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from krepes.embedding import KernelEmbedding
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
 from krepes.explain.top_landmarks import (
+    Explained,
     TopLandmarks,
     Values,
     all_values,
@@ -28,14 +28,17 @@ from krepes.explain.top_landmarks import (
 )
 
 
-def attribution(model: KernelEmbedding, X: Any, direction: ArrayLike | Concept) -> np.ndarray:
+def attribution(model: Explained, X: Any, direction: ArrayLike | Concept) -> np.ndarray:
     """Contributions (n, m) whose row sums, plus `intercept_ @ direction`, are `transform(X) @ direction`.
+
+    Of a kernel ridge machine, they add up to its scores along a direction; see `class_direction` for the classes of
+    a classifier and `target_direction` for the unit of a regression.
 
     Parameters
     ----------
-    model : KernelEmbedding
+    model : KernelEmbedding, KernelRidgeClassifier or KernelRidgeRegressor
     X : rows, in any form that the model takes
-    direction : array of shape (h,), int (a component) or fitted Concept
+    direction : array of shape (h,), int (a component, or an output) or fitted Concept
 
     Examples
     --------
@@ -49,14 +52,12 @@ def attribution(model: KernelEmbedding, X: Any, direction: ArrayLike | Concept) 
     return all_values(model, X, contributions(model, direction))
 
 
-def top_attribution(
-    model: KernelEmbedding, X: Any, direction: ArrayLike | Concept, n_top: int = 5
-) -> TopLandmarks:
+def top_attribution(model: Explained, X: Any, direction: ArrayLike | Concept, n_top: int = 5) -> TopLandmarks:
     """The landmarks with the largest contributions, of either sign, for every row."""
     return top_landmarks(model, X, contributions(model, direction), n_top)
 
 
-def contrast(model: KernelEmbedding, X: Any, Y: Any, direction: ArrayLike | Concept) -> np.ndarray:
+def contrast(model: Explained, X: Any, Y: Any, direction: ArrayLike | Concept) -> np.ndarray:
     """Why rows of X lie further along a direction than rows of Y: (n, m), row sums (z_x - z_y) . v.
 
     Rows are paired; one row of Y serves all of X.
@@ -69,7 +70,7 @@ def contrast(model: KernelEmbedding, X: Any, Y: Any, direction: ArrayLike | Conc
     return parts - others
 
 
-def contributions(model: KernelEmbedding, direction: ArrayLike | Concept) -> Values:
+def contributions(model: Explained, direction: ArrayLike | Concept) -> Values:
     """k_x -> the contributions of the landmarks."""
     A = coefficient_tensor(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)

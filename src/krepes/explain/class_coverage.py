@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from krepes.base.validation import as_array, generator_of
-from krepes.embedding import KernelEmbedding
 from krepes.evaluation.probe_result import Label
 from krepes.explain.influence import landmark_norms
-from krepes.explain.top_landmarks import landmark_rows
+from krepes.explain.top_landmarks import Explained, landmark_rows
 from krepes.preprocessing.labels import missing_values
 
 N_ORDERS = 1000
@@ -51,13 +50,13 @@ class ClassCoverage:
 
 
 def class_coverage(
-    model: KernelEmbedding, labels: Any, *, of_landmarks: bool = False, random_state: int = 0
+    model: Explained, labels: Any, *, of_landmarks: bool = False, random_state: int = 0
 ) -> ClassCoverage:
     """kappa of a fitted model.
 
     Parameters
     ----------
-    model : KernelEmbedding
+    model : KernelEmbedding, KernelRidgeClassifier or KernelRidgeRegressor
     labels : array of shape (n,)
         The labels of all training rows, in their order; with `of_landmarks`, those of the m landmarks. A landmark
         whose label is missing (None or NaN) belongs to no class.
@@ -86,7 +85,7 @@ def class_coverage(
     return _coverage(omega, found, classes, generator_of(random_state))
 
 
-def _of_rows(model: KernelEmbedding, labels: np.ndarray) -> np.ndarray:
+def _of_rows(model: Explained, labels: np.ndarray) -> np.ndarray:
     rows = landmark_rows(model)
     if rows is None:
         raise ValueError(

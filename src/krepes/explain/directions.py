@@ -1,4 +1,4 @@
-"""Directions in the space of representations: components, classes of a linear probe, concepts."""
+"""Directions in the space of representations: components, classes of a linear probe, concepts; outputs of a machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from krepes.base.validation import as_array, as_matrix, as_numbers
-from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept
-from krepes.explain.top_landmarks import checked
+from krepes.explain.top_landmarks import Explained, checked
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 
 
-def as_direction(model: KernelEmbedding, direction: ArrayLike | Concept) -> Tensor:
-    """A vector (h,) from a component's number, a fitted Concept or a vector."""
+def as_direction(model: Explained, direction: ArrayLike | Concept) -> Tensor:
+    """A vector (h,) from the number of a component (of an output, of a machine), a fitted Concept or a vector."""
     h = len(checked(model).intercept_)
     if hasattr(direction, "direction_"):
         direction = direction.direction_
@@ -43,8 +43,9 @@ def class_direction(
 
     Parameters
     ----------
-    classifier : LinearClassifier
-        `linear_probe(...).classifier`; anything with `coef`, `classes` (or scikit-learn's `coef_`, `classes_`).
+    classifier : LinearClassifier or KernelRidgeClassifier
+        `linear_probe(...).classifier`; anything with `coef`, `classes` (or scikit-learn's `coef_`, `classes_`). Of a
+        machine, whose outputs are the scores of its classes, the direction is in the space of these scores.
     label : a class
     against : another class, default=None
         None: the mean of all other classes.
@@ -57,6 +58,9 @@ def class_direction(
     ([2.0, 1.0], [-2.0, -1.0])
     """
     given = getattr(classifier, "coef", getattr(classifier, "coef_", None))
+    if isinstance(classifier, KernelRidgeClassifier):
+        scores = np.eye(len(classifier.classes_))
+        given = scores if len(scores) > 2 else scores[1:] - scores[:1]
     classes = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
     if given is None or not classes:
         raise TypeError(
@@ -75,6 +79,17 @@ def class_direction(
     if other is not None:
         return coef[mine] - coef[other]
     return coef[mine] - np.delete(coef, mine, axis=0).mean(0)
+
+
+def target_direction(machine: KernelRidgeRegressor, output: int = 0) -> np.ndarray:
+    """The direction along which contributions are in the unit of the target, (c,).
+
+    `attribution(machine, X, v).sum(1) + machine.intercept_ @ v + machine.targets_.shift[output]` is the prediction.
+    """
+    shift = machine.targets_.shift
+    if not (isinstance(output, int | np.integer) and 0 <= output < len(shift)):
+        raise ValueError(f"output={output!r}: the machine predicts the columns 0 to {len(shift) - 1} of y.")
+    return machine.targets_.scale * (np.arange(len(shift)) == output)
 
 
 def _place(label: Label, classes: list[Label]) -> int:

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
-from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import (
+    Explained,
     TopLandmarks,
     Values,
     all_values,
@@ -35,7 +35,7 @@ from krepes.explain.top_landmarks import (
 )
 
 
-def influence(model: KernelEmbedding, X: Any) -> np.ndarray:
+def influence(model: Explained, X: Any) -> np.ndarray:
     """iota of every landmark on every row, (n, m). `top_influence` does not hold that many numbers.
 
     Examples
@@ -52,35 +52,35 @@ def influence(model: KernelEmbedding, X: Any) -> np.ndarray:
     return all_values(model, X, influences(model))
 
 
-def top_influence(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmarks:
+def top_influence(model: Explained, X: Any, n_top: int = 5) -> TopLandmarks:
     """The most influential landmarks of every row."""
     return top_landmarks(model, X, influences(model), n_top)
 
 
-def leave_out(model: KernelEmbedding, X: Any) -> np.ndarray:
+def leave_out(model: Explained, X: Any) -> np.ndarray:
     """delta: how far every row moves when a landmark is left out, (n, m)."""
     return all_values(model, X, _changes(model))
 
 
-def top_leave_out(model: KernelEmbedding, X: Any, n_top: int = 5) -> TopLandmarks:
+def top_leave_out(model: Explained, X: Any, n_top: int = 5) -> TopLandmarks:
     """The landmarks that every row's representation depends on most."""
     return top_landmarks(model, X, _changes(model), n_top)
 
 
-def landmark_norms(model: KernelEmbedding) -> np.ndarray:
+def landmark_norms(model: Explained) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
     norms = row_norms(coefficient_tensor(model, torch.float64))
     largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
     return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
 
 
-def influences(model: KernelEmbedding) -> Values:
+def influences(model: Explained) -> Values:
     """k_x -> iota."""
     norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
-def _changes(model: KernelEmbedding) -> Values:
+def _changes(model: Explained) -> Values:
     """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
     A = coefficient_tensor(model, torch.float64)
     p, m = model.views_per_landmark_, n_landmarks(model)
@@ -98,7 +98,7 @@ def _changes(model: KernelEmbedding) -> Values:
     return lengths
 
 
-def _inverse(model: KernelEmbedding) -> Tensor:
+def _inverse(model: Explained) -> Tensor:
     """(K_mm + eps I)^-1 with the eps below which eigenvalues count as zero."""
     landmarks = model.landmarks_
     wide = landmarks.double() if isinstance(landmarks, Tensor) else landmarks

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.validation import as_numbers
-from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import coefficient_tensor
+from krepes.explain.top_landmarks import Explained, coefficient_tensor
 
 
-def coefficient_spectrum(model: KernelEmbedding) -> np.ndarray:
+def coefficient_spectrum(model: Explained) -> np.ndarray:
     """Eigenvalues of A^T A, largest first, (h,)."""
     import torch
 

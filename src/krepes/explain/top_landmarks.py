@@ -15,7 +15,9 @@ from torch import Tensor
 
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
+from krepes.machines.kernel_ridge.machine import RidgeMachine
 
+Explained = KernelEmbedding | RidgeMachine  # z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
@@ -37,18 +39,18 @@ class TopLandmarks:
     rows: np.ndarray | None
 
 
-def all_values(model: KernelEmbedding, X: Any, values: Values) -> np.ndarray:
+def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
     """Values of all landmarks for all rows, (n, m)."""
     return np.concatenate([block.cpu().numpy() for block in _blocks(model, X, values)])
 
 
-def top_landmarks(model: KernelEmbedding, X: Any, values: Values, n_top: int) -> TopLandmarks:
+def top_landmarks(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
     """The n_top landmarks of every row; all of them where there are fewer."""
     return top_landmarks_with(model, X, values, values, n_top)[0]
 
 
 def top_landmarks_with(
-    model: KernelEmbedding, X: Any, values: Values, others: Values, n_top: int
+    model: Explained, X: Any, values: Values, others: Values, n_top: int
 ) -> tuple[TopLandmarks, np.ndarray]:
     """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
     if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
@@ -67,32 +69,35 @@ def top_landmarks_with(
     return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
 
 
-def _blocks(model: KernelEmbedding, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+def _blocks(model: Explained, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")
     checked(model).check_input(X)
     return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
 
 
-def checked(model: KernelEmbedding) -> KernelEmbedding:
+def checked(model: Explained) -> Explained:
     """The model itself; an error where it is something else."""
-    if not isinstance(model, KernelEmbedding):
-        raise TypeError(f"model is a {type(model).__name__}; expected a fitted KernelEmbedding.")
+    if not isinstance(model, Explained):
+        raise TypeError(
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
+            "KernelRidgeRegressor."
+        )
     return model
 
 
-def n_landmarks(model: KernelEmbedding) -> int:
+def n_landmarks(model: Explained) -> int:
     """The number m of landmarks. A landmark with p views counts once."""
     return len(checked(model).landmarks_) // model.views_per_landmark_
 
 
-def landmark_rows(model: KernelEmbedding) -> np.ndarray | None:
+def landmark_rows(model: Explained) -> np.ndarray | None:
     """The training rows that the m landmarks are."""
     rows = checked(model).landmark_indices_
     return None if rows is None else rows[: n_landmarks(model)]
 
 
-def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
+def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
     rows = landmark_rows(model)
     if X is None:
@@ -107,7 +112,7 @@ def landmarks_are_rows_of(model: KernelEmbedding, X: Any) -> bool:
     return torch.equal(found, dense(model.landmarks_)[torch.from_numpy(order).to(found.device)])
 
 
-def by_landmark(model: KernelEmbedding, M: Tensor) -> Tensor:
+def by_landmark(model: Explained, M: Tensor) -> Tensor:
     """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
     p = model.views_per_landmark_
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
@@ -119,7 +124,7 @@ def row_norms(A: Tensor) -> Tensor:
     return (A / largest).norm(dim=1) * largest
 
 
-def in_range(factors: Tensor, model: KernelEmbedding, what: str) -> Tensor:
+def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
     """Factors of kernel values in their dtype, refused where that cannot hold them."""
     size, kept = factors.abs().max(), factors.to(model.space_.dtype)
     if not torch.isfinite(kept).all() or (size > 0 and not kept.any()):
@@ -130,6 +135,7 @@ def in_range(factors: Tensor, model: KernelEmbedding, what: str) -> Tensor:
     return kept
 
 
-def coefficient_tensor(model: KernelEmbedding, dtype: torch.dtype) -> Tensor:
+def coefficient_tensor(model: Explained, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
-    return torch.from_numpy(np.ascontiguousarray(checked(model).coefficients_)).to(model.space_.device, dtype)
+    A = checked(model).dual_coef_ if isinstance(model, RidgeMachine) else model.coefficients_
+    return torch.from_numpy(np.ascontiguousarray(A)).to(model.space_.device, dtype)

@@ -61,7 +61,8 @@ def demo(
     """Learn a representation of handwritten digits in a few seconds. Nothing is downloaded.
 
     Compares it with raw pixels and kernel PCA when only a tenth of the labels is known, names the examples \
-that explain one digit, and leaves a saved model, a figure and a page that explains every digit.
+that explain one digit, and leaves a saved model, a figure and a page that explains every digit. Then a machine \
+learns to predict a column of a small table.
     """
     from krepes.base.files import atomic_path, check_writable
     from krepes.cli.describe import console, line
@@ -70,6 +71,7 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
         name: output / f"digits.{ending}"
         for name, ending in {"figure": "png", "model": "krepes", "data": "npz", "report": "html"}.items()
     }
+    paths |= {"table": output / "wine.csv", "machine": output / "wine.krepes"}
     if output.is_file():
         raise NotADirectoryError(f"{output} is a file; give the name of a folder (--output FOLDER).")
     output.mkdir(parents=True, exist_ok=True)
@@ -78,6 +80,7 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
     import numpy as np
 
     from krepes.cli.demo_figure import draw
+    from krepes.cli.demo_machine import show_machine
     from krepes.report import write_report
 
     digits = load_digits(random_state)
@@ -105,6 +108,7 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
         overwrite=overwrite,
         random_state=random_state,
     )
+    machine = show_machine(paths["table"], paths["machine"], random_state, overwrite)
     _next_steps(paths, influence.row)
     compared = {
         name: {
@@ -120,7 +124,7 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
         for row, value in zip(influence.landmarks.tolist(), influence.values)
     ]
     explained = {"row": influence.row, "label": digits.y[influence.row], "landmarks": landmarks}
-    return {"compared": compared, "explained": explained, "files": paths}
+    return {"compared": compared, "explained": explained, "machine": machine, "files": paths}
 
 
 def load_digits(seed: int) -> Digits:
@@ -212,13 +216,14 @@ def _next_steps(paths: dict[str, Path], row: int) -> None:
     out, model, data = console(), paths["model"], paths["data"]
     for name, path in paths.items():
         where = "  (open it in a browser)" if name == "report" else ""
-        out.print(f"[bold]{name.capitalize():<6}[/]  {path}{where}", highlight=False, soft_wrap=True)
+        out.print(f"[bold]{name.capitalize():<7}[/]  {path}{where}", highlight=False, soft_wrap=True)
     steps = {
         f"krepes info {model}": "what the model is",
         f"krepes explain {model} {data} --sample {row}": "which examples a digit is made of",
         f"krepes evaluate {model} {data} --label-fraction 0.05 --knn": "with half as many labels",
         f"krepes transform {model} {data} -o digits.parquet": "the representation as a table",
         f"krepes fit {data} --loss vicreg -o mine.krepes": "learn with another loss",
+        f"krepes explain {paths['machine']} {paths['table']} --sample 0": "why a wine is predicted as it is",
     }
     out.print("\n[bold]Try next[/]")
     width = max(map(len, steps))

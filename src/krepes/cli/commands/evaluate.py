@@ -29,19 +29,8 @@ def evaluate(
     place: Annotated[dict[str, Any], Parameters("KernelEmbedding", only=("device",))],
     label: options.Label = None,
     labels: options.Labels = None,
-    split: Annotated[
-        str | None, option("A column (or array) that says train or test in every row.", panel=options.DATA)
-    ] = None,
-    n_train: Annotated[
-        int | None,
-        option(
-            "Train on the first N rows and test on the others. By default the array n_train of an .npz file, if there "
-            "is one.",
-            metavar="N",
-            panel=options.DATA,
-            min=1,
-        ),
-    ] = None,
+    split: options.Split = None,
+    n_train: options.NTrain = None,
     test: Annotated[
         Path | None,
         option(
@@ -118,7 +107,7 @@ def evaluate(
     threads: options.Threads = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Measure a representation with labels: accuracy of a linear classifier trained on it.
+    """Measure a model with labels: a representation by a linear classifier trained on it, a machine by its predictions.
 
     The raw features and kernel PCA are measured on the same rows, and the verdict says whether the representation is \
 better than they are. Labels that are quantities are predicted by ridge regression. Rows without a label are left \
@@ -128,11 +117,16 @@ a fifth of the labelled rows is drawn for testing in every repeat.
     Probes keep the scale of the components, which carries what was learned. In a pipeline of your own, a \
 StandardScaler behind the model would undo it.
 
+    A machine, from `krepes train`, is measured as it is, beside others that are trained on the rows kept in its file. \
+On the rows that it was trained on, all of them are measured by leaving out folds.
+
     [cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
+
+    [cyan]krepes evaluate income.krepes test_people.parquet --baselines[/]
 
     [cyan]krepes evaluate digits.krepes digits.npz --label-counts 50,100,300,1000 --figure curve.png[/]
     """
-    from krepes.cli.opening import check_exists, label_in_fit, open_for
+    from krepes.cli.opening import check_exists, is_machine, label_in_fit, load_embedding, open_for
     from krepes.cli.outputs import check_outputs
 
     if label_fraction is not None and not 0 < label_fraction <= 1:
@@ -147,13 +141,34 @@ StandardScaler behind the model would undo it.
     check_exists(model, data, test)
     check_outputs(output, figure, overwrite)
     _check_names(task, scoring)
-    from krepes import load
+    if is_machine(model):
+        unused = {
+            "--test": test,
+            "--task": None if task == "auto" else task,
+            "--label-fraction": label_fraction,
+            "--label-counts": label_counts,
+            "--scoring": scoring,
+            "--knn": knn or None,
+            "--no-pca": no_pca or None,
+        }
+        given = [name for name, value in unused.items() if value is not None]
+        if given:
+            hint = " Give the test rows as DATA." if test is not None else ""
+            raise typer.BadParameter(f"{given[0]} is for representations; {model} is a machine.{hint}")
+        from krepes.cli.machine_evaluation import evaluate_machine
+
+        scored = evaluate_machine(
+            model, data, label, labels, split, n_train, array, not no_raw, baselines, **place
+        )
+        if output is not None:
+            _write(scored["results"], output, overwrite)
+        return scored
     from krepes.cli import evaluate_report as report
     from krepes.cli.probing import Wanted, probe_all
     from krepes.evaluation import guess_task, plan_protocol
     from krepes.labelled import open_labelled
 
-    embedding = load(model, **place)
+    embedding = load_embedding(model, **place)
     dataset = open_labelled(
         data,
         label=label or (label_in_fit(embedding) if labels is None else None),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
+    from krepes.one_pass import OnePassEstimator
     from krepes.sources import Source
 
 _SAMPLE = "In the terminal"
@@ -80,33 +81,56 @@ def explain(
     threads: options.Threads = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Show which landmarks, real rows of the training data, a representation is made of.
+    """Show which landmarks, real rows of the training data, a representation or a prediction is made of.
+
+    Of a machine, from `krepes train`, it shows how much each column counts; with --sample, what each landmark adds to \
+the prediction of a row.
 
     [cyan]krepes explain people.krepes people.parquet -o report.html[/]
 
     [cyan]krepes explain people.krepes people.parquet --sample 17[/]
 
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
+
+    [cyan]krepes explain income.krepes people.parquet --sample 17[/]
     """
-    from krepes import load
     from krepes.base.files import check_writable
     from krepes.cli.explain_row import explain_row
-    from krepes.cli.opening import check_exists, open_for
+    from krepes.cli.opening import check_exists, is_machine, load_embedding, load_machine, open_for
 
-    if output is None and sample is None:
+    of_machine = model.is_file() and is_machine(model)
+    if output is None and sample is None and not of_machine:
         raise typer.BadParameter(
             "Give --sample ROW to explain one row here, or -o FILE.html to write a page."
         )
     if component is not None and class_ is not None:
         raise typer.BadParameter("Give only one of --component and --class.")
-    if against is not None and component is None and class_ is None:
+    if of_machine and (component is not None or concept):
+        raise typer.BadParameter("--component and --concept are for representations; this is a machine.")
+    if against is not None and component is None and class_ is None and not of_machine:
         raise typer.BadParameter(
             "--against explains a difference along --component or --class; give one of them."
         )
     check_exists(model, data)
     if output is not None:
         check_writable(output, overwrite)
-    embedding = load(model, **place)
+    if of_machine:
+        from krepes.cli.explain_machine import explain_machine
+        from krepes.report import write_machine_page
+
+        machine = load_machine(model, **place)
+        source = open_for(machine, data, array)
+        y = _labels(machine, source, data, label, labels)
+        told: dict[str, Any] = {}
+        if output is None or sample is not None:
+            told = explain_machine(machine, source, y, sample, top, class_, against)
+        if output is not None:
+            write_machine_page(
+                machine, source, output, title=page["title"], samples=page["samples"], overwrite=overwrite
+            )
+            told |= _wrote(output, page["samples"])
+        return told
+    embedding = load_embedding(model, **place)
     source = open_for(embedding, data, array)
     y = _labels(embedding, source, data, label, labels)
     concepts = [_concept(embedding, source, text, array, random_state) for text in concept]
@@ -123,7 +147,7 @@ def explain(
 
 
 def _labels(
-    model: KernelEmbedding, source: Source, data: Path, label: str | None, labels: str | None
+    model: OnePassEstimator, source: Source, data: Path, label: str | None, labels: str | None
 ) -> np.ndarray | None:
     """Labels where they were asked for or are easily found; an explanation does not need them."""
     from krepes.cli.opening import label_in_fit
@@ -162,15 +186,18 @@ def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed
 def _write(
     model: KernelEmbedding, source: Source, output: Path, settings: dict[str, Any], overwrite: bool
 ) -> dict[str, Any]:
-    from krepes.base.files import readable_bytes
-    from krepes.cli.describe import line
     from krepes.report import write_report
 
     write_report(model, source, output, overwrite=overwrite, **settings)
+    return _wrote(output, settings["samples"])
+
+
+def _wrote(output: Path, samples: bool) -> dict[str, Any]:
+    """Say what was written."""
+    from krepes.base.files import readable_bytes
+    from krepes.cli.describe import line
+
     shown = "It shows real rows of the data to whoever opens it."
     size = output.stat().st_size
-    line(
-        f"Wrote {output} ({readable_bytes(size)}). "
-        f"{shown if settings['samples'] else 'It holds no row of the data.'}"
-    )
-    return {"output": str(output), "bytes": size, "holds_rows": settings["samples"]}
+    line(f"Wrote {output} ({readable_bytes(size)}). {shown if samples else 'It holds no row of the data.'}")
+    return {"output": str(output), "bytes": size, "holds_rows": samples}

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.embedding import KernelEmbedding
-    from krepes.features import FeatureSpace
     from krepes.sources import Source
 
 
@@ -35,14 +34,7 @@ def fit(
         ),
     ] = [],  # noqa: B006  (typer copies it)
     exclude: options.Exclude = [],  # noqa: B006
-    sample_weight: Annotated[
-        str | None,
-        option(
-            "A column, or an array of an .npz file, that says how often each row counts. It is never a feature.",
-            metavar="COLUMN",
-            panel=options.DATA,
-        ),
-    ] = None,
+    sample_weight: options.SampleWeight = None,
     array: options.Array = "X",
     size: options.Size = None,
     override: options.Override = [],  # noqa: B006
@@ -63,14 +55,7 @@ def fit(
             options.MODEL,
         ),
     ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        option(
-            "Keep the state of a long fit in this file. After an interruption the same command continues from it.",
-            metavar="FILE",
-            panel=options.RUN,
-        ),
-    ] = None,
+    checkpoint: options.Checkpoint = None,
     random_state: options.Seed = 0,
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -90,7 +75,7 @@ def fit(
     [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
     from krepes.base.files import check_writable
-    from krepes.cli.describe import line, model_summary
+    from krepes.cli.describe import line, model_summary, show_columns
     from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
     from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
     from krepes.cli.opening import check_exists, open_data, parse_size
@@ -115,13 +100,14 @@ def fit(
     start = time.perf_counter()
     model = KernelEmbedding(**own, random_state=random_state, verbose=1)
     folds, h = model.folds_kept or 1, model.n_components
-    check_fit_memory(m, folds)
-    needed = model_bytes(m, row_width(source), m if isinstance(h, str) else h, not no_moments, folds)
+    check_fit_memory(m, 3 * (folds - 1))
+    matrices = 0 if no_moments else 1 + 3 * folds
+    needed = model_bytes(m, row_width(source), m if isinstance(h, str) else h, matrices)
     check_writable(output, overwrite, needed)
     if of_parts | changes:
         model.set_params(**of_parts, **changes)
     space = model.prepare(source, sample_weight=counts)
-    _show_inputs(space)
+    show_columns(space.inputs)
     model.fit(source, sample_weight=counts, checkpoint=checkpoint, space=space)
     model.verbose = 0
     if labels is not None:
@@ -152,14 +138,6 @@ def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray
     visible = y.astype(object)
     visible[~train] = None
     return visible
-
-
-def _show_inputs(space: FeatureSpace) -> None:
-    """Print how every column is used, before the long pass begins."""
-    from krepes.cli.describe import column_roles, console
-
-    if space.inputs.encoder is not None:
-        console().print(column_roles(space.inputs.encoder))
 
 
 def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) -> None:

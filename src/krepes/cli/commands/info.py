@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krepes.cli import options
 from krepes.cli.command import command
+
+if TYPE_CHECKING:
+    from krepes.one_pass import OnePassEstimator
 
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
     "A": "coefficients A",
     "gamma": "intercept",
+    "sums": "sums by fold, and kept rows of the training data",
+    "solution": "coefficients, and predictions of rows left out",
+    "targets": "targets",
     "spread": "scale of the components",
     "change": "scale of the components",
     "F": "Nyström factors F",
@@ -34,23 +40,16 @@ def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, An
     from krepes import load
     from krepes.base.files import readable_bytes
     from krepes.base.model_file import read, sizes
-    from krepes.cli.describe import (
-        column_roles,
-        console,
-        facts,
-        line,
-        model_facts,
-        model_summary,
-        simple_table,
-    )
+    from krepes.cli.describe import column_roles, console, facts, line, simple_table
 
-    embedding = load(model, device="cpu")
+    fitted = load(model, device="cpu")
     header, _ = read(model)
     out, size = console(), model.stat().st_size
     written = f"krepes {header['version']}, format {header['format']}"
     file = {"file": f"{model}, {readable_bytes(size)}", "written by": written}
-    out.print(facts(file | model_facts(embedding)))
-    encoder = embedding.input_space_.encoder
+    words, summary, ability, held = _about(fitted)
+    out.print(facts(file | words))
+    encoder = fitted.input_space_.encoder
     if encoder is not None:
         out.print(column_roles(encoder, None if verbose else 60))
     parts = _parts(sizes(model))
@@ -58,20 +57,35 @@ def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, An
     for part, taken in parts.items():
         table.add_row(part, readable_bytes(taken))
     out.print(table)
-    if embedding.moments_ is None:
-        why = "Trained on samples" if embedding.solver_.data == "samples" else "Without moments"
-        line(f"{why}: it transforms, but cannot be refitted, continued or merged.")
-    else:
-        line(
-            "With moments: it can be refitted with another loss or width, continued and merged, without the data."
-        )
-    line(
-        f"Its {len(embedding.landmarks_):,} landmarks are rows of the training data: share the file as you would the "
-        "data.",
-        style="yellow",
-    )
+    line(ability)
+    line(held, style="yellow")
     about = {"file": str(model), "bytes": size, "version": header["version"], "format": header["format"]}
-    return about | model_summary(embedding) | {"parts": parts}
+    return about | summary | {"parts": parts}
+
+
+def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str, str]:
+    """What a model is for people and for programs, what can be done with it, and which rows its file holds."""
+    from krepes import KernelEmbedding
+    from krepes.cli.describe import model_facts, model_summary
+    from krepes.cli.describe_machine import kept_words, machine_summary
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.report.machine_card import machine_facts
+
+    if isinstance(model, RidgeMachine):
+        ability = (
+            "Without sums: it predicts, but cannot be continued or merged."
+            if model.total_ is None
+            else "With sums: it can be continued, merged, and forget rows."
+        )
+        return machine_facts(model), machine_summary(model), ability, kept_words(model)
+    assert isinstance(model, KernelEmbedding)
+    if model.moments_ is None:
+        why = "Trained on samples" if model.solver_.data == "samples" else "Without moments"
+        ability = f"{why}: it transforms, but cannot be refitted, continued or merged."
+    else:
+        ability = "With moments: it can be refitted with another loss or width, continued and merged, without the data."
+    held = f"Its {len(model.landmarks_):,} landmarks are rows of the training data"
+    return model_facts(model), model_summary(model), ability, f"{held}: share the file as you would the data."
 
 
 def _parts(tensors: dict[str, int]) -> dict[str, int]:

@@ -42,7 +42,7 @@ of images a table also has the column [bold]file[/].
     """
     from krepes.base.files import check_writable, readable_bytes
     from krepes.cli.describe import line
-    from krepes.cli.opening import check_exists, open_for
+    from krepes.cli.opening import check_exists, load_embedding, open_for
     from krepes.cli.outputs import check_result_file
 
     check_result_file(output, keep)
@@ -50,11 +50,10 @@ of images a table also has the column [bold]file[/].
     check_writable(output, overwrite)
     import numpy as np
 
-    from krepes import load
     from krepes.results import kept_columns, output_bytes, write_rows
 
     start = time.perf_counter()
-    embedding = load(model, **place)
+    embedding = load_embedding(model, **place)
     source = open_for(embedding, data, array)
     kept = kept_columns(source, keep, output)
     width, dtype = len(embedding.intercept_), np.dtype(embedding.dtype)

@@ -33,12 +33,14 @@ from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
-from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
+from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
+from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
@@ -75,6 +77,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     total_name = "sums"
     targets_: Targets
     choice_: SpaceChoice | None
+    metric_: str | None
 
     def __init__(
         self,
@@ -153,10 +156,15 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         """
         self._check_parameters()
         before = {
-            name: getattr(self, name) for name in ("label_", "choice_", "targets_") if hasattr(self, name)
+            name: getattr(self, name)
+            for name in ("label_", "choice_", "metric_", "targets_")
+            if hasattr(self, name)
         }
         try:
             encoded, weight = self._started(X, y, sample_weight, None)
+            choice = self.__dict__.pop("_prepared_choice", None)
+            if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
+                self.choice_, self.metric_ = choice, choice.chosen.metric
             if X_unlabelled is not None and space is None:
                 data = FitData.open(X, y=encoded, weight=weight)
                 space = self._prepared(data, unlabelled=open_source(X_unlabelled))
@@ -165,6 +173,15 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             for name, value in before.items():
                 setattr(self, name, value)
             raise
+
+    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        machine = clone(self)
+        machine._check_parameters()
+        encoded, weight = machine._started(X, y, sample_weight, None)
+        space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
+        self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
+        return space
 
     def partial_fit(
         self,
@@ -180,13 +197,6 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         decides its fold: workers that share a data set give it.
         """
         return self._added(X, y, sample_weight, first_row)
-
-    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
-        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
-        machine = clone(self)
-        machine._check_parameters()
-        encoded, weight = machine._started(X, y, sample_weight, None)
-        return machine._prepared(FitData.open(X, y=encoded, weight=weight))
 
     def _added(
         self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
@@ -205,7 +215,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     ) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of the first rows."""
         self.label_ = y if isinstance(y, str) else None
-        self.choice_ = None
+        self.choice_ = self.metric_ = None
         y, missing = self._read_targets(X, y)
         self.targets_ = self._targets_of(y, classes)
         encoded = self.targets_.encoded(y)
@@ -298,6 +308,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def _automatic(self) -> bool:
         return (isinstance(self.kernel, str) and self.kernel == "auto") or isinstance(self.kernel, Automatic)
 
+    @property
+    def _searches_lengthscale(self) -> bool:
+        return isinstance(self.lengthscale, str) and self.lengthscale == "auto"
+
+    def _standardises(self, inputs: InputSpace) -> bool:
+        """Whether columns divided by their spread compete with those as given."""
+        return inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto"
+
     def _given_kernels(self) -> list[Kernel]:
         several = isinstance(self.kernel, list | tuple)
         kernels = [as_kernel(k) for k in (self.kernel if several else [self.kernel])]  # type: ignore[union-attr]
@@ -313,7 +331,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             kernels += [Gaussian(), Laplacian()]
         else:
             kernels = self._given_kernels()
-        if isinstance(self.lengthscale, str) and self.lengthscale == "auto":
+        if self._searches_lengthscale:
             return kernels
         return [
             clone(k).set_params(lengthscale=self.lengthscale) if isinstance(k, RadialKernel) else k
@@ -338,11 +356,12 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             self.choice_ = choose_space(
                 sample,
                 kernels,
-                search_lengthscale=isinstance(self.lengthscale, str) and self.lengthscale == "auto",
+                search_lengthscale=self._searches_lengthscale,
                 metric=self.input_metric,
-                standardise=inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto",
+                standardise=self._standardises(inputs),
                 groups=inputs.groups,
             )
+        self.metric_ = self.choice_.chosen.metric
         return self.choice_.chosen.kernel
 
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
@@ -420,6 +439,51 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return self._solved().errors
 
     @property
+    def held_out_(self) -> HeldOut:
+        """Predictions of the rows kept with the model by fits that have not seen them, encoded."""
+        return self._solved().held_out
+
+    @property
+    def held_out_score_(self) -> HeldOutScore:
+        """Accuracy or R^2 on rows that were left out; print it."""
+        return held_out_score(self._solved(), self.targets_)
+
+    def column_importances(self, n_folds: int = 5) -> ColumnImportances:
+        """How much each column of the table counts in the learned metric, in shares that sum to 1.
+
+        The metric is also learned without each of `n_folds` folds of a sample of the rows, which gives the
+        shares an error; 0 leaves that out. It needs the rows that are kept with the sums.
+        """
+        kernel, inputs = self.kernel_, self.input_space_
+        self._check_has_total()
+        if n_folds != 0:
+            check_count("n_folds", n_folds, 2)
+        if not isinstance(kernel, Reweighted) or self.metric_ in (None, "as given", "standardised"):
+            raise ValueError(
+                "This machine has learned no metric, so that it has no importances of columns: either none was asked "
+                "for (input_metric=None), or none predicted rows that were left out better."
+            )
+        assert self.total_ is not None
+        kept = self.total_.kept.take(np.arange(min(MOST_ROWS, len(self.total_.kept.rows))))
+        assert isinstance(kept.inputs, Tensor)
+        rows = as_rows(kept.inputs).double()
+        return importances(
+            Sample(rows, self.targets_.matrix(kept.y), kept.weight, self.fit_intercept, self.seed_),
+            kernel,
+            self._column_names(rows.shape[1]),
+            n_folds,
+            search_lengthscale=self._searches_lengthscale,
+            standardise=self._standardises(inputs),
+            groups=inputs.groups,
+        )
+
+    def _column_names(self, width: int) -> list[str]:
+        """Of the columns of the table; x0, x1, ... where they have no names."""
+        if self.input_space_.encoder is not None:
+            return list(self.input_space_.encoder.used_columns_)
+        return [str(name) for name in vars(self).get("feature_names_in_", [f"x{j}" for j in range(width)])]
+
+    @property
     def dual_coef_(self) -> np.ndarray:
         """A, the coefficients of k(., landmarks), (m, c), in the units of the encoded targets."""
         return self._solved().A.cpu().numpy()
@@ -438,7 +502,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     def empty_copy(self) -> Self:
         copy = super().empty_copy()
-        copy.targets_, copy.label_, copy.choice_ = self.targets_, self.label_, None
+        copy.targets_, copy.label_, copy.choice_, copy.metric_ = (
+            self.targets_, self.label_, None, self.metric_,
+        )  # fmt: skip
         return copy
 
     def fingerprint(self) -> dict[str, str]:
@@ -456,6 +522,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         state = super()._state(total and self.total_ is not None) | {
             "targets": self.targets_.state(),
             "label": self.label_,
+            "metric": self.metric_,
         }
         if self.total_ is not None or self._solution is not None:
             state["solution"] = self._solved().state()
@@ -466,10 +533,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         check_entries(
             "The model",
             state,
-            {"targets": dict, "label": str | None, "solution": dict},
+            {"targets": dict, "label": str | None, "metric": str | None, "solution": dict},
             optional={"solution"},
         )
         self.targets_, self.label_, self.choice_ = Targets.from_state(state["targets"]), state["label"], None
+        self.metric_ = state["metric"]
         if "solution" in state:
             self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_)
 

@@ -40,6 +40,10 @@ ATTRIBUTES = """penalty_ : float
         The error of every penalty that was tried.
     choice_ : SpaceChoice or None
         The kernels, lengthscales and metrics that were tried; print it. It is not saved.
+    metric_ : str or None
+        The metric of the kernel: "as given", "standardised", or the kind and the step of a learned one.
+    held_out_score_ : HeldOutScore
+        Accuracy or R^2 on rows that were left out; print it.
     dual_coef_ : ndarray of shape (m, c)
         Coefficients A of f(x) = A^T k_x + b.
     intercept_ : ndarray of shape (c,)

@@ -1,0 +1,102 @@
+"""`krepes predict`: write the predictions of a machine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
+from krepes.cli.options import option
+
+_BATCH_ROWS = 8192
+
+
+@command
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: Annotated[
+        Path,
+        option(
+            "--output",
+            "-o",
+            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array prediction).",
+            metavar="FILE",
+        ),
+    ],
+    place: Annotated[dict[str, Any], Parameters("KernelRidgeClassifier", only=("device",))],
+    proba: Annotated[
+        bool, options.flag("--proba", "Also write the probability of each class, in columns p_CLASS.")
+    ] = False,
+    confidence: Annotated[
+        float | None,
+        option(
+            "--confidence",
+            "--interval",
+            "Also write what the truth lies in with this probability: for a quantity an interval, in the columns low "
+            "and high; for classes a set, in columns in_CLASS that say which classes belong to it.",
+            metavar="SHARE",
+        ),
+    ] = None,
+    keep: options.Keep = [],  # noqa: B006  (typer copies it)
+    array: options.Array = "X",
+    threads: options.Threads = None,
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
+    """Write the prediction for every row of DATA, in the order of its rows.
+
+    Rows are read, predicted and written in parts, so that the data may be larger than memory. DATA needs no label. \
+In .npy and .npz files, more than the prediction makes an array of records.
+
+    [cyan]krepes predict income.krepes new_people.csv -o predictions.parquet --keep id --proba[/]
+
+    [cyan]krepes predict price.krepes houses.csv -o prices.csv --interval 0.9[/]
+    """
+    from krepes.base.files import check_writable, readable_bytes
+    from krepes.cli.describe import line
+    from krepes.cli.opening import check_exists, load_machine, open_for
+    from krepes.cli.outputs import check_result_file
+
+    if confidence is not None and not 0 < confidence < 1:
+        raise typer.BadParameter(f"--confidence {confidence:g}: expected a share between 0 and 1.")
+    check_result_file(output, keep)
+    check_exists(model, data)
+    check_writable(output, overwrite)
+    from krepes.cli.predictions import Predictions
+    from krepes.results import kept_columns, output_bytes, write_rows
+
+    start = time.perf_counter()
+    machine = load_machine(model, **place)
+    wanted = Predictions(machine, proba, confidence)
+    source = open_for(machine, data, array)
+    kept = kept_columns(source, keep, output)
+    dtype, names = wanted.dtype, list(wanted.dtype.names or ())
+    needed = output_bytes(output, source.n_rows, len(names), dtype.itemsize // len(names) + 1)
+    check_writable(output, overwrite, needed)
+    write_rows(
+        output,
+        wanted.batches(source, _BATCH_ROWS),
+        source.n_rows,
+        None,
+        dtype=dtype["prediction"] if wanted.plain else dtype,
+        name="prediction",
+        columns=names,
+        keep=kept,
+        overwrite=overwrite,
+    )
+    size, seconds = output.stat().st_size, time.perf_counter() - start
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    line(f"Wrote {output}: {source.n_rows:,} rows ({shown}), {readable_bytes(size)}, in {seconds:.1f} s.")
+    return {
+        "output": str(output),
+        "rows": source.n_rows,
+        "columns": names,
+        "kept": [] if kept is None else kept.column_names,
+        "bytes": size,
+        "seconds": seconds,
+    }

@@ -1,0 +1,250 @@
+"""`krepes train`: learn to predict a column and save the machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from krepes.cli import options
+from krepes.cli.command import command
+from krepes.cli.option_signatures import Parameters
+from krepes.cli.options import option
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.preprocessing.targets import TaskGuess
+    from krepes.sources import Source
+
+
+@command
+def train(
+    data: options.Data,
+    output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
+    parameters: Annotated[dict[str, Any], Parameters("KernelRidgeClassifier")],
+    label: Annotated[
+        str | None,
+        option(
+            "The column of a table, or the array of an .npz file, to predict. It is never a feature. By default the "
+            "array y, or the subfolders of images.",
+            metavar="COLUMN",
+            panel=options.DATA,
+        ),
+    ] = None,
+    labels: options.Labels = None,
+    task: Annotated[
+        str,
+        option(
+            "What is predicted: classification, regression, or auto, which looks at the labels and says what it took.",
+            panel=options.DATA,
+            show_default=True,
+        ),
+    ] = "auto",
+    exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    sample_weight: options.SampleWeight = None,
+    split: options.Split = None,
+    n_train: options.NTrain = None,
+    array: options.Array = "X",
+    size: options.Size = None,
+    override: Annotated[
+        list[str],
+        option(
+            "--set",
+            'Any other parameter, such as kernel=\'["gaussian","matern"]\' or class_weight=\'{"yes":5}\'. Repeat the '
+            "option for several.",
+            metavar="KEY=VALUE",
+            panel=options.MODEL,
+        ),
+    ] = [],  # noqa: B006
+    no_sums: Annotated[
+        bool,
+        options.flag(
+            "--no-sums",
+            "Write a smaller file, with landmarks but without other rows. It predicts, but has no importances of "
+            "columns and cannot be continued or merged.",
+            options.MODEL,
+        ),
+    ] = False,
+    checkpoint: options.Checkpoint = None,
+    random_state: options.Seed = 0,
+    threads: options.Threads = None,
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
+    """Learn to predict a column: classes or a quantity, by kernel ridge regression in one pass.
+
+    Kernel, lengthscale, the weights of the columns and the penalty are chosen by errors on rows that are left out. \
+Rows without a label are not used.
+
+    [cyan]krepes train people.parquet --label income --exclude id -o income.krepes[/]
+
+    [cyan]krepes train people.parquet --label income --split split --class-weight balanced -o income.krepes[/]
+
+    [cyan]krepes train houses.csv --label price --task regression -o price.krepes[/]
+    """
+    from krepes.base.files import check_writable
+    from krepes.cli.describe import line, show_columns
+    from krepes.cli.describe_machine import machine_summary
+    from krepes.cli.model_parameters import overrides, preprocessing
+    from krepes.cli.opening import check_exists, open_data, parse_size
+    from krepes.preprocessing.targets import TASKS
+
+    if task not in TASKS:
+        raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}.")
+    changes, pixels = overrides(override), parse_size(size)
+    check_exists(data, labels)
+    check_writable(output, overwrite)
+    source = open_data(data, array, pixels)
+    line(f"{data}: {source.describe()}")
+    target = _target(source, data, label, labels, split, n_train, sample_weight, task)
+    _say_target(target)
+    columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
+    own_label = [label] if label is not None and labels is None else []
+    parameters["preprocess"] = preprocessing(
+        parameters["preprocess"], source, data, own_label, [*exclude, *columns]
+    )
+    machine = _machine(target.task, parameters, changes, random_state)
+    _check_memory(machine, source, target, output, overwrite, no_sums)
+    start = time.perf_counter()
+    space = machine.prepare(source, target.y, sample_weight=target.weight)
+    show_columns(space.inputs)
+    machine.fit(source, target.y, sample_weight=target.weight, checkpoint=checkpoint, space=space)
+    machine.verbose, machine.label_ = 0, label
+    machine.save(output, sums=not no_sums, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    following = f"krepes {'evaluate' if target.test_rows else 'explain'} {output} {data}"
+    _show(machine, output, following, seconds, no_sums)
+    facts = {
+        "data": source.describe(),
+        "model": str(output),
+        "bytes": output.stat().st_size,
+        "seconds": seconds,
+        "task": target.task,
+        "task_because": target.why,
+    }
+    return facts | machine_summary(machine) | {"next": following}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be predicted, of every row."""
+
+    y: np.ndarray  # missing ones replaced by another, with weight 0
+    weight: np.ndarray | None  # 0 for rows that are not trained on
+    task: str
+    guess: TaskGuess | None
+    where: str  # the labels were found
+    n_rows: int  # with a label, to train on
+    test_rows: int
+
+    @property
+    def why(self) -> str:
+        return "--task says so" if self.guess is None else self.guess.why
+
+
+def _target(
+    source: Source,
+    data: Path,
+    label: str | None,
+    labels: str | None,
+    split: str | None,
+    n_train: int | None,
+    sample_weight: str | None,
+    task: str,
+) -> Target:
+    """Labels, weights and the task."""
+    import numpy as np
+
+    from krepes.labelled import labels_of, training_rows, weights_of
+    from krepes.preprocessing.labels import missing_values
+    from krepes.preprocessing.targets import as_targets, guess_task
+
+    y, where = labels_of(source, data, label, labels)
+    chosen = training_rows(source, data, split, n_train)
+    chosen = np.ones(len(y), dtype=bool) if chosen is None else chosen
+    known = ~missing_values(y)
+    used = chosen & known
+    if not used.any():
+        raise ValueError(f"No row to train on has a label ({where}).")
+    name = f"The label {where}"
+    guess = guess_task(y[used], name) if task == "auto" else None
+    found = task if guess is None else guess.name
+    filled = y.copy()
+    filled[~known] = y[used][0]
+    weight = None if sample_weight is None else weights_of(source, data, sample_weight)
+    if not used.all():
+        weight = np.where(used, 1.0 if weight is None else weight, 0.0)
+    filled = as_targets(filled, name) if found == "regression" else filled
+    return Target(filled, weight, found, guess, where, int(used.sum()), int((known & ~chosen).sum()))
+
+
+def _say_target(target: Target) -> None:
+    from krepes.cli.describe import line
+
+    taken, other = (
+        ("classes", "regression") if target.task == "classification" else ("a quantity", "classification")
+    )
+    rest = f" {target.test_rows:,} rows are kept for testing." if target.test_rows else ""
+    line(f"{target.n_rows:,} labels ({target.where}) to learn from.{rest}")
+    doubt = "" if target.guess is None or target.guess.plain else f" Otherwise say --task {other}."
+    line(f"They are taken for {taken}: {target.why}.{doubt}", style="dim")
+
+
+def _machine(task: str, parameters: dict[str, Any], changes: dict[str, Any], seed: int) -> RidgeMachine:
+    from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+
+    if task == "regression":
+        given = parameters.pop("class_weight")
+        if given is not None:
+            raise typer.BadParameter("--class-weight is for classes; the target is a quantity.")
+    cls = KernelRidgeRegressor if task == "regression" else KernelRidgeClassifier
+    machine = cls(**parameters, random_state=seed, verbose=1)
+    return machine.set_params(**changes) if changes else machine
+
+
+def _check_memory(
+    machine: RidgeMachine, source: Source, target: Target, output: Path, overwrite: bool, no_sums: bool
+) -> None:
+    """Refuse what memory or disk cannot hold: n_folds matrices of m x m, times the classes where they are balanced."""
+    import numpy as np
+
+    from krepes.base.files import check_writable
+    from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
+    from krepes.machines.kernel_ridge.machine import AUTO_LANDMARKS
+
+    n = source.n_rows
+    asked = machine.n_landmarks
+    m = min(n, AUTO_LANDMARKS if asked == "auto" else n if asked is None else int(asked))
+    c = len(np.unique(target.y)) if target.task == "classification" else 1
+    sums = machine.n_folds * (c if getattr(machine, "class_weight", None) == "balanced" else 1)
+    check_fit_memory(m, sums)
+    d = row_width(source)
+    needed = model_bytes(m, d, c * machine.n_folds, 0 if no_sums else 1 + sums)
+    kept = 0 if no_sums else 8 * min(n, machine.n_kept) * d
+    check_writable(output, overwrite, needed + kept)
+
+
+def _show(machine: RidgeMachine, output: Path, following: str, seconds: float, no_sums: bool) -> None:
+    """What was learned, how well it does, where it is, and what to do next."""
+    from krepes.base.files import readable_bytes
+    from krepes.cli.describe import console, facts, line
+    from krepes.report.machine_card import machine_facts
+
+    size = readable_bytes(output.stat().st_size)
+    console().print(
+        facts(machine_facts(machine) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"})
+    )
+    line(
+        "Kernel and metric were chosen with the rows that are held out here, so that the score is a little too good: "
+        "rows that were kept apart tell the truth (krepes evaluate).",
+        style="dim",
+    )
+    line(
+        f"The file holds landmarks{'' if no_sums else ' and kept rows'}, which are rows of the data: share it as you "
+        "would the data."
+    )
+    line(f"Next: {following}")

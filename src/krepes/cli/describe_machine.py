@@ -1,0 +1,94 @@
+"""A kernel ridge machine in words and tables, for people; and as a dictionary, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from krepes.cli.describe import (
+    columns_summary,
+    console,
+    input_words,
+    line,
+    part_summary,
+    simple_table,
+)
+from krepes.report.machine_card import plain_kernel
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from krepes.machines.kernel_ridge.column_importance import ColumnImportances
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+
+SHOWN_COLUMNS = 15
+
+
+def kept_words(machine: RidgeMachine) -> str:
+    """Which rows of the data a file of this machine holds."""
+    kept = 0 if machine.total_ is None else len(machine.total_.kept.rows)
+    others = f" and {kept:,} kept rows" if kept else ""
+    return (
+        f"Its {len(machine.landmarks_):,} landmarks{others} are rows of the training data: share the file as you would "
+        "the data."
+    )
+
+
+def machine_summary(machine: RidgeMachine) -> dict[str, Any]:
+    """What a trained machine is, for --json: what `machine_facts` says, unrounded."""
+    encoder = machine.input_space_.encoder
+    return {
+        "estimator": type(machine).__name__,
+        "rows": machine.n_samples_seen_,
+        "input": input_words(machine.input_space_),
+        "label": machine.label_,
+        "classes": getattr(machine.targets_, "values", None),
+        "kernel": part_summary(plain_kernel(machine)),
+        "metric": machine.metric_,
+        "penalty": machine.penalty_,
+        "penalty_by": machine.penalty_errors_.by,
+        "landmarks": {
+            "number": len(machine.landmarks_),
+            "rule": part_summary(machine.landmarks),
+            "rank": machine.rank_,
+        },
+        "held_out": asdict(machine.held_out_score_),
+        "sums": machine.total_ is not None,
+        "columns": None if encoder is None else columns_summary(encoder),
+    }
+
+
+def importance_table(found: ColumnImportances) -> Table:
+    """The most important columns, with bars."""
+    from rich.text import Text
+
+    table = simple_table("column", "importance", "", right=("importance",))
+    order = found.order
+    for j in order[:SHOWN_COLUMNS]:
+        bar = "█" * max(1, round(24 * found.shares[j] / found.shares[order[0]]))
+        table.add_row(Text(found.names[j]), found.words(j), bar)
+    if len(order) > SHOWN_COLUMNS:
+        rest = 100 * found.shares[order[SHOWN_COLUMNS:]].sum()
+        table.add_row(f"the other {len(order) - SHOWN_COLUMNS:,}", f"{rest:.1f} %", "")
+    return table
+
+
+def importance_numbers(found: ColumnImportances) -> list[dict[str, Any]]:
+    """Importances for --json, the largest first."""
+    errors = found.errors
+    return [
+        {"column": found.names[j], "share": found.shares[j], "error": None if errors is None else errors[j]}
+        for j in found.order
+    ]
+
+
+def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
+    """Print how much each column counts, or why that is not known."""
+    try:
+        found = machine.column_importances()
+    except ValueError as error:
+        line(str(error), style="dim")
+        return None
+    line("Columns by their share of the distance between rows, in the learned metric (± standard error):")
+    console().print(importance_table(found))
+    return importance_numbers(found)

@@ -1,0 +1,106 @@
+"""One prediction of a machine explained in the terminal: what every landmark adds to it; and which columns count.
+
+    f(x) . v = b . v + sum over landmarks l of k(x, x_l) (a_l . v)
+
+v is the unit of the target; of classes, the score of one against the mean of the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from krepes.cli.describe import line
+from krepes.cli.describe_machine import show_importances
+from krepes.cli.explain_row import LandmarkNames, one_row, show_contributions, show_coverage
+from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.preprocessing.labels import missing_values
+
+if TYPE_CHECKING:
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.sources import Source
+
+
+def explain_machine(
+    machine: RidgeMachine,
+    source: Source,
+    y: np.ndarray | None,
+    row: int | None,
+    n_top: int,
+    class_: str | None,
+    against: int | None,
+) -> dict[str, Any]:
+    """Show which columns count, and what a row's prediction is made of; all of it as a dictionary."""
+    found: dict[str, Any] = {}
+    if row is None:
+        found["importances"] = show_importances(machine)
+        line("--sample ROW explains the prediction of a row.", style="dim")
+        return found
+    x = one_row(source, row)
+    words = None
+    if y is not None:
+        words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
+    covered = show_coverage(machine, x, row, None if words is None else words[row])
+    found |= {"row": row, "label": None if words is None else words[row], "coverage": covered}
+    other = None if against is None else one_row(source, against)
+    v, shift, called, told = _asked(machine, x, class_)
+    line(told["words"])
+    found |= {"prediction": told["prediction"], "probability": told.get("probability")}
+    names = LandmarkNames(machine, source, words)
+    beside = {} if against is not None else _beside(machine, x)
+    itself = bool(beside) and names.rows is not None and names.are_rows and row in names.rows
+    rank = None if not beside else beside["similarity"] if itself else beside.get("without it")
+    found["contributions"] = show_contributions(
+        machine, x, other, v, called, n_top, names, shift, beside, rank
+    )
+    if beside:
+        chosen = "most like the row" if itself else "those that the prediction depends on most"
+        seen = "The row is a landmark itself: the machine has seen its label. " if itself else ""
+        line(f"{seen}The landmarks shown are {chosen}. {ABOUT}", style="dim")
+    return found
+
+
+ABOUT = (
+    "adds: the landmark's own term; large ones of either sign may cancel. without it: how far the prediction moves "
+    "when the other landmarks take over."
+)
+
+
+def _beside(machine: RidgeMachine, x: Source) -> dict[str, np.ndarray]:
+    """Similarity to every landmark, and how far the prediction moves without it, in the unit of the target, (m,)."""
+    norms = landmark_norms(machine)
+    found = {"similarity": influence(machine, x)[0] / np.where(norms > 0, norms, np.inf)}
+    if machine.kernel_.positive_semidefinite:
+        moves = leave_out(machine, x)[0].astype(np.float64)
+        unit = machine.targets_.scale[0] if isinstance(machine, KernelRidgeRegressor) else 1.0
+        found["without it"] = moves * unit
+    return found
+
+
+def _asked(
+    machine: RidgeMachine, x: Source, class_: str | None
+) -> tuple[np.ndarray, float, str, dict[str, Any]]:
+    """The direction to explain, what its values start from, what it is called, and the prediction."""
+    if isinstance(machine, KernelRidgeRegressor):
+        if class_ is not None:
+            raise ValueError("--class is for classes; this machine predicts a quantity.")
+        if not machine.targets_.flat:
+            raise ValueError("This machine predicts several quantities at once; explain it in Python.")
+        value = float(machine.predict(x)[0])
+        told = {"prediction": value, "words": f"Prediction: {value:.4g}."}
+        return target_direction(machine), float(machine.targets_.shift[0]), "the target", told
+    assert isinstance(machine, KernelRidgeClassifier)
+    P, classes = machine.predict_proba(x)[0], machine.classes_
+    predicted = int(P.argmax())
+    wanted = next((c for c in classes if str(c) == class_), class_) if class_ else classes[predicted]
+    called = (
+        f"{wanted} against the other classes" if len(classes) > 2 else f"{wanted} against the other class"
+    )
+    told = {
+        "prediction": classes[predicted].item(),
+        "probability": float(P[predicted]),
+        "words": f"Prediction: {classes[predicted]}, with probability {P[predicted]:.1%}.",
+    }
+    return class_direction(machine, wanted), 0.0, f"the score of {called}", told

@@ -1,0 +1,227 @@
+"""`krepes evaluate` for a machine: its scores on labelled rows, beside what else could be trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+
+from krepes.base.caller_warning import warn
+from krepes.base.progress import Bars
+from krepes.base.rows import dense
+from krepes.cli.describe import console, line, simple_table
+from krepes.cli.opening import label_in_fit, load_machine, open_for
+from krepes.cli.probing import wanted_rows
+from krepes.evaluation.comparison.prediction_scores import (
+    MACHINE,
+    Predicted,
+    ScoredPredictions,
+    all_predicted,
+    fitted_elsewhere,
+    out_of_fold,
+    rivals,
+)
+from krepes.evaluation.protocol_result import NAMES, PERCENT
+from krepes.explain import landmarks_are_rows_of
+from krepes.labelled import LabelledRows, open_labelled
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.preprocessing.labels import missing_values
+from krepes.preprocessing.targets import as_targets
+
+if TYPE_CHECKING:
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.sources import Rows
+
+WORDS = {
+    **NAMES,
+    "root_mean_squared_error": "RMSE",
+    "log_loss": "log loss",
+    "calibration_error": "calibration error",
+}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What to compare the machine with."""
+
+    raw: bool
+    baselines: bool
+
+
+def evaluate_machine(
+    model: Path,
+    data: Path,
+    label: str | None,
+    labels: str | None,
+    split: str | None,
+    n_train: int | None,
+    array: str,
+    raw: bool,
+    baselines: bool,
+    device: str,
+) -> dict[str, Any]:
+    """Score a machine on the labelled rows of DATA, print it, and return it as a dictionary."""
+    machine, wishes = load_machine(model, device), Wishes(raw, baselines)
+    if not isinstance(machine, KernelRidgeClassifier) and not getattr(machine.targets_, "flat", True):
+        raise ValueError("This machine predicts several quantities at once; score it in Python.")
+    dataset = open_labelled(
+        data,
+        label=label or (label_in_fit(machine) if labels is None else None),
+        labels=labels,
+        split=split,
+        n_train=n_train,
+        opener=lambda path: open_for(machine, path, array),
+    )
+    known = ~missing_values(dataset.y)
+    rows = np.flatnonzero(known if dataset.test is None else known & dataset.test)
+    if len(rows) == 0:
+        raise ValueError(f"No row to test on has a label ({dataset.where}).")
+    trained_on = landmarks_are_rows_of(machine, dataset.sources[0])
+    by_folds = trained_on and dataset.test is None
+    if by_folds:
+        found = _without_folds(machine, wishes)
+        how = f"{len(found.y):,} rows that the machine was trained on, by leaving out each of {_n_folds(machine)} folds"
+    else:
+        found = _on_new_rows(machine, dataset, rows, wishes)
+        how = f"{len(found.y):,} rows"
+        seen = int(np.isin(rows, machine.held_out_rows_).sum()) if trained_on else 0
+        if seen:
+            warn(
+                f"{seen:,} of the rows that are tested were trained on: train with the same split= or n_train=."
+            )
+    line(f"{dataset.describe()}. Tested on {how} ({dataset.where}).")
+    scores = _show(found)
+    if by_folds:
+        line(
+            "Kernel and metric were chosen with all rows: rows of another file, or train --split, test them too.",
+            style="dim",
+        )
+    return {
+        "data": dataset.describe(),
+        "labels": dataset.where,
+        "task": "regression" if found.n_classes is None else "classification",
+        "classes": getattr(machine.targets_, "values", None),
+        "by": "folds" if by_folds else "new rows",
+        "n_test": len(found.y),
+        "verdict": found.verdict(),
+        "results": scores,
+    }
+
+
+def _without_folds(machine: RidgeMachine, wishes: Wishes) -> ScoredPredictions:
+    """The rows kept with the machine, predicted by fits without their folds."""
+    held = machine.held_out_
+    folds, scores = held.folds.numpy(), held.by_folds.numpy()
+    if isinstance(machine, KernelRidgeClassifier):
+        found = Predicted(scores.argmax(axis=1), softmax(scores / machine.temperature_, axis=1))
+        y, c = np.asarray(held.y), len(machine.classes_)
+    else:
+        found, y, c = Predicted(_numbers(machine, scores)), _numbers(machine, np.asarray(held.y)), None
+    X = _kept_features(machine)
+    others = rivals(_task(c), len(y), raw=wishes.raw, baselines=wishes.baselines)
+    if X is None:
+        return ScoredPredictions({MACHINE: found}, y, c)
+    with Bars().stage("Fitting others", len(others) * _n_folds(machine), unit="fits") as stage:
+        beside = out_of_fold(others, X, y, folds, c, stage.advance)
+    return ScoredPredictions({MACHINE: found} | beside, y, c)
+
+
+def _on_new_rows(
+    machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, wishes: Wishes
+) -> ScoredPredictions:
+    """Labelled rows of DATA, predicted by the machine and by others that are fitted on the rows kept with it."""
+    held = machine.held_out_
+    known = dataset.y[rows]
+    if isinstance(machine, KernelRidgeClassifier):
+        y, kept_y, c = machine.targets_.encoded(known), np.asarray(held.y), len(machine.classes_)
+    else:
+        y, kept_y, c = as_targets(known), _numbers(machine, np.asarray(held.y)), None
+    X, space = _kept_features(machine), machine.space_
+    others = rivals(_task(c), len(kept_y), raw=wishes.raw, baselines=wishes.baselines)
+    predict = None
+    if X is not None:
+        with Bars().stage("Fitting others"):
+            predict = fitted_elsewhere(others, X, kept_y, c)
+    parts: dict[str, list[Predicted]] = {MACHINE: []}
+    with Bars().stage("Predicting", len(rows)) as stage:
+        for batch in wanted_rows(dataset.sources, rows):
+            parts[MACHINE].append(_predicted(machine, batch))
+            if predict is not None:
+                encoded = dense(space.inputs.tensor(batch, space.dtype))
+                for name, found in predict(encoded.reshape(len(encoded), -1).numpy()).items():
+                    parts.setdefault(name, []).append(found)
+            stage.advance(len(parts[MACHINE][-1].values))
+    return ScoredPredictions({name: all_predicted(found) for name, found in parts.items()}, y, c)
+
+
+def _predicted(machine: RidgeMachine, batch: Rows) -> Predicted:
+    if isinstance(machine, KernelRidgeClassifier):
+        P = machine.predict_proba(batch)
+        return Predicted(P.argmax(axis=1), P)
+    return Predicted(_regressor(machine).predict(batch))
+
+
+def _regressor(machine: RidgeMachine) -> KernelRidgeRegressor:
+    assert isinstance(machine, KernelRidgeRegressor)
+    return machine
+
+
+def _numbers(machine: RidgeMachine, encoded: np.ndarray) -> np.ndarray:
+    """Encoded targets in their own unit, (n,)."""
+    return _regressor(machine).targets_.decoded(encoded)
+
+
+def _kept_features(machine: RidgeMachine) -> np.ndarray | None:
+    """The rows kept with the machine as they enter the kernel; None, and a line that says so, where there are none."""
+    if machine.total_ is None:
+        line("The machine was saved without sums: there are no rows to train others on.", style="dim")
+        return None
+    kept = dense(machine.total_.kept.inputs)
+    if not machine.total_.kept.complete:
+        line(f"Others are trained on the {len(kept):,} rows that are kept with the machine.", style="dim")
+    return kept.reshape(len(kept), -1).cpu().numpy()
+
+
+def _n_folds(machine: RidgeMachine) -> int:
+    return len(np.unique(machine.held_out_.folds.numpy()))
+
+
+def _task(n_classes: int | None) -> str:
+    return "regression" if n_classes is None else "classification"
+
+
+def _show(found: ScoredPredictions) -> dict[str, dict[str, float]]:
+    """Print the table and the verdict; all scores, with the error of the one that is compared."""
+    scores = found.scores()
+    names = list(scores[MACHINE])
+    heads = [WORDS.get(name, name) for name in names]
+    table = simple_table("", *heads, right=tuple(heads))
+    table.columns[0].no_wrap = True
+    for method, values in scores.items():
+        cells = [_cell(name, values.get(name)) for name in names]
+        values["error"] = found.error(method)
+        table.add_row(method, _cell(names[0], values[names[0]], values["error"]), *cells[1:])
+    console().print(table)
+    line("± is the standard error by the choice of rows.", style="dim")
+    line("")
+    line(found.verdict(), style="bold")
+    return scores
+
+
+def _cell(name: str, value: float | None, error: float | None = None) -> str:
+    """
+    >>> _cell("accuracy", 0.915, 0.01), _cell("log_loss", 0.25)
+    ('91.5 ± 1.0 %', '0.250')
+    """
+    if value is None:
+        return ""
+    scale, unit, digits = (100, " %", 1) if name in PERCENT else (1, "", 3)
+    shown = (
+        f"{scale * value:.4g}"
+        if "error" in name and name != "calibration_error"
+        else f"{scale * value:.{digits}f}"
+    )
+    return shown + ("" if error is None else f" ± {scale * error:.{digits}f}") + unit

@@ -1,0 +1,91 @@
+"""What `krepes predict` writes: one record for each row, with the prediction and what was asked for besides.
+
+prediction                          the class, or the quantity
+p_CLASS                             its probability
+in_CLASS                            whether it is in the prediction set
+low, high                           the prediction interval
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from krepes.base.progress import Bars
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.kernel_ridge.machine import RidgeMachine
+
+if TYPE_CHECKING:
+    from krepes.sources import Rows, Source
+
+
+class Predictions:
+    """Records of a machine's predictions.
+
+    Parameters
+    ----------
+    machine : RidgeMachine
+    probabilities : bool
+    confidence : float or None
+        Of intervals, or of sets of classes.
+    """
+
+    def __init__(self, machine: RidgeMachine, probabilities: bool, confidence: float | None):
+        self.machine, self.probabilities, self.confidence = machine, probabilities, confidence
+        if probabilities and not isinstance(machine, KernelRidgeClassifier):
+            raise ValueError(
+                "--proba is for classes; this machine predicts a quantity. --interval gives the range of each."
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing but the prediction."""
+        return self.dtype.names == ("prediction",)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Names and types of the columns."""
+        machine = self.machine
+        if isinstance(machine, KernelRidgeClassifier):
+            classes = machine.classes_
+            fields: list[tuple[str, np.dtype | type]] = [("prediction", classes.dtype)]
+            fields += [(f"p_{value}", np.float64) for value in classes if self.probabilities]
+            fields += [(f"in_{value}", np.bool_) for value in classes if self.confidence is not None]
+            return np.dtype(fields)
+        assert isinstance(machine, KernelRidgeRegressor)
+        ends = [""] if machine.targets_.flat else [f"_{j}" for j in range(machine.targets_.n_outputs)]
+        names = [f"prediction{end}" for end in ends]
+        names += [f"{side}{end}" for end in ends for side in ("low", "high") if self.confidence is not None]
+        return np.dtype([(name, np.float64) for name in names])
+
+    def of(self, rows: Rows) -> np.ndarray:
+        """The records of some rows, (n,)."""
+        machine, q = self.machine, self.confidence
+        columns: list[np.ndarray] = []
+        if isinstance(machine, KernelRidgeClassifier):
+            columns = [machine.predict(rows)]
+            columns += list(machine.predict_proba(rows).T) if self.probabilities else []
+            columns += list(machine.predict_set(rows, confidence=q).T) if q is not None else []
+        elif isinstance(machine, KernelRidgeRegressor):
+            predicted = machine.predict(rows)
+            columns = [predicted] if predicted.ndim == 1 else list(predicted.T)
+            if q is not None:
+                bounds = machine.predict_interval(rows, confidence=q)  # (n, 2), or (n, c, 2)
+                columns += list(bounds.reshape(len(bounds), -1).T)
+        dtype = self.dtype
+        records = np.empty(len(columns[0]), dtype=dtype)
+        for name, column in zip(dtype.names or (), columns):
+            records[name] = column
+        return records
+
+    def batches(self, source: Source, batch_rows: int) -> Iterator[np.ndarray]:
+        """Records of all rows, in parts; plain values where there is nothing but the prediction."""
+        from krepes.base.rows import count_rows
+
+        with Bars().stage("Predicting", source.n_rows) as stage:
+            for _, batch in source.batches(batch_rows):
+                records = self.of(batch)
+                yield records["prediction"] if self.plain else records
+                stage.advance(count_rows(batch))

@@ -1,0 +1,143 @@
+"""Importances of columns, the held-out score, and explanations of kernel ridge machines, against naive computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from krepes.explain import attribution, class_direction, influence, leave_out, target_direction
+from krepes.kernels import Reweighted
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(150, 4))
+Y = np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=150)
+LABELS = np.array(["a", "b", "c"])[np.digitize(Y, [-0.4, 0.4])]
+
+
+@pytest.fixture(scope="module")
+def regressor() -> KernelRidgeRegressor:
+    return KernelRidgeRegressor(kernel="gaussian", random_state=0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> KernelRidgeClassifier:
+    return KernelRidgeClassifier(kernel="gaussian", n_landmarks=50, random_state=0).fit(X, LABELS)
+
+
+def test_the_column_that_matters_is_the_important_one(regressor):
+    found = regressor.column_importances()
+    assert found.names == ["x0", "x1", "x2", "x3"]
+    assert found.shares.sum() == pytest.approx(1)
+    assert found.shares[1] > 0.8
+    assert found.errors is not None
+    assert found.without_folds.shape == (5, 4)
+    assert found.order[0] == 1
+    assert "x1" in str(found).splitlines()[0]
+
+
+def test_a_share_is_the_part_of_the_mean_squared_distance(regressor):
+    """share_j = mean over pairs of M_j (x_j - x'_j)^2 / mean over pairs of the squared distance in the metric."""
+    kernel = regressor.kernel_
+    assert isinstance(kernel, Reweighted)
+    squares = np.square(X[:, None] - X[None]) * np.asarray(kernel.M)
+    expected = squares.mean((0, 1)) / squares.sum(2).mean()
+    np.testing.assert_allclose(regressor.column_importances(0).shares, expected, rtol=1e-6)
+
+
+def test_the_error_is_that_of_a_jackknife(regressor):
+    found = regressor.column_importances(4)
+    s, k = found.without_folds, 4
+    expected = [
+        ((k - 1) / k * sum((s[f, j] - s[:, j].mean()) ** 2 for f in range(k))) ** 0.5 for j in range(4)
+    ]
+    np.testing.assert_allclose(found.errors, expected)
+
+
+def test_encoded_columns_add_up_to_their_column():
+    noise = {f"noise {j}": rng.normal(size=150) for j in range(5)}
+    frame = pd.DataFrame(noise | {"group": LABELS, "y": (LABELS == "a") + 0.1 * X[:, 2]})
+    machine = KernelRidgeRegressor(kernel="gaussian", random_state=0).fit(frame, "y")
+    found = machine.column_importances(2)
+    assert found.names == [*noise, "group"]
+    assert found.shares[5] > 0.5
+    encoded = machine.input_space_.encoder.transform(frame)
+    weights = np.asarray(machine.kernel_.M) * encoded.var(axis=0)
+    assert found.shares[5] == pytest.approx(weights[5:].sum() / weights.sum())
+
+
+def test_a_machine_without_a_learned_metric_has_no_importances(tmp_path, regressor):
+    plain = KernelRidgeRegressor(kernel="gaussian", input_metric=None, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="learned no metric"):
+        plain.column_importances()
+    regressor.save(tmp_path / "m", sums=False)
+    with pytest.raises(ValueError, match="saved without sums"):
+        KernelRidgeRegressor.load(tmp_path / "m").column_importances()
+    with pytest.raises(ValueError, match="n_folds=1"):
+        regressor.column_importances(1)
+
+
+def test_importances_survive_a_file(tmp_path, regressor):
+    regressor.save(tmp_path / "m")
+    same = KernelRidgeRegressor.load(tmp_path / "m")
+    assert same.metric_ == regressor.metric_
+    np.testing.assert_allclose(same.column_importances().shares, regressor.column_importances().shares)
+
+
+def test_the_held_out_score_is_that_of_refits_without_each_row():
+    rows, y = X[:25], Y[:25]
+    machine = KernelRidgeRegressor(kernel="gaussian", random_state=0).fit(rows, y)
+    predicted = []
+    for i in range(25):
+        others = np.delete(np.arange(25), i)
+        refit = KernelRidgeRegressor(penalty=machine.penalty_, random_state=0).fit(
+            rows[others], (y[others] - machine.targets_.shift) / machine.targets_.scale, space=machine.space_
+        )
+        predicted.append(refit.predict(rows[[i]])[0] * machine.targets_.scale[0] + machine.targets_.shift[0])
+    expected = 1 - np.square(y - predicted).sum() / np.square(y - y.mean()).sum()
+    assert machine.held_out_score_.value == pytest.approx(expected, rel=1e-4)
+    assert (machine.held_out_score_.metric, machine.held_out_score_.by) == ("r2", "leave one out")
+
+
+def test_the_held_out_accuracy_counts_weights(classifier):
+    held = classifier.held_out_
+    w, codes = held.weight.numpy(), held.y
+    right = held.predictions.numpy().argmax(1) == codes
+    score = classifier.held_out_score_
+    assert score.value == pytest.approx((w * right).sum() / w.sum())
+    assert score.floor == pytest.approx(np.unique(LABELS, return_counts=True)[1].max() / 150)
+
+
+def test_contributions_add_up_to_the_scores(classifier, regressor):
+    v = class_direction(classifier, "b")
+    parts = attribution(classifier, X[:5], v)
+    scores = classifier.decision_function(X[:5])
+    np.testing.assert_allclose(
+        parts.sum(1) + classifier.intercept_ @ v, scores[:, 1] - (scores[:, 0] + scores[:, 2]) / 2, atol=1e-8
+    )
+    v = target_direction(regressor)
+    parts = attribution(regressor, X[:5], v)
+    total = parts.sum(1) + regressor.intercept_ @ v + regressor.targets_.shift[0]
+    np.testing.assert_allclose(total, regressor.predict(X[:5]), atol=1e-8)
+    with pytest.raises(ValueError, match="output=1"):
+        target_direction(regressor, 1)
+
+
+def test_two_classes_are_explained_as_they_are_decided():
+    machine = KernelRidgeClassifier(kernel="gaussian", random_state=0).fit(X, Y > 0)
+    v = class_direction(machine, True)
+    total = attribution(machine, X[:5], v).sum(1) + machine.intercept_ @ v
+    np.testing.assert_allclose(total, machine.decision_function(X[:5]), atol=1e-8)
+
+
+def test_influence_and_leave_out_of_a_machine(classifier):
+    K = classifier.kernel_(X[:3], classifier.landmarks_).numpy()
+    A = classifier.dual_coef_
+    np.testing.assert_allclose(influence(classifier, X[:3]), K * np.linalg.norm(A, axis=1), rtol=1e-8)
+    K_mm = classifier.kernel_(classifier.landmarks_).numpy()
+    others = np.arange(1, 50)
+    # f without landmark 0: the nearest function, in the kernel's norm, that the others can express.
+    B = np.linalg.solve(K_mm[np.ix_(others, others)], K_mm[others] @ A)
+    moved = np.linalg.norm(K @ A - K[:, others] @ B, axis=1)
+    np.testing.assert_allclose(leave_out(classifier, X[:3])[:, 0], moved, rtol=1e-3, atol=1e-8)
