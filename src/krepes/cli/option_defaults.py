@@ -20,7 +20,6 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('scale', '--scale', 'str', 'kernel', 'The scale of the components.', choices=('kernel', 'orthonormal', 'unit', 'loss')),
         Parameter('n_folds', '--n-folds', 'int', None, 'Keep sums by this many random folds of the rows, for held-out values in Python.', least=3),
         Parameter('preprocess', '--preprocess', 'str', 'auto', 'How the data are prepared. auto encodes tables and uses arrays as they are; table standardises the columns of an array; normalize standardises the channels of images; none changes nothing.', choices=('auto', 'table', 'normalize', 'none'), panel='Data', null=True),
-        Parameter('space', '--space', 'NoneType', None, "Another model's space_, such as one whose metric a kernel machine has learned: encoder, kernel and landmarks are taken from it, and must not be given as well."),
         Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.', panel='Running'),
         Parameter('dtype', '--dtype', 'str', 'float32', 'Precision of kernel values and features. float64 is more exact, and slower.', choices=('float32', 'float64'), panel='Running'),
         Parameter('kernel__network', '--network', 'str', 'resmlp', 'The network of the kernel empirical_ntk.', choices=('convnet', 'efficientnet_lite0', 'mlp', 'mobilenet_v2', 'resmlp', 'resnet', 'resnet18', 'resnet34', 'resnet50')),

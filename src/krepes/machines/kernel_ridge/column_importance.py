@@ -128,7 +128,7 @@ def metrics_without_folds(
     groups: list[list[int]] | None,
 ) -> Iterator[np.ndarray]:
     """The metric that is learned from the rows outside of each fold; none where the function is constant there."""
-    kind = "diagonal" if np.ndim(kernel.M) == 1 else "full"
+    kind = "diagonal" if np.asarray(kernel.M).ndim == 1 else "full"
     for fold in np.unique(folds):
         rows = torch.from_numpy(folds != fold).to(sample.rows.device)
         weight = None if sample.weight is None else sample.weight[rows]

@@ -439,7 +439,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return self._solved().errors
 
     @property
-    def held_out_(self) -> HeldOut:
+    def held_out_(self) -> HeldOutPredictions:
         """Predictions of the rows kept with the model by fits that have not seen them, encoded."""
         return self._solved().held_out
 

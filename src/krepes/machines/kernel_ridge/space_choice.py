@@ -170,15 +170,28 @@ class SampleFit:
         W, b = self.fit.coefficients(self.penalty)
         return W if self.L is None else torch.linalg.solve_triangular(self.L.mT, W, upper=True), b
 
-    def metric(self, sample: Sample, kind: str, groups: list[list[int]] | None) -> np.ndarray | None:
-        """The metric that the gradients of the fit give; None where it or the kernel has none."""
+    def metric(
+        self, sample: Sample, kind: str, groups: list[list[int]] | None, units: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """The metric that the gradients of the fit give; None where it or the kernel has none.
+
+        `units`, (d,), are 1 / scale^2 of columns that are standardised: the metric is learned in their units.
+        """
         try:
             G = gradient_outer_product(
                 self.kernel, sample.probes, sample.points, self.coefficients()[0], full=kind == "full"
             )
         except TypeError:
             return None
-        return metric_of(G, groups)
+        if units is None:
+            return metric_of(G, groups)
+        root = np.sqrt(units)
+        if G.ndim == 1:
+            M = metric_of(G / torch.from_numpy(units).to(G), groups)
+            return None if M is None else M * units
+        scaled = torch.from_numpy(np.outer(1 / root, 1 / root)).to(G)
+        M = metric_of(G * scaled, groups)
+        return None if M is None else M * np.outer(root, root)
 
 
 def choose_space(
@@ -258,7 +271,7 @@ class _Search:
             assert kind is not None
             route = [self.start]
             for step in range(1, STEPS + 1):
-                M = route[-1].best_fit.metric(self.sample, kind, self.groups)
+                M = route[-1].best_fit.metric(self.sample, kind, self.groups, self.start.where.M)
                 if M is None:
                     break
                 route.append(self._walk(f"{kind} {step}", M, route[-1].best.medians))
@@ -281,7 +294,7 @@ class _Search:
             M = self.start.where.M
             for walk in route[:-1]:
                 fit = _InMetric(training, self.kernel, M).fitted(walk.best.medians)
-                learned = fit.metric(training, kind, self.groups)
+                learned = fit.metric(training, kind, self.groups, self.start.where.M)
                 M = M if learned is None else learned
             fit = _InMetric(training, self.kernel, M).fitted(route[-1].best.medians)
             A, b = fit.coefficients()
