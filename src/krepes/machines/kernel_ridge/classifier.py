@@ -13,7 +13,6 @@ from sklearn.base import ClassifierMixin
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
-from krepes.machines.calibration import temperature
 from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
 from krepes.machines.kernel_ridge.parameters import with_parameters
@@ -152,9 +151,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     @property
     def temperature_(self) -> float:
-        held = self._solved().held_out
-        codes = np.asarray(held.y)
-        return temperature(held.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))
+        return self._solved().temperature
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (n, c); of two classes, how far the second is ahead of the first, (n,)."""

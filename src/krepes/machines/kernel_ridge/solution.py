@@ -8,6 +8,7 @@ It is all that `predict`, probabilities and conformal intervals need, so that a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
+from krepes.machines.calibration import temperature
 from krepes.machines.kernel_ridge.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.targets import Targets
@@ -91,6 +93,12 @@ class RidgeSolution:
     fold_A: Tensor  # noqa: N815
     fold_b: Tensor
     held_out: HeldOutPredictions
+
+    @cached_property
+    def temperature(self) -> float:
+        """Of classes: the temperature under which held-out scores are most likely."""
+        codes = np.asarray(self.held_out.y)
+        return temperature(self.held_out.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))
 
     def state(self) -> State:
         held = {f"held_{name}": value for name, value in vars(self.held_out).items()}

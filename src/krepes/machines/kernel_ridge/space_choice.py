@@ -220,12 +220,20 @@ def choose_space(
     """
     best: list[Tried] = []
     tried: list[Tried] = []
+    starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
+    if standardise:
+        spread = column_scale(sample.rows)[1].double().cpu().numpy()
+        spread = np.where(spread > 0, spread, spread.max() if spread.max() > 0 else 1.0)
+        starts.append(("standardised", 1 / np.square(spread)))
+    limit = math.inf
     for kernel in kernels:
-        limit = HOPELESS * tried[0].error if tried else math.inf
-        search = _Search(sample, kernel, search_lengthscale, standardise, groups)
+        search = _Search(sample, kernel, search_lengthscale, starts, groups)
         search.run(metric, limit)
         tried += search.tried
         best.append(search.best())
+        if kernel is kernels[0]:  # the others start where it did best
+            starts = [(search.start.metric, search.start.where.M)]
+            limit = HOPELESS * search.start.best.error
     chosen = best[0]
     for other in best[1:]:
         difference = chosen.row_errors - other.row_errors
@@ -243,16 +251,11 @@ class _Search:
         sample: Sample,
         kernel: Kernel,
         lengthscales: bool,
-        standardise: bool,
+        starts: Sequence[tuple[str, np.ndarray | None]],
         groups: list[list[int]] | None,
     ):
         self.sample, self.kernel, self.lengthscales, self.groups = sample, kernel, lengthscales, groups
         self.tried: list[Tried] = []
-        starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
-        if standardise:
-            spread = column_scale(sample.rows)[1].double().cpu().numpy()
-            spread = np.where(spread > 0, spread, spread.max() if spread.max() > 0 else 1.0)
-            starts.append(("standardised", 1 / np.square(spread)))
         walks = [self._walk(name, M) for name, M in starts]
         self.start = min(walks, key=lambda walk: walk.best.error)
         self.routes: dict[str, list[_Walk]] = {}  # by kind of metric
