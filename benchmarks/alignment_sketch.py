@@ -41,7 +41,7 @@ def speed(n_rows: int) -> None:
         "plain pass: GB/s": round(size / plain, 2),
         "sketch: GB/s": round(size / sketched, 2),
         "sketch / plain": round(plain / sketched, 3),
-        "table: MB": round(sketch.tables["x"].nbytes / 1e6, 1),
+        "table: MB": round(sketch.sketches["x"].table.nbytes / 1e6, 1),
         "memory added: MB": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3, 1),
     }
     record("alignment_sketch_speed", figures)

@@ -156,7 +156,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space))
         self._check_checkpoint(checkpoint, data)
         space = space or self._prepared(data)
-        total = self._summed(space, data, 0, checkpoint)
+        space, total = self._read(space, data, checkpoint)
         self._start(space)
         self._record_input(X, space.inputs)
         self._count(total, data.n_rows)
@@ -228,6 +228,12 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         return as_engine(self.engine).reduce(
             self._accumulator(space), reader, checkpoint=checkpoint, progress=display(self.verbose)
         )
+
+    def _read(
+        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
+    ) -> tuple[FeatureSpace, T]:
+        """The pass of a fit: the space it ends with, and the sums."""
+        return space, self._summed(space, data, 0, checkpoint)
 
     def _start(self, space: FeatureSpace) -> None:
         """Be a model of this space that has seen no rows."""

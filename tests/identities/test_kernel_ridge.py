@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_iris
@@ -13,7 +14,7 @@ import ridge_oracles as oracles
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, TransductiveRidge
 from krepes.machines.kernel_ridge.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
@@ -343,3 +344,51 @@ def test_the_chosen_kernel_is_the_one_tried():
     )
     fixed.fit(X, y)
     assert fixed.penalty_errors_.errors[0] == pytest.approx(chosen.error, rel=1e-4)
+
+
+# Several spaces in one read
+
+
+def test_the_best_of_several_spaces_is_that_of_fits_in_each():
+    """All rivals are summed in one read; the winner is the fit in its space alone."""
+    model = KernelRidgeRegressor(n_landmarks=25, n_spaces=4, n_kept=30, random_state=0).fit(X, y)
+    alone = [
+        KernelRidgeRegressor(n_kept=30, random_state=0).fit(X, y, space=model.space_.with_kernel(each.kernel))
+        for each in model.choice_.shortlist(4)
+    ]
+    errors = [each.penalty_errors_.errors.min() for each in alone]
+    assert sorted(errors) == pytest.approx(sorted(model.space_errors_), rel=1e-6)
+    best = alone[int(np.argmin(errors))]
+    assert model.penalty_ == pytest.approx(best.penalty_)
+    np.testing.assert_allclose(model.predict(NEW), best.predict(NEW), rtol=1e-6)
+    assert model.metric_ == model.choice_.chosen.metric
+    np.testing.assert_allclose(
+        model.partial_fit(X[:5], y[:5]).predict(NEW), best.partial_fit(X[:5], y[:5]).predict(NEW), rtol=1e-6
+    )
+
+
+def test_the_transductive_form_is_that_of_its_features():
+    labelled, free = np.arange(0, 150, 5), np.setdiff1d(np.arange(150), np.arange(0, 150, 5))
+    model = KernelRidgeClassifier(transductive=True, random_state=0)
+    model.fit(FLOWERS[labelled], NAMES[labelled], X_unlabelled=FLOWERS[free])
+    Phi, rest = features(model, FLOWERS[labelled]), features(model, FLOWERS[free])
+    codes = np.searchsorted(model.classes_, NAMES[labelled])
+    oracle = TransductiveRidge().fit(Phi, np.eye(3)[codes], rest)
+    np.testing.assert_allclose(
+        model.decision_function(FLOWERS), oracle.predict(features(model, FLOWERS)), atol=1e-7
+    )
+    plain = KernelRidgeClassifier(random_state=0)
+    plain.fit(FLOWERS[labelled], NAMES[labelled], X_unlabelled=FLOWERS[free])
+    assert np.array_equal(plain.landmark_indices_, model.landmark_indices_)
+    with pytest.raises(ValueError, match="no weights"):
+        model.fit(
+            FLOWERS[labelled], NAMES[labelled], X_unlabelled=FLOWERS[free], sample_weight=np.full(30, 2.0)
+        )
+
+
+def test_columns_are_scaled_by_unlabelled_rows_too():
+    frame = pd.DataFrame(FLOWERS, columns=list("abcd"))
+    model = KernelRidgeClassifier(random_state=0).fit(frame[:60:3], NAMES[:60:3], X_unlabelled=frame)
+    alone = KernelRidgeClassifier(random_state=0).fit(frame[:60:3], NAMES[:60:3])
+    spread = [space.inputs.encoder.columns_[2]["scale"] for space in (model.space_, alone.space_)]
+    assert spread[0] > 1.1 * spread[1]

@@ -17,8 +17,11 @@ from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
 from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
+from krepes.machines.kernel_ridge.solution import kept_features
 from krepes.machines.kernel_ridge.targets import Classes, Targets
+from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
 from krepes.preprocessing.preparing import Preprocess
+from krepes.sources import reservoir
 
 
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
@@ -30,6 +33,10 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     class_weight : None, "balanced" or dict of class -> weight, default=None
         How much the rows of each class count. "balanced" makes all classes weigh the same; sums are then kept by
         class, which takes as many times the memory.
+    transductive : bool, default=False
+        Whether rows of `fit(X_unlabelled=...)`, at most 5000 of them, take part with the class that a first fit gives
+        them; how much they count is chosen by rows left out. All labelled rows must be kept, without weights. Rows that
+        are added later end it.
 
     Attributes
     ----------
@@ -58,10 +65,12 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         penalty: float | str = "auto",
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
+        transductive: bool = False,
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
         n_folds: int = 5,
         n_kept: int = 20_000,
+        n_spaces: int = 1,
         preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
@@ -79,6 +88,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             n_landmarks=n_landmarks,
             n_folds=n_folds,
             n_kept=n_kept,
+            n_spaces=n_spaces,
             preprocess=preprocess,
             engine=engine,
             device=device,
@@ -87,6 +97,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             verbose=verbose,
         )
         self.class_weight = class_weight
+        self.transductive = transductive
 
     # Fitting
 
@@ -141,6 +152,22 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         )
         given = as_weights(weight, len(y))
         return of_class[y] * (1.0 if given is None else given)
+
+    def _take_unlabelled(self, X: Any) -> None:
+        if not self.transductive:
+            return
+        total, space = self.total_, self.space_
+        assert total is not None
+        if not total.kept.complete or self.class_weight is not None or bool((total.kept.weight != 1).any()):
+            raise ValueError(
+                "transductive=True needs all labelled rows in memory and no weights: raise n_kept, or leave "
+                "sample_weight and class_weight out."
+            )
+        source = space.inputs.open(X)
+        rows, _ = reservoir(source, MOST_UNLABELLED, space.seed)
+        free = space.features(space.inputs.tensor(rows, space.dtype, space.device)).double()
+        Y = self.targets_.matrix(total.kept.y)
+        self._solution, _ = transduced(self._solved(), space, kept_features(space, total.kept), Y, free)
 
     # Using
 

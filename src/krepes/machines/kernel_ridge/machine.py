@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.side_by_side import SideBySide
 from krepes.base.split import Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
@@ -91,6 +93,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         n_landmarks: int | str | None = "auto",
         n_folds: int = 5,
         n_kept: int = 20_000,
+        n_spaces: int = 1,
         preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
@@ -115,6 +118,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.fit_intercept = fit_intercept
         self.n_folds = n_folds
         self.n_kept = n_kept
+        self.n_spaces = n_spaces
 
     # What a subclass writes
 
@@ -129,6 +133,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
         return weight
+
+    def _take_unlabelled(self, X: Any) -> None:
+        """Learn from rows without targets, after the fit."""
 
     @property
     def _by_class(self) -> bool:
@@ -168,7 +175,10 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             if X_unlabelled is not None and space is None:
                 data = FitData.open(X, y=encoded, weight=weight)
                 space = self._prepared(data, unlabelled=open_source(X_unlabelled))
-            return super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+            super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+            if X_unlabelled is not None:
+                self._take_unlabelled(X_unlabelled)
+            return self
         except BaseException:  # the model stays as it was
             for name, value in before.items():
                 setattr(self, name, value)
@@ -253,6 +263,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
+        check_count("n_spaces", self.n_spaces)
         if self.penalty != "auto" and not is_number(self.penalty, above=0):
             raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
         if self.input_metric not in METRICS:
@@ -364,6 +375,32 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.metric_ = self.choice_.chosen.metric
         return self.choice_.chosen.kernel
 
+    def _read(
+        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
+    ) -> tuple[FeatureSpace, RidgeTotal]:
+        """With several spaces: sum all of them in one read, and take the one with the lowest fold error."""
+        rivals = [] if self.choice_ is None else self.choice_.shortlist(self.n_spaces)
+        if self.choice_ is None or len(rivals) < 2 or rivals[0].kernel is not space.kernel:
+            return super()._read(space, data, checkpoint)
+        spaces = [space, *(space.with_kernel(rival.kernel) for rival in rivals[1:])]
+        totals = as_engine(self.engine).reduce(
+            SideBySide([self._accumulator(each) for each in spaces]),
+            data.reader(space.inputs, space.placement),
+            checkpoint=checkpoint,
+            progress=display(self.verbose),
+        )
+        errors = [self._fold_errors(total, each) for total, each in zip(totals, spaces)]
+        best = int(np.argmin(errors))
+        self.space_errors_ = np.array(errors)
+        self.choice_ = replace(self.choice_, chosen=rivals[best])
+        self.metric_ = rivals[best].metric
+        return spaces[best], totals[best]
+
+    def _fold_errors(self, total: RidgeTotal, space: FeatureSpace) -> float:
+        """The lowest fold error of all penalties."""
+        folds = total.by_fold(self._class_weight(total))
+        return float(self._penalty_errors(folds, None, space).errors.min())
+
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
 
@@ -379,7 +416,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         left_out = None
         if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
             left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
-        errors = self._penalty_errors(folds, left_out)
+        errors = self._penalty_errors(folds, left_out, space)
         penalty = errors.best
         W, b = total.solution(penalty, intercept)
         solved = fold_solutions(folds, penalty, intercept) if len(folds) > 1 else {0: (W, b)}
@@ -403,9 +440,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
         )
 
-    def _penalty_errors(self, folds: Parts[NormalSums], left_out: LeaveOneOut | None) -> PenaltyErrors:
+    def _penalty_errors(
+        self, folds: Parts[NormalSums], left_out: LeaveOneOut | None, space: FeatureSpace
+    ) -> PenaltyErrors:
         given = self.penalty != "auto"
-        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, self.space_.dtype)
+        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, space.dtype)
         if left_out is not None:
             return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out")
         if len(folds) < 2:  # a row or two, all in one fold: nothing to choose by

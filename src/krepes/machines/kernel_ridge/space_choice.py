@@ -85,6 +85,11 @@ class SpaceChoice:
     tried: list[Tried]
     n_rows: int
 
+    def shortlist(self, n: int) -> list[Tried]:
+        """The chosen one and the next best, n in all."""
+        others = sorted((each for each in self.tried if each is not self.chosen), key=lambda each: each.error)
+        return [self.chosen, *others][:n]
+
     def __str__(self) -> str:
         lines = [f"{len(self.tried)} kernels by leave-one-out errors of {self.n_rows:,} rows:"]
         for each in self.tried:
