@@ -40,12 +40,8 @@ Generated from the classes by `python tools/option_defaults.py`; do not edit. A 
 from krepes.cli.parameter import Parameter
 
 '''
-NOT_OPTIONS = (
-    "engine",
-    "space",
-    "verbose",
-    "random_state",
-)  # of estimators; --seed is the same in all commands
+# Of estimators; --seed is the same in all commands.
+NOT_OPTIONS = ("engine", "space", "transductive", "verbose", "random_state")
 TRAINING = "Training on samples (solver sgd)"
 
 # Of owner (class or function): the parameters, in the order of the help page. A parameter of a part is written

@@ -39,7 +39,6 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('penalty', '--penalty', 'float', 'auto', 'How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows that were left out.', choices=('auto',)),
         Parameter('fit_intercept', '--no-intercept', 'flag', True, 'Leave out the constant, which is not penalised.', flag=False),
         Parameter('class_weight', '--class-weight', 'str', None, 'How much the rows of each class count; balanced makes all classes weigh the same.', choices=('balanced',)),
-        Parameter('transductive', '--transductive', 'bool', False, 'Whether rows of fit(X_unlabelled=...), at most 5000 of them, take part with the class that a first fit gives them; how much they count is chosen by rows left out.'),
         Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that all others are compared with, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),
         Parameter('n_landmarks', '--n-landmarks', 'int', 'auto', 'Number of landmarks, the rows that all others are compared with. More are better, and slower. auto is 1000, none is all rows.', choices=('auto', 'none'), least=1, null=True),
         Parameter('n_folds', '--n-folds', 'int', 5, 'Folds by which the penalty is chosen where there are more rows than --n-kept, and for prediction intervals.', least=3),
