@@ -72,19 +72,22 @@ from krepes.explain import (
     landmark_norms,
     landmarks_are_rows_of,
     leave_out,
+    target_direction,
     top_attribution,
     top_influence,
     top_leave_out,
 )
 from krepes.kernels import Gaussian
 from krepes.machines import (
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
     LeaveOneOutRidge,
     TransductiveRidge,
     expected_calibration_error,
     temperature,
     transductive_coefficients,
 )
-from krepes.report import write_report
+from krepes.report import write_machine_page, write_report
 from report_content import content, unpacked
 
 N = 24
@@ -413,6 +416,20 @@ OF_ROWS: dict[str, list[Call]] = {
     "effective_rank": [Call(effective_rank)],
     "influence": [Call(lambda Z: influence(model(), Z)), Call(lambda Z: influence(Z, X))],
     "landmark_norms": [Call(landmark_norms)],
+    "KernelRidgeClassifier": [
+        Call(
+            fitted_then_used(KernelRidgeClassifier(n_landmarks=8, random_state=0), "predict", "predict_proba")
+        )
+    ],
+    "KernelRidgeRegressor": [
+        Call(
+            fitted_then_used(
+                KernelRidgeRegressor(n_landmarks=8, random_state=0), "predict", "predict_interval"
+            )
+        )
+    ],
+    "target_direction": [Call(target_direction)],
+    "write_machine_page": [Call(lambda Z: write_machine_page(Z, X, f"{folder().name}/machine.html"))],
     "landmarks_are_rows_of": [Call(lambda Z: landmarks_are_rows_of(model(), Z))],
     "leave_out": [Call(lambda Z: leave_out(model(), Z)), Call(lambda Z: leave_out(Z, X))],
     "top_attribution": [Call(lambda Z: top_attribution(model(), Z, 0))],

@@ -137,5 +137,6 @@ def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
 
 def coefficient_tensor(model: Explained, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
-    A = checked(model).dual_coef_ if isinstance(model, RidgeMachine) else model.coefficients_
+    model = checked(model)
+    A = model.dual_coef_ if isinstance(model, RidgeMachine) else model.coefficients_
     return torch.from_numpy(np.ascontiguousarray(A)).to(model.space_.device, dtype)

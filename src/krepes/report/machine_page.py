@@ -51,6 +51,9 @@ def write_machine_page(
         False leaves the landmarks' values out; their row numbers and weights stay.
     overwrite : bool, default=False
     """
+    if not isinstance(machine, RidgeMachine):
+        raise TypeError(f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor.")
+    machine.check_input(X)
     target = check_writable(path, overwrite)
     source = X if isinstance(X, Source) else open_source(X)
     heading = title or f"Predicting {machine.label_ or 'the target'}"
