@@ -13,9 +13,11 @@ import argparse
 import numpy as np
 import torch
 from recording import clock, data_file, record
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from krepes import KernelEmbedding
 from krepes.evaluation import probe_protocol
+from krepes.machines import KernelRidgeClassifier
 
 
 def main() -> None:
@@ -24,7 +26,11 @@ def main() -> None:
     parser.add_argument("--components", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--raw", action="store_true", help="probe the pixels themselves too: slow")
+    parser.add_argument(
+        "--baselines",
+        action="store_true",
+        help="raw pixels, gradient boosting and a kernel machine instead: slow",
+    )
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -39,6 +45,20 @@ def main() -> None:
         figures[f"{name}: deviation over label draws"] = round(100 * result.accuracies.std(ddof=1), 2)
         figures[f"{name}: balanced accuracy %"] = round(100 * result.balanced_accuracy, 2)
 
+    if args.baselines:
+        pixels = X.reshape(70_000, -1) / np.float32(255)
+        probe("raw pixels", pixels)
+        labelled = np.random.default_rng(args.seed).permutation(train)[:6000]
+        machine = KernelRidgeClassifier(random_state=args.seed)
+        for name, model in (
+            ("kernel machine", machine),
+            ("boosting", HistGradientBoostingClassifier(random_state=0)),
+        ):
+            with clock(figures, f"{name}: seconds of fit"):
+                model.fit(pixels[labelled], y[labelled])
+            figures[f"{name}: accuracy %"] = round(100 * model.score(pixels[test], y[test]), 2)
+        record("mnist_baselines", figures)
+        return
     for name, options in (
         ("krepes", {}),
         ("kernel PCA", {"loss": "kernel_pca", "regularization": 0.0}),
@@ -52,8 +72,6 @@ def main() -> None:
             Z = model.transform(X)
         figures[f"{name}: rank"] = model.rank_
         probe(name, Z)
-    if args.raw:
-        probe("raw pixels", X.reshape(70_000, -1) / np.float32(255))
     record("mnist", figures)
 
 
