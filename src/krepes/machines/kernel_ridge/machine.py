@@ -35,6 +35,7 @@ from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
     PenaltyErrors,
@@ -392,6 +393,32 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def intercept_(self) -> np.ndarray:
         """b, (c,), in the units of the encoded targets."""
         return self._solved().b.cpu().numpy()
+
+    def bandwidth(self, X: Any = None) -> Bandwidth:
+        """Whether the lengthscale is too short, too long or fine for rows X; by default for the kept rows; print it.
+
+        At most `n_kept` rows of X are looked at.
+        """
+        found, space = self._solved(), self._fitted_space()
+        kept = None if self.total_ is None else self.total_.kept
+        if X is not None:
+            self.check_input(X)
+            reader = space.reader(X)
+            order = np.random.default_rng(space.seed).permutation(reader.n_rows)[: self.n_kept]
+            inputs = reader.take(np.sort(order)).inputs[0]
+        elif kept is not None:
+            inputs = kept.inputs
+        else:
+            raise ValueError("This model keeps no rows: give some, bandwidth(X).")
+        sample = None
+        Y, weight = self.targets_.matrix(found.held_out.y), found.held_out.weight
+        if kept is not None and isinstance(kept.inputs, Tensor):
+            rows = as_rows(kept.inputs[:MOST_ROWS]).double().to(space.device)
+            first, counts = Y[: len(rows)].to(space.device), weight[: len(rows)].to(space.device)
+            sample = Sample(rows, first, counts, self.fit_intercept, space.seed)
+        mean = weight / weight.sum() @ Y
+        spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
+        return diagnosed(space, found, inputs, spread, X is None, sample)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -36,6 +36,7 @@ STATE = {
     "held_weight": Tensor,
     "held_predictions": Tensor,
     "held_by_folds": Tensor,
+    "iterations": int | None,
 }
 
 
@@ -80,6 +81,8 @@ class RidgeSolution:
     fold_A, fold_b : Tensors of shape (k, m, c) and (k, c)
         The fits without each fold.
     held_out : HeldOut
+    iterations : int or None
+        Of conjugate gradients; None where it was solved directly.
     """
 
     A: Tensor
@@ -90,6 +93,7 @@ class RidgeSolution:
     fold_A: Tensor  # noqa: N815
     fold_b: Tensor
     held_out: HeldOut
+    iterations: int | None = None
 
     def state(self) -> State:
         held = {f"held_{name}": value for name, value in vars(self.held_out).items()}
@@ -103,12 +107,13 @@ class RidgeSolution:
             "folds": self.folds,
             "fold_A": self.fold_A,
             "fold_b": self.fold_b,
+            "iterations": self.iterations,
             **held,
         }
 
     @classmethod
     def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> RidgeSolution:
-        check_entries("The solution", state, STATE, optional=set())
+        check_entries("The solution", state, STATE, optional={"iterations"})
         m, c, k = len(space.landmarks), n_outputs, len(state["folds"])
         n = len(state["held_rows"])
         shapes = {
@@ -136,6 +141,7 @@ class RidgeSolution:
             state["fold_A"].to(where),
             state["fold_b"].to(where),
             HeldOut(*held),
+            state.get("iterations"),
         )
 
 
