@@ -30,6 +30,7 @@ TOLERANCE = 1e-7  # a step that lowers the mean loss by less is the last
 MEMORY = 20
 STALE = 12  # evaluations that say that the next C needs a new Hessian
 NOISE = 1e-13  # of the largest sum of squares: axes below it were made by rounding
+FLOOR = 1e-6  # of the penalty: the least curvature that a metric has
 HESSIAN_ROWS = 4000  # at most
 WORTH = (
     200  # evaluations that a Hessian may cost by its flops; as matrix products, these are five times faster
@@ -124,13 +125,15 @@ class _Problem:
     def _metric(self, penalty: np.ndarray) -> _Metric:
         (n, r), K, m = self.X.shape, len(penalty), len(self.sampled)
         if K * (K + 1) * m * r**2 + (K * r) ** 3 / 3 > WORTH * 4 * n * r * K:
-            P = self._probabilities()[1]
-            return _Metric(np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty), None)
+            P, floor = self._probabilities()[1], FLOOR * penalty.max()
+            return _Metric(
+                np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty + floor), None
+            )
         if self.hessian is None:
             self.hessian = self._hessian()
         H = self.hessian.copy()
-        # A small ridge, because a common shift of all intercepts changes nothing.
-        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H)
+        # A small ridge, because a common shift of all intercepts changes nothing, nor does one of a class that is certain.
+        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H) + FLOOR * penalty.max()
         return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
 
     def _probabilities(self) -> tuple[np.ndarray, np.ndarray]:

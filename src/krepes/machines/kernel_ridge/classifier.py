@@ -6,16 +6,26 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import torch
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
+from torch import Tensor
 
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.calibration import temperature
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
+from krepes.machines.kernel_ridge.other_losses import (
+    LOSSES,
+    Coefficients,
+    LossProblem,
+    as_columns,
+    chosen_fits,
+)
 from krepes.machines.kernel_ridge.parameters import described
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
+from krepes.machines.kernel_ridge.solution import Fits
 from krepes.machines.kernel_ridge.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 
@@ -23,9 +33,15 @@ from krepes.preprocessing.preparing import Preprocess
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     __doc__ = described("""Predict classes by kernel ridge regression on their indicators, in one pass over the data.
 
-    Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen.
+    Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
+    losses than the squared one are fitted to a sample of the rows.
 
     {parameters}
+    loss : "squared", "logistic" or "squared_hinge", default="squared"
+        What is minimised. "squared" is ridge regression on the indicators of the classes, from sums over all rows.
+        "logistic" gives probabilities directly, "squared_hinge" is a support vector machine for every class. These two
+        are fitted to the kept rows, at most `n_kept`: a sample where there are more. Their penalty stands beside the
+        sum of the losses as penalty / 2 |W|^2, so that C = 1 / penalty, and they have an intercept.
     class_weight : None, "balanced" or dict of class -> weight, default=None
         How much the rows of each class count. "balanced" makes all classes weigh the same; sums are then kept by
         class, which takes as many times the memory.
@@ -34,7 +50,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     ----------
     classes_ : ndarray of shape (c,)
     temperature_ : float
-        What scores are divided by before the softmax.
+        What scores are divided by before the softmax; 1 for the logistic loss.
     {attributes}
 
     Examples
@@ -56,6 +72,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         input_metric: str | None = "diagonal",
         penalty: float | str = "auto",
         fit_intercept: bool = True,
+        loss: str = "squared",
         class_weight: Mapping[Any, float] | str | None = None,
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
@@ -85,6 +102,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             random_state=random_state,
             verbose=verbose,
         )
+        self.loss = loss
         self.class_weight = class_weight
 
     # Fitting
@@ -106,6 +124,12 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r}: expected one of {', '.join(map(repr, LOSSES))}.")
+        if self.loss != "squared" and not self.fit_intercept:
+            raise ValueError(
+                f"loss={self.loss!r} has an intercept: fit_intercept=False needs loss='squared'."
+            )
         given = self.class_weight
         if isinstance(given, Mapping):
             bad = {
@@ -141,6 +165,19 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         given = as_weights(weight, len(y))
         return of_class[y] * (1.0 if given is None else given)
 
+    def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
+        if self.loss == "squared":
+            return None
+        problem = LossProblem(self.loss, Phi.cpu().numpy(), y, weight.numpy(), self.targets_.n_outputs)
+        penalty = None if self.penalty == "auto" else float(self.penalty)
+        errors, fit, without = chosen_fits(problem, folds, penalty)
+
+        def on_device(found: Coefficients) -> tuple[Tensor, Tensor]:
+            W, b = as_columns(found)
+            return torch.from_numpy(W).to(Phi), torch.from_numpy(b).to(Phi)
+
+        return Fits(errors, *on_device(fit), {key: on_device(found) for key, found in without.items()})
+
     # Using
 
     @property
@@ -150,6 +187,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     @property
     def temperature_(self) -> float:
+        if self.loss == "logistic":
+            return 1.0
         held = self._solved().held_out
         codes = np.asarray(held.y)
         return temperature(held.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))

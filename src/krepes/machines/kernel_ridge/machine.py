@@ -27,6 +27,7 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.split import Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.space import LEAST_FOLDS
@@ -36,6 +37,8 @@ from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
+from krepes.machines.kernel_ridge.kept_rows import KeptRows
+from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
     PenaltyErrors,
@@ -45,7 +48,7 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     walked,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
-from krepes.machines.kernel_ridge.solution import HeldOut, RidgeSolution, features_of, folds_of
+from krepes.machines.kernel_ridge.solution import Fits, HeldOut, RidgeSolution, features_of, folds_of
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -316,42 +319,50 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
 
     def _solve(self, value: RidgeTotal) -> RidgeSolution:
-        space, kept, intercept = self.space_, value.kept, self.fit_intercept
-        class_weight = self._class_weight(value)
-        folds = value.by_fold(class_weight)
-        total, weight = folds.total, kept.weight
+        space, kept = self.space_, value.kept
+        class_weight, weight = self._class_weight(value), kept.weight
         if class_weight is not None:
             weight = weight * torch.from_numpy(class_weight[kept.y])
-        Phi = features_of(space, kept)
-        Y = self.targets_.matrix(kept.y)
-        left_out = None
-        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
-            left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
-        errors = self._penalty_errors(folds, left_out)
-        penalty = errors.best
-        W, b = total.solution(penalty, intercept)
-        solved = fold_solutions(folds, penalty, intercept) if len(folds) > 1 else {0: (W, b)}
-        keys = [int(key) for key in solved]
-        places = torch.from_numpy(np.searchsorted(keys, folds_of(space, kept, self.n_folds)))
-        places = places.clamp(max=len(keys) - 1)
-        by_folds = torch.empty(len(Phi), len(b), dtype=torch.float64)
-        for place, (fold_W, fold_b) in enumerate(solved.values()):
+        Phi, of_row = features_of(space, kept), folds_of(space, kept, self.n_folds)
+        fits = self._fits_of_rows(Phi, kept.y, weight, of_row)
+        if fits is None:
+            fits = self._ridge_fits(value.by_fold(class_weight), Phi, kept, weight)
+        places = fits.places(of_row)
+        by_folds = torch.empty(len(Phi), len(fits.b), dtype=torch.float64)
+        for place, (fold_W, fold_b) in enumerate(fits.without.values()):
             inside = places == place
             by_folds[inside] = (Phi[inside.to(Phi.device)] @ fold_W + fold_b).cpu()
-        single = by_folds if left_out is None else left_out.predictions(penalty).cpu()
-        F = space.features.F
+        F, single = space.features.F, by_folds if fits.left_out is None else fits.left_out
         return RidgeSolution(
-            F @ W,
-            b,
-            penalty,
-            errors,
-            keys,
-            torch.stack([F @ fold_W for fold_W, _ in solved.values()]),
-            torch.stack([fold_b for _, fold_b in solved.values()]),
+            F @ fits.W,
+            fits.b,
+            fits.errors.best,
+            fits.errors,
+            list(fits.without),
+            torch.stack([F @ fold_W for fold_W, _ in fits.without.values()]),
+            torch.stack([fold_b for _, fold_b in fits.without.values()]),
             HeldOut(kept.rows, places, kept.y, weight, single, by_folds),
         )
 
-    def _penalty_errors(self, folds: Any, left_out: LeaveOneOut | None) -> PenaltyErrors:
+    def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
+        """Fits to the kept rows, for losses that sums do not give; None for the squared loss."""
+        return None
+
+    def _ridge_fits(self, folds: Parts[NormalSums], Phi: Tensor, kept: KeptRows, weight: Tensor) -> Fits:
+        intercept, left_out = self.fit_intercept, None
+        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
+            Y = self.targets_.matrix(kept.y).to(Phi)
+            left_out = LeaveOneOut.of_features(Phi, Y, weight.to(Phi), intercept)
+        errors = self._penalty_errors(folds, left_out)
+        W, b = folds.total.solution(errors.best, intercept)
+        without = {0: (W, b)}
+        if len(folds) > 1:
+            solved = fold_solutions(folds, errors.best, intercept)
+            without = {int(key): fit for key, fit in solved.items()}
+        single = None if left_out is None else left_out.predictions(errors.best).cpu()
+        return Fits(errors, W, b, without, single)
+
+    def _penalty_errors(self, folds: Parts[NormalSums], left_out: LeaveOneOut | None) -> PenaltyErrors:
         given = self.penalty != "auto"
         penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total)
         if left_out is not None:

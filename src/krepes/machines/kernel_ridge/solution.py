@@ -68,6 +68,33 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
+class Fits:
+    """A machine fitted on features: to all rows, and to those outside each fold.
+
+    Attributes
+    ----------
+    errors : PenaltyErrors
+        The best of these penalties is that of the fits.
+    W : Tensor of shape (r, c)
+    b : Tensor of shape (c,)
+    without : dict of fold -> (W, b)
+    left_out : Tensor of shape (k, c) or None
+        Predictions of the kept rows by fits to all others, where these are known.
+    """
+
+    errors: PenaltyErrors
+    W: Tensor
+    b: Tensor
+    without: dict[int, tuple[Tensor, Tensor]]
+    left_out: Tensor | None = None
+
+    def places(self, folds: np.ndarray) -> Tensor:
+        """Which of the fits has not seen the rows of these folds, (k,)."""
+        keys = list(self.without)
+        return torch.from_numpy(np.searchsorted(keys, folds)).clamp(max=len(keys) - 1)
+
+
+@dataclass(frozen=True, eq=False)
 class RidgeSolution:
     """A solved machine.
 
