@@ -132,7 +132,7 @@ class _Problem:
         if self.hessian is None:
             self.hessian = self._hessian()
         H = self.hessian.copy()
-        # A small ridge, because a common shift of all intercepts changes nothing, nor does one of a class that is certain.
+        # A small ridge, because a common shift of all intercepts changes nothing, nor one of a certain class.
         H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H) + FLOOR * penalty.max()
         return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
 
