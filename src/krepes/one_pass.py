@@ -154,7 +154,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         self._check_parameters()
         data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space))
         self._check_checkpoint(checkpoint, data)
-        space = space or self._prepared(data)
+        space = self._prepared(data) if space is None else space.decomposed()
         total = self._summed(space, data, 0, checkpoint)
         self._start(space)
         self._record_input(X, space.inputs)

@@ -73,6 +73,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         penalty: float | str = "auto",
         fit_intercept: bool = True,
         loss: str = "squared",
+        solver: str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
@@ -91,6 +92,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             input_metric=input_metric,
             penalty=penalty,
             fit_intercept=fit_intercept,
+            solver=solver,
             landmarks=landmarks,
             n_landmarks=n_landmarks,
             n_folds=n_folds,
@@ -130,6 +132,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             raise ValueError(
                 f"loss={self.loss!r} has an intercept: fit_intercept=False needs loss='squared'."
             )
+        if self.loss != "squared" and self.solver == "conjugate_gradients":
+            raise ValueError(f"solver='conjugate_gradients' is for loss='squared', not {self.loss!r}.")
         given = self.class_weight
         if isinstance(given, Mapping):
             bad = {
@@ -149,9 +153,16 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
         if not self._by_class:
             return None
-        counts = total.class_counts(self.targets_.n_outputs)
-        present = counts > 0
-        return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)
+        return _balance(total.class_counts(self.targets_.n_outputs))
+
+    def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if not self._by_class:
+            return weight
+        weight = np.ones(len(y)) if weight is None else weight
+        return weight * _balance(np.bincount(y, weight, self.targets_.n_outputs))[y]
+
+    def _iterates(self, m: int) -> bool:
+        return self.loss == "squared" and super()._iterates(m)
 
     def _weighted(self, y: np.ndarray, weight: Any) -> Any:
         if not isinstance(self.class_weight, Mapping):
@@ -206,3 +217,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of the classes, (n, c)."""
         return softmax(self._scores(X) / self.temperature_, axis=1)
+
+
+def _balance(counts: np.ndarray) -> np.ndarray:
+    """Weights of classes, (c,), under which all that have rows weigh the same."""
+    present = counts > 0
+    return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)

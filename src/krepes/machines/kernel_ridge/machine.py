@@ -21,23 +21,32 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from krepes.base import model_file
+from krepes.base.accumulator import Accumulator, T
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
-from krepes.base.split import Parts
+from krepes.base.split import ByFold, Key, Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
+from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.landmarks import LandmarkSelector
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
-from krepes.machines.kernel_ridge.kept_rows import KeptRows
+from krepes.machines.kernel_ridge.conjugate_solver import (
+    DIRECT_LANDMARKS,
+    SOLVERS,
+    KernelProducts,
+    iterated,
+)
+from krepes.machines.kernel_ridge.kept_rows import KeepRows, KeptRows
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
@@ -48,7 +57,14 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     walked,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
-from krepes.machines.kernel_ridge.solution import Fits, HeldOut, RidgeSolution, features_of, folds_of
+from krepes.machines.kernel_ridge.solution import (
+    Fits,
+    HeldOut,
+    RidgeSolution,
+    features_of,
+    folds_of,
+    predictions_by_folds,
+)
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -63,6 +79,11 @@ from krepes.sources.joined_rows import joined
 AUTO_LANDMARKS = 2000
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 EXACT_ROWS = 20_000  # up to which features are double precision
+
+NO_SUMS = (
+    "Conjugate gradients read the rows many times and keep no sums, which partial_fit, merge and forget add to: give "
+    "solver='direct', or up to 6000 landmarks."
+)
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
@@ -82,6 +103,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         input_metric: str | None = "diagonal",
         penalty: float | str = "auto",
         fit_intercept: bool = True,
+        solver: str = "auto",
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
         n_folds: int = 5,
@@ -108,6 +130,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.input_metric = input_metric
         self.penalty = penalty
         self.fit_intercept = fit_intercept
+        self.solver = solver
         self.n_folds = n_folds
         self.n_kept = n_kept
 
@@ -151,9 +174,94 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         """
         self._check_parameters()
         y, weight = self._started(X, y, sample_weight, None)
-        if X_unlabelled is not None and space is None:
-            space = self._prepared(FitData.open(X, y=y, weight=weight), unlabelled=open_source(X_unlabelled))
+        if space is None and (X_unlabelled is not None or self._may_iterate):
+            unlabelled = None if X_unlabelled is None else open_source(X_unlabelled)
+            space = self._prepared(FitData.open(X, y=y, weight=weight), unlabelled=unlabelled)
+        if space is not None and self._iterates(len(space.landmarks)):
+            return self._fit_by_iterations(X, y, weight, space, checkpoint)
         return super().fit(X, y, sample_weight=weight, checkpoint=checkpoint, space=space)
+
+    # Many landmarks
+
+    @property
+    def _may_iterate(self) -> bool:
+        """Whether the number of landmarks may ask for conjugate gradients."""
+        m = self.n_landmarks
+        given = not isinstance(self.landmarks, str | LandmarkSelector | type)
+        many = given or m is None or (m != "auto" and int(m) > DIRECT_LANDMARKS)
+        return self.solver == "conjugate_gradients" or (self.solver == "auto" and many)
+
+    def _iterates(self, m: int) -> bool:
+        """Whether m landmarks are solved by conjugate gradients."""
+        return self.solver == "conjugate_gradients" or (self.solver == "auto" and m > DIRECT_LANDMARKS)
+
+    def _fit_by_iterations(
+        self, X: Any, y: np.ndarray, weight: Any, space: FeatureSpace, checkpoint: str | os.PathLike | None
+    ) -> Self:
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
+            )
+        given = as_weights(weight, len(y))
+        data = FitData.open(X, y=y, weight=self._balanced(y, given), opener=space.inputs.open)
+        reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
+
+        def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
+            return as_engine(self.engine).reduce(accumulator, reader, progress=progress, name=name)
+
+        kept = reduced(KeepRows(self.n_kept, space.seed), "Keeping rows")
+        folds, of_row = ByFold(self.n_folds, space.seed), folds_of(space, kept, self.n_folds)
+        keys = [int(key) for key in np.unique(of_row)]
+        keys = keys if len(keys) > 1 else []
+        errors = self._sample_errors(space, kept, of_row) if self.penalty == "auto" else None
+        penalty = float(self.penalty) if errors is None else errors.best
+        products = KernelProducts(space, self.targets_, folds, keys)
+        found = iterated(products, reduced, penalty, self.fit_intercept)
+        fold_A, fold_b = (found.A[1:], found.b[1:]) if keys else (found.A, found.b)
+        keys = keys or [0]
+        places = torch.from_numpy(np.searchsorted(keys, of_row)).clamp(max=len(keys) - 1)
+        predictions = predictions_by_folds(space, kept, fold_A, fold_b, places)
+        if errors is None:
+            misses = (self.targets_.matrix(kept.y) - predictions).square().sum(1)
+            error = (kept.weight @ misses / kept.weight.sum()).item()
+            errors = PenaltyErrors.of(np.array([penalty]), np.array([error]), "folds")
+        held = HeldOut(kept.rows, places, kept.y, kept.weight, predictions, predictions)
+        solution = RidgeSolution(
+            found.A[0], found.b[0], penalty, errors, keys, fold_A, fold_b, held, found.iterations
+        )
+        self._start(space)
+        self._record_input(X, space.inputs)
+        self.n_samples_seen_, self._solution = data.n_rows, solution
+        return self
+
+    def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Weights of rows, times those of classes that follow from all rows; y is encoded."""
+        return weight
+
+    def _sample_errors(self, space: FeatureSpace, kept: KeptRows, folds: np.ndarray) -> PenaltyErrors:
+        """Errors of penalties on the kept rows, with at most AUTO_LANDMARKS of the landmarks."""
+        Phi = features_of(space.with_few_landmarks(AUTO_LANDMARKS), kept)
+        Y, weight = self.targets_.matrix(kept.y).to(Phi), kept.weight.to(Phi)
+        inside = {int(key): torch.from_numpy(folds == key).to(Phi.device) for key in np.unique(folds)}
+        sums: dict[Key, NormalSums] = {
+            key: NormalSums.of_rows(Phi[i], Y[i], weight[i]) for key, i in inside.items()
+        }
+        left_out = None
+        if len(Phi) <= FEW_ROWS or len(sums) < 2:
+            left_out = LeaveOneOut.of_features(Phi, Y, weight, self.fit_intercept)
+        return self._penalty_errors(Parts(sums), left_out)
+
+    def _summed(
+        self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
+    ) -> RidgeTotal:
+        if self._iterates(len(space.landmarks)):
+            raise ValueError(NO_SUMS)
+        return super()._summed(space, data, first_row, checkpoint)
+
+    def _check_has_total(self) -> None:
+        if self._iterates(len(self._fitted_space().landmarks)):
+            raise ValueError(NO_SUMS)
+        super()._check_has_total()
 
     def partial_fit(
         self,
@@ -219,6 +327,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             raise ValueError(
                 f"input_metric={self.input_metric!r}: expected None, 'diagonal', 'full' or 'auto'."
             )
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver={self.solver!r}: expected one of {', '.join(map(repr, SOLVERS))}.")
         if self.dtype not in ("auto", "float32", "float64"):
             raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
@@ -234,6 +344,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
         m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
+        by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         kernels = None if self._automatic() else self._given_kernels()
         placement = Placement.of(dtype, self.device)
@@ -256,6 +367,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             progress=display(self.verbose),
             prefer=labelled,
             learn_kernel=learned,
+            decompose=not self._iterates(m if by_rule else len(self.landmarks)),
         )
 
     def _preprocess(self, data: FitData) -> Preprocess:
@@ -390,6 +502,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     @property
     def penalty_(self) -> float:
         return self._solved().penalty
+
+    @property
+    def n_iter_(self) -> int | None:
+        """Iterations of conjugate gradients; None where it was solved directly."""
+        return self._solved().iterations
 
     @property
     def penalty_errors_(self) -> PenaltyErrors:

@@ -182,6 +182,24 @@ def features_of(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tenso
     return torch.cat(parts)
 
 
+def predictions_by_folds(
+    space: FeatureSpace,
+    kept: KeptRows,
+    fold_A: Tensor,  # (k, m, c)
+    fold_b: Tensor,  # (k, c)
+    places: Tensor,  # (n,)
+    block: int = 2048,
+) -> Tensor:
+    """What each kept row is predicted to be by the fit without its fold, (n, c)."""
+    found = []
+    for start in range(0, len(kept.rows), block):
+        rows, where = kept.inputs[start : start + block], places[start : start + block].to(space.device)
+        rows = rows.to(space.device) if isinstance(rows, Tensor) else rows
+        scores = torch.einsum("bm,kmc->kbc", space.features.kernel_block(rows).double(), fold_A)
+        found.append(scores[where, torch.arange(len(where), device=where.device)] + fold_b[where])
+    return torch.cat(found).cpu()
+
+
 def folds_of(space: FeatureSpace, kept: KeptRows, n_folds: int) -> np.ndarray:
     """The fold of every kept row, (k,)."""
     return ByFold(n_folds, space.seed)(kept.block())
