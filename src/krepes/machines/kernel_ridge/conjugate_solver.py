@@ -2,16 +2,20 @@
 
     (K_nm^T D K_nm + penalty K_mm) A = K_nm^T D Y,      D the weights of the rows, K_nm and Y centred by D       [rudi]
 
-With K_mm = T^T T and C^T C = n / m T T^T + penalty I the equations for V, A = T^-1 C^-1 V, are
+With K_mm = T^T T, C^T C = n / s T^-T K_sm^T K_sm T^-1 + penalty I from s rows, and A = T^-1 C^-1 V, the equations
 
     C^-T (T^-T K_nm^T D K_nm T^-1 + penalty I) C^-1 V = C^-T T^-T K_nm^T D Y
 
-and nearly the identity, because K_nm^T K_nm is about n / m K_mm^2 [rudi, section 3]: a few dozen iterations serve any
-penalty that is not tiny. Each reads the rows once and sums K_bm^T D (K_bm P) over blocks; K_nm is never whole. The fits
-without each fold are further columns whose D is zero in the fold, so that all of them share every kernel value.
+are nearly the identity: a few dozen iterations are enough. In [rudi, section 3] the s rows are the landmarks, so that
+C^T C = n / m T T^T + penalty I. Differs from [rudi]: they are the kept rows, where these are at least twice as many,
+because m rows tell little of m directions. With 300 landmarks, s = 1200 of 3000 rows and penalties of 1 and 0.05, a
+Gaussian kernel took 16 and 43 iterations instead of 41 and 106.
 
-Differs from [rudi] in the intercept, which is exact: D K_nm P is centred in every pass, by the means of the first.
-Cost O(n m (d + (k + 1) c)) per iteration for k folds and c outputs, O(m^3) once; memory three times 8 m^2 bytes.
+Each iteration reads the rows once and sums K_bm^T D (K_bm P) over blocks; K_nm is never whole. The fits without each
+fold are further columns whose D is zero in the fold, so that all of them share every kernel value. The intercept, which
+[rudi] does not have, is exact: D K_nm P is centred in every pass, by the means of the first.
+
+Cost O(n m (d + (k + 1) c)) per iteration for k folds and c outputs, O(m^3 + s m^2) once; memory 3 times 8 m^2 bytes.
 """
 
 from __future__ import annotations
@@ -27,16 +31,19 @@ from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.linalg import RELATIVE_CUT, symmetric
+from krepes.base.linalg import RELATIVE_CUT, row_blocks, symmetric
 from krepes.base.model_file import State
+from krepes.base.rows import Rows
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
+from krepes.machines.kernel_ridge.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.targets import Targets
 
 SOLVERS = ("auto", "direct", "conjugate_gradients")
 DIRECT_LANDMARKS = 6000  # up to which "auto" is direct
 TOLERANCE = 1e-8  # of the residual, relative to the right-hand side
 MOST_ITERATIONS = 200
+BLOCK = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,21 +132,32 @@ class Preconditioner:
     Parameters
     ----------
     space : FeatureSpace
+    inputs : s rows in the input space
+    weight : Tensor of shape (s,), float64
     n : float
-        The sum of the weights of the rows.
+        The sum of the weights of all rows.
     penalty : float
+    intercept : bool
     """
 
-    def __init__(self, space: FeatureSpace, n: float, penalty: float):
+    def __init__(
+        self, space: FeatureSpace, inputs: Rows, weight: Tensor, n: float, penalty: float, intercept: bool
+    ):
         points = space.landmarks
         K = symmetric(space.kernel(points.double() if isinstance(points, Tensor) else points).double())
         if not torch.isfinite(K).all():
             raise ValueError(f"The kernel {space.kernel} has NaN or infinite values between landmarks.")
         jitter = RELATIVE_CUT[space.dtype] * K.abs().sum(1).max().item()
         self.T = _upper(K, jitter)
-        M = (n / len(K)) * (self.T @ self.T.mT)
+        M, mean, share = torch.zeros_like(K), K.new_zeros(len(K)), (weight / weight.sum()).to(K)
         del K
-        self.C = _upper(M, penalty)
+        for part in row_blocks(len(share), BLOCK):
+            rows = inputs[part]
+            K_b = space.features.kernel_block(rows.to(space.device) if isinstance(rows, Tensor) else rows)
+            Z = _solved(self.T.mT, K_b.double().mT, upper=False)  # (m, b)
+            M += (Z * share[part]) @ Z.mT
+            mean += Z @ share[part]
+        self.C = _upper(n * (M - torch.outer(mean, mean) if intercept else M), penalty)
         self.penalty = penalty
 
     def coefficients(self, V: Tensor) -> Tensor:
@@ -193,6 +211,7 @@ class Iterated:
 def iterated(
     first: KernelProducts,
     reduced: Callable[[KernelProducts, str], KernelSum],
+    kept: KeptRows,
     penalty: float,
     intercept: bool,
 ) -> Iterated:
@@ -204,6 +223,8 @@ def iterated(
         Without P.
     reduced : callable(KernelProducts, name) -> KernelSum
         Runs a pass over all rows.
+    kept : KeptRows
+        From which the preconditioner is made, where they are enough.
     penalty : float
     intercept : bool
     """
@@ -213,7 +234,10 @@ def iterated(
     mu, ybar = sums / n, total[-1, g:].reshape(g, c) / n[:, None]
     if not intercept:
         mu, ybar = torch.zeros_like(mu), torch.zeros_like(ybar)
-    way = Preconditioner(first.space, n[0].item(), penalty)
+    points, share = first.space.landmarks, torch.ones(m, dtype=torch.float64)
+    if len(kept.rows) >= 2 * m:
+        points, share = kept.inputs, kept.weight
+    way = Preconditioner(first.space, points, share, n[0].item(), penalty, intercept)
     done = 0
 
     def offset(P: Tensor) -> Tensor:

@@ -216,7 +216,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         errors = self._sample_errors(space, kept, of_row) if self.penalty == "auto" else None
         penalty = float(self.penalty) if errors is None else errors.best
         products = KernelProducts(space, self.targets_, folds, keys)
-        found = iterated(products, reduced, penalty, self.fit_intercept)
+        found = iterated(products, reduced, kept, penalty, self.fit_intercept)
         fold_A, fold_b = (found.A[1:], found.b[1:]) if keys else (found.A, found.b)
         keys = keys or [0]
         places = torch.from_numpy(np.searchsorted(keys, of_row)).clamp(max=len(keys) - 1)
