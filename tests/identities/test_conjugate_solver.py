@@ -82,15 +82,15 @@ def test_weights_and_balanced_classes_are_those_of_the_direct_solution():
     np.testing.assert_array_equal(*(model.predict(X[:50]) for model in found))
 
 
-def test_single_precision_converges_and_is_as_near_as_the_direct_solution():
-    """Both leave directions out in which K_mm is below rounding: the direct one cuts, this one adds to them."""
+def test_single_precision_converges_to_within_a_tenth_of_the_noise():
+    """Directions in which K_mm is below rounding are lost: the direct solution cuts them, this one damps them."""
     X, y = rows(3000)
     direct, iterated = both(X=X, y=y, n_landmarks=300, penalty=0.05, dtype="float32")
     points = {"n_landmarks": None, "landmarks": direct.landmarks_.double().numpy()}
     exact = both(X=X, y=y, penalty=0.05, **points)[0]
     assert iterated.n_iter_ < 100
-    far = [np.abs(model.predict(X) - exact.predict(X)).mean() for model in (iterated, direct)]
-    assert far[0] <= far[1] < 0.01
+    for model in (direct, iterated):
+        assert np.abs(model.predict(X) - exact.predict(X)).mean() < 0.1 * 0.1
 
 
 def test_the_penalty_is_chosen_on_kept_rows_with_fewer_landmarks(monkeypatch):
