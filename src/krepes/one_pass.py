@@ -155,7 +155,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         self._check_parameters()
         data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space))
         self._check_checkpoint(checkpoint, data)
-        space = space or self._prepared(data)
+        space = self._prepared(data) if space is None else space.decomposed()
         space, total = self._read(space, data, checkpoint)
         self._start(space)
         self._record_input(X, space.inputs)

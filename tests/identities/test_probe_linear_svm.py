@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from krepes.evaluation import knn_probe, linear_probe, squared_hinge
+from krepes.evaluation import knn_probe, linear_probe
 from krepes.evaluation.linear import centre_and_scale
-from krepes.evaluation.squared_hinge import svm_path
+from krepes.machines import squared_hinge
+from krepes.machines.squared_hinge import svm_path
 
 
 def clouds(

@@ -33,9 +33,11 @@ class EarlierModule(ModuleType):
 def keep_paths(package: str, moved: Mapping[str, str]) -> None:
     """Let modules of a package be imported by their earlier names; {"sketch": "similarity.sketched_cka"}.
 
+    A module that left the package is given by its whole path, "krepes....".
     Call it at the end of the package: a function that has the name of an earlier module stays what the package holds.
     """
     for name, now in moved.items():
         path = f"{package}.{name}"
-        module = sys.modules.setdefault(path, EarlierModule(path, f"{package}.{now}"))
+        now = now if now.startswith("krepes.") else f"{package}.{now}"
+        module = sys.modules.setdefault(path, EarlierModule(path, now))
         vars(sys.modules[package]).setdefault(name, module)

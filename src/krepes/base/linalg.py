@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import scipy.linalg
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
+
+from krepes.base.validation import as_numbers
 
 RELATIVE_CUT = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
@@ -90,3 +94,19 @@ def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
 def rows_within(budget_bytes: float, bytes_per_row: float, smallest: int = 64, largest: int = 4096) -> int:
     """How many rows fit into a memory budget, within limits that keep matrix products efficient."""
     return int(min(largest, max(smallest, budget_bytes // max(bytes_per_row, 1))))
+
+
+def effective_rank(eigenvalues: ArrayLike) -> float:
+    """exp of the entropy of eigenvalues that are scaled to sum to one.                      [roy]
+
+    >>> round(effective_rank([2.0, 2.0, 2.0, 0.0]), 6)
+    3.0
+    """
+    values = as_numbers(eigenvalues, "eigenvalues").astype(np.float64).clip(min=0)
+    if not values.max() > 0:
+        return 0.0
+    shares = np.ldexp(
+        values[values > 0], -int(np.frexp(values.max())[1])
+    )  # a sum of the smallest numbers rounds
+    shares = shares[shares > 0] / shares.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))

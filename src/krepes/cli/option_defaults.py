@@ -38,6 +38,8 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('input_metric', '--input-metric', 'str', 'diagonal', 'Learn from the target how much each column counts (diagonal), or also how columns are turned (full). auto tries both. A learned metric is used only where it predicts better.', choices=('diagonal', 'full', 'auto', 'none'), null=True),
         Parameter('penalty', '--penalty', 'float', 'auto', 'How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows that were left out.', choices=('auto',)),
         Parameter('fit_intercept', '--no-intercept', 'flag', True, 'Leave out the constant, which is not penalised.', flag=False),
+        Parameter('loss', '--loss', 'str', 'squared', 'What is minimised.', choices=('squared', 'logistic', 'squared_hinge')),
+        Parameter('solver', '--solver', 'str', 'auto', 'direct decomposes sums that one pass over the rows gives.', choices=('auto', 'direct', 'conjugate_gradients')),
         Parameter('class_weight', '--class-weight', 'str', None, 'How much the rows of each class count; balanced makes all classes weigh the same.', choices=('balanced',)),
         Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that all others are compared with, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),
         Parameter('n_landmarks', '--n-landmarks', 'int', 'auto', 'Number of landmarks, the rows that all others are compared with. More are better, and slower. auto is 1000, none is all rows.', choices=('auto', 'none'), least=1, null=True),

@@ -57,6 +57,7 @@ keep_paths(
     __name__,
     {
         "inputs": "probe_inputs",
+        "logistic": "krepes.machines.logistic",
         "neural": "neural_baseline",
         "result": "probe_result",
         "search": "tuning.search",
@@ -64,5 +65,6 @@ keep_paths(
         "search_space": "tuning.search_space",
         "search_split": "tuning.search_split",
         "search_study": "tuning.study",
+        "squared_hinge": "krepes.machines.squared_hinge",
     },
 )

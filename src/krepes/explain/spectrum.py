@@ -6,10 +6,11 @@ s_i: eigenvalues of A^T A [krepes, Figure 1]     effective rank = exp(-sum_i p_i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from krepes.base.validation import as_numbers
+from krepes.base.linalg import effective_rank
 from krepes.explain.top_landmarks import Explained, coefficient_tensor
+
+__all__ = ["coefficient_spectrum", "effective_rank"]
 
 
 def coefficient_spectrum(model: Explained) -> np.ndarray:
@@ -28,19 +29,3 @@ def coefficient_spectrum(model: Explained) -> np.ndarray:
             f"The coefficients go up to {largest:.3g}, and their squares overflow: fit on rows of larger numbers."
         )
     return values
-
-
-def effective_rank(eigenvalues: ArrayLike) -> float:
-    """exp of the entropy of eigenvalues that are scaled to sum to one.
-
-    >>> round(effective_rank([2.0, 2.0, 2.0, 0.0]), 6)
-    3.0
-    """
-    values = as_numbers(eigenvalues, "eigenvalues").astype(np.float64).clip(min=0)
-    if not values.max() > 0:
-        return 0.0
-    shares = np.ldexp(
-        values[values > 0], -int(np.frexp(values.max())[1])
-    )  # a sum of the smallest numbers rounds
-    shares = shares[shares > 0] / shares.sum()
-    return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -20,7 +20,7 @@ from torch import Tensor
 from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features.data_warnings import warn_of_data
@@ -125,6 +125,7 @@ class FeatureSpace:
         progress: Progress,
         prefer: np.ndarray | None = None,
         learn_kernel: Callable[[Candidates, InputSpace], Kernel] | None = None,
+        decompose: bool = True,
     ) -> FeatureSpace:
         """Fix the space from data, in at most one scan of them.
 
@@ -140,6 +141,8 @@ class FeatureSpace:
             Rows that become landmarks before any other, such as those that have labels.
         learn_kernel : callable(Candidates, InputSpace) -> Kernel, optional
             Chooses kernel and parameters, such as by targets; `kernel` then says only whether rows may be shifted.
+        decompose : bool
+            Whether features are needed. Without them, K_mm is not decomposed, and `rank` is m until `decomposed`.
         """
         source, generator = data.sources[0], torch.Generator().manual_seed(seed)
         if source.n_rows < 2:
@@ -177,7 +180,7 @@ class FeatureSpace:
             if p > 1:
                 pairs = reader.take(chosen[1]).inputs[1:] if data.paired and chosen[1] is not None else ()
                 chosen = with_views(chosen, fitted_views, p, seed, pairs)
-            return cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed)
+            return cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed, decompose)
 
     @classmethod
     def on(
@@ -208,11 +211,27 @@ class FeatureSpace:
         views_per_landmark: int,
         placement: Placement,
         seed: int,
+        decompose: bool = True,
     ) -> FeatureSpace:
+        fixed = (inputs, kernel, views, landmarks, landmark_rows, views_per_landmark)
+        if not decompose:
+            features = NystromMap.restored(kernel, landmarks, placement.dtype, None)
+            return cls(*fixed, features, len(landmarks), False, placement, seed)
         features = NystromMap(kernel, landmarks, placement.dtype)
         exact = _views_are_exact(views, features)
-        fixed = (inputs, kernel, views, landmarks, landmark_rows, views_per_landmark)
         return cls(*fixed, features, features.rank, exact, placement, seed)
+
+    def decomposed(self) -> FeatureSpace:
+        """This space with features: K_mm is decomposed now, unless it is already."""
+        if self.features.factors is not None:
+            return self
+        return self.with_kernel(self.kernel)
+
+    def with_few_landmarks(self, most: int) -> FeatureSpace:
+        """The features of a random part of the landmarks."""
+        places = np.sort(np.random.default_rng(self.seed).permutation(len(self.landmarks))[:most])
+        part = replace(self, landmarks=take_rows(self.landmarks, places), landmark_rows=None)
+        return part.with_kernel(self.kernel)
 
     def with_kernel(self, kernel: Kernel) -> FeatureSpace:
         """The same rows, views and landmarks under another kernel, such as one whose metric was learned."""

@@ -52,7 +52,9 @@ def write_machine_page(
     overwrite : bool, default=False
     """
     if not isinstance(machine, RidgeMachine):
-        raise TypeError(f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor.")
+        raise TypeError(
+            f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor."
+        )
     machine.check_input(X)
     target = check_writable(path, overwrite)
     source = X if isinstance(X, Source) else open_source(X)

@@ -6,18 +6,27 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
+from torch import Tensor
 
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import Kernels, RidgeMachine
+from krepes.machines.kernel_ridge.other_losses import (
+    LOSSES,
+    Coefficients,
+    LossProblem,
+    as_columns,
+    chosen_fits,
+)
 from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
-from krepes.machines.kernel_ridge.solution import kept_features
+from krepes.machines.kernel_ridge.solution import Fits, kept_features
 from krepes.machines.kernel_ridge.targets import Classes, Targets
 from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
 from krepes.preprocessing.preparing import Preprocess
@@ -27,9 +36,15 @@ from krepes.sources import reservoir
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     __doc__ = with_parameters("""Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
-    Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen.
+    Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
+    losses than the squared one are fitted to a sample of the rows.
 
     {parameters}
+    loss : "squared", "logistic" or "squared_hinge", default="squared"
+        What is minimised. "squared" is ridge regression on the indicators of the classes, from sums over all rows.
+        "logistic" gives probabilities directly, "squared_hinge" is a support vector machine for every class. These two
+        are fitted to the kept rows, at most `n_kept`: a sample where there are more. Their penalty stands beside the
+        sum of the losses as penalty / 2 |W|^2, so that C = 1 / penalty, and they have an intercept.
     class_weight : None, "balanced" or dict of class -> weight, default=None
         How much the rows of each class count. "balanced" makes all classes weigh the same; sums are then kept by
         class, which takes as many times the memory.
@@ -42,7 +57,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     ----------
     classes_ : ndarray of shape (c,)
     temperature_ : float
-        What scores are divided by before the softmax.
+        What scores are divided by before the softmax; 1 for the logistic loss.
     {attributes}
 
     Examples
@@ -64,6 +79,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         input_metric: str | None = "diagonal",
         penalty: float | str = "auto",
         fit_intercept: bool = True,
+        loss: str = "squared",
+        solver: str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         transductive: bool = False,
         landmarks: Any = "pivoted_cholesky",
@@ -84,6 +101,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             input_metric=input_metric,
             penalty=penalty,
             fit_intercept=fit_intercept,
+            solver=solver,
             landmarks=landmarks,
             n_landmarks=n_landmarks,
             n_folds=n_folds,
@@ -96,6 +114,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
             random_state=random_state,
             verbose=verbose,
         )
+        self.loss = loss
         self.class_weight = class_weight
         self.transductive = transductive
 
@@ -118,6 +137,14 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r}: expected one of {', '.join(map(repr, LOSSES))}.")
+        if self.loss != "squared" and not self.fit_intercept:
+            raise ValueError(
+                f"loss={self.loss!r} has an intercept: fit_intercept=False needs loss='squared'."
+            )
+        if self.loss != "squared" and self.solver == "conjugate_gradients":
+            raise ValueError(f"solver='conjugate_gradients' is for loss='squared', not {self.loss!r}.")
         given = self.class_weight
         if isinstance(given, Mapping):
             bad = {
@@ -137,9 +164,16 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
         if not self._by_class:
             return None
-        counts = total.class_counts(self.targets_.n_outputs)
-        present = counts > 0
-        return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)
+        return _balance(total.class_counts(self.targets_.n_outputs))
+
+    def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if not self._by_class:
+            return weight
+        weight = np.ones(len(y)) if weight is None else weight
+        return weight * _balance(np.bincount(y, weight, self.targets_.n_outputs))[y]
+
+    def _iterates(self, m: int) -> bool:
+        return self.loss == "squared" and super()._iterates(m)
 
     def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         if not isinstance(self.class_weight, Mapping):
@@ -169,6 +203,19 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         Y = self.targets_.matrix(total.kept.y)
         self._solution, _ = transduced(self._solved(), space, kept_features(space, total.kept), Y, free)
 
+    def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
+        if self.loss == "squared":
+            return None
+        problem = LossProblem(self.loss, Phi.cpu().numpy(), y, weight.numpy(), self.targets_.n_outputs)
+        penalty = None if self.penalty == "auto" else float(self.penalty)
+        errors, fit, without = chosen_fits(problem, folds, penalty)
+
+        def on_device(found: Coefficients) -> tuple[Tensor, Tensor]:
+            W, b = as_columns(found)
+            return torch.from_numpy(W).to(Phi), torch.from_numpy(b).to(Phi)
+
+        return Fits(errors, *on_device(fit), {key: on_device(found) for key, found in without.items()})
+
     # Using
 
     @property
@@ -178,7 +225,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     @property
     def temperature_(self) -> float:
-        return self._solved().temperature
+        return 1.0 if self.loss == "logistic" else self._solved().temperature
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (n, c); of two classes, how far the second is ahead of the first, (n,)."""
@@ -237,3 +284,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         """
         self._fitted_space()
         return sets(self, X, confidence, calibration, self.temperature_)
+
+
+def _balance(counts: np.ndarray) -> np.ndarray:
+    """Weights of classes, (c,), under which all that have rows weigh the same."""
+    present = counts > 0
+    return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)

@@ -144,7 +144,10 @@ class KeepRows(SumOfValues[KeptRows]):
             len(block), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
             self._draws(block.rows), most,
         )  # fmt: skip
-        return value._smallest()
+        if (weight > 0).all():
+            return value._smallest()
+        counting = np.flatnonzero(weight > 0)  # rows of weight zero are as if they were not there
+        return replace(value.take(counting), seen=len(counting))._smallest()
 
     def _draws(self, rows: Tensor) -> Tensor:
         return uniform(rows, 1, self.seed, _KEPT)[:, 0]

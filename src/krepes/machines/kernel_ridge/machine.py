@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from krepes.base import model_file
+from krepes.base.accumulator import Accumulator, T
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
@@ -30,7 +31,7 @@ from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.side_by_side import SideBySide
-from krepes.base.split import Parts
+from krepes.base.split import ByFold, Key, Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
@@ -40,9 +41,18 @@ from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
+from krepes.landmarks import LandmarkSelector
+from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
+from krepes.machines.kernel_ridge.conjugate_solver import (
+    DIRECT_LANDMARKS,
+    SOLVERS,
+    KernelProducts,
+    iterated,
+)
 from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
+from krepes.machines.kernel_ridge.kept_rows import KeepRows, KeptRows
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
@@ -53,7 +63,14 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     walked,
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
-from krepes.machines.kernel_ridge.solution import HeldOutPredictions, RidgeSolution, folds_of, kept_features
+from krepes.machines.kernel_ridge.solution import (
+    Fits,
+    HeldOutPredictions,
+    RidgeSolution,
+    folds_of,
+    kept_features,
+    predictions_by_folds,
+)
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -69,6 +86,11 @@ AUTO_LANDMARKS = 2000
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 MOST_FOLDS = 1000
 EXACT_ROWS = 20_000  # up to which features are double precision
+
+NO_SUMS = (
+    "Conjugate gradients read the rows many times and keep no sums, which partial_fit, merge and forget add to: give "
+    "solver='direct', or up to 6000 landmarks."
+)
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
@@ -89,6 +111,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         input_metric: str | None = "diagonal",
         penalty: float | str = "auto",
         fit_intercept: bool = True,
+        solver: str = "auto",
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
         n_folds: int = 5,
@@ -116,6 +139,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         self.input_metric = input_metric
         self.penalty = penalty
         self.fit_intercept = fit_intercept
+        self.solver = solver
         self.n_folds = n_folds
         self.n_kept = n_kept
         self.n_spaces = n_spaces
@@ -172,9 +196,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             choice = self.__dict__.pop("_prepared_choice", None)
             if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
                 self.choice_, self.metric_ = choice, choice.chosen.metric
-            if X_unlabelled is not None and space is None:
-                data = FitData.open(X, y=encoded, weight=weight)
-                space = self._prepared(data, unlabelled=open_source(X_unlabelled))
+            if space is None and (X_unlabelled is not None or self._may_iterate):
+                unlabelled = None if X_unlabelled is None else open_source(X_unlabelled)
+                space = self._prepared(FitData.open(X, y=encoded, weight=weight), unlabelled=unlabelled)
+            if space is not None and self._iterates(len(space.landmarks)):
+                return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
             super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
@@ -192,6 +218,88 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
         self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
         return space
+
+    # Many landmarks
+
+    @property
+    def _may_iterate(self) -> bool:
+        """Whether the number of landmarks may ask for conjugate gradients."""
+        m = self.n_landmarks
+        given = not isinstance(self.landmarks, str | LandmarkSelector | type)
+        many = given or m is None or (m != "auto" and int(m) > DIRECT_LANDMARKS)
+        return self.solver == "conjugate_gradients" or (self.solver == "auto" and many)
+
+    def _iterates(self, m: int) -> bool:
+        """Whether m landmarks are solved by conjugate gradients."""
+        return self.solver == "conjugate_gradients" or (self.solver == "auto" and m > DIRECT_LANDMARKS)
+
+    def _fit_by_iterations(
+        self, X: Any, y: np.ndarray, weight: Any, space: FeatureSpace, checkpoint: str | os.PathLike | None
+    ) -> Self:
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
+            )
+        given = as_weights(weight, len(y))
+        data = FitData.open(X, y=y, weight=self._balanced(y, given), opener=space.inputs.open)
+        reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
+
+        def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
+            return as_engine(self.engine).reduce(accumulator, reader, progress=progress, name=name)
+
+        kept = reduced(KeepRows(self.n_kept, space.seed), "Keeping rows")
+        folds, of_row = ByFold(self.n_folds, space.seed), folds_of(space, kept, self.n_folds)
+        keys = [int(key) for key in np.unique(of_row)]
+        keys = keys if len(keys) > 1 else []
+        errors = self._sample_errors(space, kept, of_row) if self.penalty == "auto" else None
+        penalty = float(self.penalty) if errors is None else errors.best
+        products = KernelProducts(space, self.targets_, folds, keys)
+        found = iterated(products, reduced, kept, penalty, self.fit_intercept)
+        fold_A, fold_b = (found.A[1:], found.b[1:]) if keys else (found.A, found.b)
+        keys = keys or [0]
+        places = torch.from_numpy(np.searchsorted(keys, of_row)).clamp(max=len(keys) - 1)
+        predictions = predictions_by_folds(space, kept, fold_A, fold_b, places)
+        if errors is None:
+            misses = (self.targets_.matrix(kept.y) - predictions).square().sum(1)
+            error = (kept.weight @ misses / kept.weight.sum()).item()
+            errors = PenaltyErrors.of(np.array([penalty]), np.array([error]), "folds")
+        held = HeldOutPredictions(kept.rows, places, kept.y, kept.weight, predictions, predictions)
+        solution = RidgeSolution(
+            found.A[0], found.b[0], penalty, errors, keys, fold_A, fold_b, held, found.iterations
+        )
+        self._start(space)
+        self._record_input(X, space.inputs)
+        self.n_samples_seen_, self._solution = data.n_rows, solution
+        return self
+
+    def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Weights of rows, times those of classes that follow from all rows; y is encoded."""
+        return weight
+
+    def _sample_errors(self, space: FeatureSpace, kept: KeptRows, folds: np.ndarray) -> PenaltyErrors:
+        """Errors of penalties on the kept rows, with at most AUTO_LANDMARKS of the landmarks."""
+        Phi = kept_features(space.with_few_landmarks(AUTO_LANDMARKS), kept)
+        Y, weight = self.targets_.matrix(kept.y).to(Phi), kept.weight.to(Phi)
+        inside = {int(key): torch.from_numpy(folds == key).to(Phi.device) for key in np.unique(folds)}
+        sums: dict[Key, NormalSums] = {
+            key: NormalSums.of_rows(Phi[i], Y[i], weight[i]) for key, i in inside.items()
+        }
+        left_out = None
+        if len(Phi) <= FEW_ROWS or len(sums) < 2:
+            left_out = LeaveOneOut.of_features(Phi, Y, weight, self.fit_intercept)
+        return self._penalty_errors(Parts(sums), left_out, space)
+
+    def _summed(
+        self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
+    ) -> RidgeTotal:
+        if self._iterates(len(space.landmarks)):
+            raise ValueError(NO_SUMS)
+        return super()._summed(space, data, first_row, checkpoint)
+
+    def _check_has_total(self) -> None:
+        if self._iterates(len(self._fitted_space().landmarks)):
+            raise ValueError(NO_SUMS)
+        super()._check_has_total()
 
     def partial_fit(
         self,
@@ -270,6 +378,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             raise ValueError(
                 f"input_metric={self.input_metric!r}: expected None, 'diagonal', 'full' or 'auto'."
             )
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver={self.solver!r}: expected one of {', '.join(map(repr, SOLVERS))}.")
         if self.dtype not in ("auto", "float32", "float64"):
             raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
@@ -285,6 +395,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
         m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
+        by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         kernels = None if self._automatic() else self._given_kernels()
         placement = Placement.of(dtype, self.device)
@@ -307,6 +418,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             progress=display(self.verbose),
             prefer=labelled,
             learn_kernel=learned,
+            decompose=not self._iterates(m if by_rule else len(self.landmarks)),
         )
 
     def _preprocess(self, data: FitData) -> Preprocess:
@@ -405,40 +517,48 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
 
     def _solve(self, value: RidgeTotal) -> RidgeSolution:
-        space, kept, intercept = self.space_, value.kept, self.fit_intercept
-        class_weight = self._class_weight(value)
-        folds = value.by_fold(class_weight)
-        total, weight = folds.total, kept.weight
+        space, kept = self.space_, value.kept
+        class_weight, weight = self._class_weight(value), kept.weight
         if class_weight is not None:
             weight = weight * torch.from_numpy(class_weight[kept.y])
-        Phi = kept_features(space, kept)
-        Y = self.targets_.matrix(kept.y)
-        left_out = None
-        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
-            left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
-        errors = self._penalty_errors(folds, left_out, space)
-        penalty = errors.best
-        W, b = total.solution(penalty, intercept)
-        solved = fold_solutions(folds, penalty, intercept) if len(folds) > 1 else {0: (W, b)}
-        keys = [int(key) for key in solved]
-        places = torch.from_numpy(np.searchsorted(keys, folds_of(space, kept, self.n_folds)))
-        places = places.clamp(max=len(keys) - 1)
-        by_folds = torch.empty(len(Phi), len(b), dtype=torch.float64)
-        for place, (fold_W, fold_b) in enumerate(solved.values()):
+        Phi, of_row = kept_features(space, kept), folds_of(space, kept, self.n_folds)
+        fits = self._fits_of_rows(Phi, kept.y, weight, of_row)
+        if fits is None:
+            fits = self._ridge_fits(value.by_fold(class_weight), Phi, kept, weight)
+        places = fits.places(of_row)
+        by_folds = torch.empty(len(Phi), len(fits.b), dtype=torch.float64)
+        for place, (fold_W, fold_b) in enumerate(fits.without.values()):
             inside = places == place
             by_folds[inside] = (Phi[inside.to(Phi.device)] @ fold_W + fold_b).cpu()
-        single = by_folds if left_out is None else left_out.predictions(penalty).cpu()
-        F = space.features.F
+        F, single = space.features.F, by_folds if fits.left_out is None else fits.left_out
         return RidgeSolution(
-            F @ W,
-            b,
-            penalty,
-            errors,
-            keys,
-            torch.stack([F @ fold_W for fold_W, _ in solved.values()]),
-            torch.stack([fold_b for _, fold_b in solved.values()]),
+            F @ fits.W,
+            fits.b,
+            fits.errors.best,
+            fits.errors,
+            list(fits.without),
+            torch.stack([F @ fold_W for fold_W, _ in fits.without.values()]),
+            torch.stack([fold_b for _, fold_b in fits.without.values()]),
             HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
         )
+
+    def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
+        """Fits to the kept rows, for losses that sums do not give; None for the squared loss."""
+        return None
+
+    def _ridge_fits(self, folds: Parts[NormalSums], Phi: Tensor, kept: KeptRows, weight: Tensor) -> Fits:
+        intercept, left_out = self.fit_intercept, None
+        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
+            Y = self.targets_.matrix(kept.y).to(Phi)
+            left_out = LeaveOneOut.of_features(Phi, Y, weight.to(Phi), intercept)
+        errors = self._penalty_errors(folds, left_out, self.space_)
+        W, b = folds.total.solution(errors.best, intercept)
+        without = {0: (W, b)}
+        if len(folds) > 1:
+            solved = fold_solutions(folds, errors.best, intercept)
+            without = {int(key): fit for key, fit in solved.items()}
+        single = None if left_out is None else left_out.predictions(errors.best).cpu()
+        return Fits(errors, W, b, without, single)
 
     def _penalty_errors(
         self, folds: Parts[NormalSums], left_out: LeaveOneOut | None, space: FeatureSpace
@@ -472,6 +592,11 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     @property
     def penalty_(self) -> float:
         return self._solved().penalty
+
+    @property
+    def n_iter_(self) -> int | None:
+        """Iterations of conjugate gradients; None where it was solved directly."""
+        return self._solved().iterations
 
     @property
     def penalty_errors_(self) -> PenaltyErrors:
@@ -531,6 +656,32 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def intercept_(self) -> np.ndarray:
         """b, (c,), in the units of the encoded targets."""
         return self._solved().b.cpu().numpy()
+
+    def bandwidth(self, X: Any = None) -> Bandwidth:
+        """Whether the lengthscale is too short, too long or fine for rows X; by default for the kept rows; print it.
+
+        At most `n_kept` rows of X are looked at.
+        """
+        found, space = self._solved(), self._fitted_space()
+        kept = None if self.total_ is None else self.total_.kept
+        if X is not None:
+            self.check_input(X)
+            reader = space.reader(X)
+            order = np.random.default_rng(space.seed).permutation(reader.n_rows)[: self.n_kept]
+            inputs = reader.take(np.sort(order)).inputs[0]
+        elif kept is not None:
+            inputs = kept.inputs
+        else:
+            raise ValueError("This model keeps no rows: give some, bandwidth(X).")
+        sample = None
+        Y, weight = self.targets_.matrix(found.held_out.y), found.held_out.weight
+        if kept is not None and isinstance(kept.inputs, Tensor):
+            rows = as_rows(kept.inputs[:MOST_ROWS]).double().to(space.device)
+            first, counts = Y[: len(rows)].to(space.device), weight[: len(rows)].to(space.device)
+            sample = Sample(rows, first, counts, self.fit_intercept, space.seed)
+        mean = weight / weight.sum() @ Y
+        spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
+        return diagnosed(space, found, inputs, spread, X is None, sample)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -18,6 +18,10 @@ PARAMETERS = """Parameters
         the lowest error on rows that were left out.
     fit_intercept : bool, default=True
         Whether to add a constant, which is not penalised.
+    solver : "auto", "direct" or "conjugate_gradients", default="auto"
+        "direct" decomposes sums that one pass over the rows gives. "conjugate_gradients" is for very many landmarks: it
+        reads the rows a few dozen times and keeps no sums, so that there is no partial_fit, merge and forget; "auto"
+        takes it above 6000 landmarks. The penalty "auto" is then chosen on the kept rows with 2000 of the landmarks.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int, "auto" or None, default="auto"
@@ -52,7 +56,9 @@ ATTRIBUTES = """penalty_ : float
     intercept_ : ndarray of shape (c,)
     space_ : FeatureSpace
         Encoder, kernel with its metric, and landmarks: for `KernelEmbedding.fit(X, space=machine.space_)`.
-    n_samples_seen_ : int"""
+    n_samples_seen_ : int
+    n_iter_ : int or None
+        Iterations of conjugate gradients."""
 
 
 def with_parameters(docstring: str) -> str:

@@ -30,7 +30,7 @@ class PenaltyErrors:
     ----------
     penalties : ndarray of shape (p,)
     errors : ndarray of shape (p,)
-        Weighted mean squared errors, summed over outputs.
+        Weighted mean squared errors, summed over outputs; mean losses where the loss is another one.
     by : "folds" or "leave one out"
     """
 

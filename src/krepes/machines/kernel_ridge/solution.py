@@ -39,6 +39,7 @@ STATE = {
     "held_weight": Tensor,
     "held_predictions": Tensor,
     "held_by_folds": Tensor,
+    "iterations": int | None,
 }
 
 
@@ -70,6 +71,33 @@ class HeldOutPredictions:
 
 
 @dataclass(frozen=True, eq=False)
+class Fits:
+    """A machine fitted on features: to all rows, and to those outside each fold.
+
+    Attributes
+    ----------
+    errors : PenaltyErrors
+        The best of these penalties is that of the fits.
+    W : Tensor of shape (r, c)
+    b : Tensor of shape (c,)
+    without : dict of fold -> (W, b)
+    left_out : Tensor of shape (k, c) or None
+        Predictions of the kept rows by fits to all others, where these are known.
+    """
+
+    errors: PenaltyErrors
+    W: Tensor
+    b: Tensor
+    without: dict[int, tuple[Tensor, Tensor]]
+    left_out: Tensor | None = None
+
+    def places(self, folds: np.ndarray) -> Tensor:
+        """Which of the fits has not seen the rows of these folds, (k,)."""
+        keys = list(self.without)
+        return torch.from_numpy(np.searchsorted(keys, folds)).clamp(max=len(keys) - 1)
+
+
+@dataclass(frozen=True, eq=False)
 class RidgeSolution:
     """A solved machine.
 
@@ -83,6 +111,8 @@ class RidgeSolution:
     fold_A, fold_b : Tensors of shape (k, m, c) and (k, c)
         The fits without each fold.
     held_out : HeldOutPredictions
+    iterations : int or None
+        Of conjugate gradients; None where it was solved directly.
     """
 
     A: Tensor
@@ -93,6 +123,7 @@ class RidgeSolution:
     fold_A: Tensor  # noqa: N815
     fold_b: Tensor
     held_out: HeldOutPredictions
+    iterations: int | None = None
 
     @cached_property
     def temperature(self) -> float:
@@ -112,12 +143,13 @@ class RidgeSolution:
             "folds": self.folds,
             "fold_A": self.fold_A,
             "fold_b": self.fold_b,
+            "iterations": self.iterations,
             **held,
         }
 
     @classmethod
     def from_state(cls, state: State, space: FeatureSpace, targets: Targets) -> RidgeSolution:
-        check_entries("The solution", state, STATE, optional=set())
+        check_entries("The solution", state, STATE, optional={"iterations"})
         m, c, k = len(space.landmarks), targets.n_outputs, len(state["folds"])
         n = len(state["held_rows"])
         shapes = {
@@ -151,6 +183,7 @@ class RidgeSolution:
             state["fold_A"].to(where),
             state["fold_b"].to(where),
             HeldOutPredictions(*held),
+            state.get("iterations"),
         )
 
 
@@ -162,6 +195,24 @@ def kept_features(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Ten
         rows = inputs[start : start + block]
         parts.append(space.features(rows.to(space.device) if isinstance(rows, Tensor) else rows).double())
     return torch.cat(parts)
+
+
+def predictions_by_folds(
+    space: FeatureSpace,
+    kept: KeptRows,
+    fold_A: Tensor,  # (k, m, c)
+    fold_b: Tensor,  # (k, c)
+    places: Tensor,  # (n,)
+    block: int = 2048,
+) -> Tensor:
+    """What each kept row is predicted to be by the fit without its fold, (n, c)."""
+    found = []
+    for start in range(0, len(kept.rows), block):
+        rows, where = kept.inputs[start : start + block], places[start : start + block].to(space.device)
+        rows = rows.to(space.device) if isinstance(rows, Tensor) else rows
+        scores = torch.einsum("bm,kmc->kbc", space.features.kernel_block(rows).double(), fold_A)
+        found.append(scores[where, torch.arange(len(where), device=where.device)] + fold_b[where])
+    return torch.cat(found).cpu()
 
 
 def folds_of(space: FeatureSpace, kept: KeptRows, n_folds: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Multinomial logistic regression along a path of C.
 
-    min_{W, b}  |W|^2 / 2  -  C sum_i log softmax_{y_i}(W x_i + b)          two classes: w = W_2 - W_1, |w|^2 / 2
+    min_{W, b}  |W|^2 / 2  -  C sum_i w_i log softmax_{y_i}(W x_i + b)      two classes: w = W_2 - W_1, |w|^2 / 2
 
 L-BFGS on v = R W, where R^T R is close to the Hessian at the start: the curvature is about one in v. Rows are first
 rotated to their principal axes, with sums of squares s_j. R is one of two:
@@ -30,6 +30,7 @@ TOLERANCE = 1e-7  # a step that lowers the mean loss by less is the last
 MEMORY = 20
 STALE = 12  # evaluations that say that the next C needs a new Hessian
 NOISE = 1e-13  # of the largest sum of squares: axes below it were made by rounding
+FLOOR = 1e-6  # of the penalty: the least curvature that a metric has
 HESSIAN_ROWS = 4000  # at most
 WORTH = (
     200  # evaluations that a Hessian may cost by its flops; as matrix products, these are five times faster
@@ -45,47 +46,53 @@ def logistic_path(
     n_classes: int,
     C_values: Iterable[float],
     start: Classifier | None = None,
+    sample_weight: np.ndarray | None = None,  # (n,)
+    tolerance: float = TOLERANCE,
 ) -> Iterator[Classifier]:
     """Weights (K, d) and intercepts (K,) for one C after the other, each started from the one before.
 
-    Two classes have one row, K = 1, positive for the second class.
+    Two classes have one row, K = 1, positive for the second class. A step that lowers the mean loss by less than
+    `tolerance` is the last.
 
     >>> X = np.array([[-1.0], [1.0]])  # w^2 / 2 + 2C log(1 + e^-w) is least where w = 2C / (1 + e^w)
     >>> (w, b), = logistic_path(X, np.array([0, 1]), 2, [(1 + np.e) / 2])
     >>> w.round(3).tolist(), b.round(3).tolist()
     ([[1.0]], [0.0])
     """
-    problem = _Problem(X, codes, n_classes)
+    problem = _Problem(X, codes, n_classes, np.ones(len(X)) if sample_weight is None else sample_weight)
     if start is not None:
         problem.begin(*start)
     for C in C_values:
-        yield problem.solve(C)
+        yield problem.solve(C, tolerance)
 
 
 class _Problem:
     """The rows in their principal axes, and the weights of the last C, (K, r + 1) with the intercept."""
 
-    def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int):
-        self.mean = X.mean(0)
-        self.axes, power = _principal_axes(X - self.mean)  # (d, r), (r,)
+    def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int, weight: np.ndarray):
+        self.total = float(weight.sum())
+        self.shares = weight / self.total  # of the mean, (n,)
+        self.mean = X[0] + self.shares @ (X - X[0])  # exact for constant rows
+        root = np.sqrt(self.shares)[:, None]
+        self.axes, power = _principal_axes((X - self.mean) * root)  # (d, r), (r,)
         rows = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
         self.X = rows
-        self.power = np.append(power, len(X)) / len(X)
+        self.power = np.append(power, 1.0)
         counts = np.zeros((len(X), n_classes))
-        counts[np.arange(len(X)), codes] = 1
-        self.targets = counts.T @ rows / len(X)
+        counts[np.arange(len(X)), codes] = self.shares
+        self.targets = counts.T @ rows
         self.weights = np.zeros_like(self.targets)
         self.hessian: np.ndarray | None = None
         self.two = n_classes == 2
-        self.sampled, self.share = _by_leverage(self.X, self.power)
+        self.sampled, self.share = _by_leverage(self.X, self.power, self.shares)
 
     def begin(self, W: np.ndarray, b: np.ndarray) -> None:
         inside = np.column_stack([W @ self.axes, b + W @ self.mean])
         self.weights = np.concatenate([-inside, inside]) / 2 if self.two else inside
 
-    def solve(self, C: float) -> Classifier:
+    def solve(self, C: float, tolerance: float) -> Classifier:
         """Minimise for C, starting from the present weights."""
-        penalty = np.full(self.weights.shape, (2 if self.two else 1) / C / len(self.X))  # |w|^2 = 2 |W|^2
+        penalty = np.full(self.weights.shape, (2 if self.two else 1) / C / self.total)  # |w|^2 = 2 |W|^2
         penalty[:, -1] = 0
         metric = self._metric(penalty)
 
@@ -94,7 +101,7 @@ class _Problem:
             value, gradient = self._evaluated(W)
             return value + 0.5 * float((penalty * W * W).sum()), metric.gradient(gradient + penalty * W)
 
-        options = {"maxiter": MAX_ITER, "maxcor": MEMORY, "ftol": TOLERANCE, "gtol": 0.0}
+        options = {"maxiter": MAX_ITER, "maxcor": MEMORY, "ftol": tolerance, "gtol": 0.0}
         start = metric.variables(self.weights)
         found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
         self.weights = metric.weights(found.x)
@@ -109,23 +116,24 @@ class _Problem:
         value, gradient = 0.0, np.zeros_like(W)
         size = max(1, _BLOCK_CELLS // self.X.shape[1])
         for start in range(0, len(self.X), size):
-            block = self.X[start : start + size]
+            block, shares = self.X[start : start + size], self.shares[start : start + size, None]
             P, logs = _softmax(block @ W.T)
-            value += float(logs.sum())
-            gradient += P.T @ block
-        n = len(self.X)
-        return value / n - float((self.targets * W).sum()), gradient / n - self.targets
+            value += float((shares * logs).sum())
+            gradient += (shares * P).T @ block
+        return value - float((self.targets * W).sum()), gradient - self.targets
 
     def _metric(self, penalty: np.ndarray) -> _Metric:
         (n, r), K, m = self.X.shape, len(penalty), len(self.sampled)
         if K * (K + 1) * m * r**2 + (K * r) ** 3 / 3 > WORTH * 4 * n * r * K:
-            P = self._probabilities()[1]
-            return _Metric(np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty), None)
+            P, floor = self._probabilities()[1], FLOOR * penalty.max()
+            return _Metric(
+                np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty + floor), None
+            )
         if self.hessian is None:
             self.hessian = self._hessian()
         H = self.hessian.copy()
-        # A small ridge, because a common shift of all intercepts changes nothing.
-        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H)
+        # A small ridge, because a common shift of all intercepts changes nothing, nor one of a certain class.
+        H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H) + FLOOR * penalty.max()
         return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
 
     def _probabilities(self) -> tuple[np.ndarray, np.ndarray]:
@@ -166,15 +174,15 @@ class _Metric:
         )
 
 
-def _by_leverage(X: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _by_leverage(X: np.ndarray, power: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows drawn by leverage, and the share of the mean that each stands for; all rows where they are few."""
     n = len(X)
     if n <= HESSIAN_ROWS:
-        return np.arange(n), np.full(n, 1 / n)
-    leverage = np.square(X) @ (1 / power)
+        return np.arange(n), shares
+    leverage = shares * (np.square(X) @ (1 / power))
     chance = leverage / leverage.sum()
     drawn = np.random.default_rng(0).choice(n, HESSIAN_ROWS, p=chance)
-    return drawn, 1 / (n * HESSIAN_ROWS * chance[drawn])
+    return drawn, shares[drawn] / (HESSIAN_ROWS * chance[drawn])
 
 
 def _softmax(F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
