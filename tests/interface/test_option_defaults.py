@@ -56,10 +56,10 @@ def test_every_parameter_of_an_estimator_is_an_option(owner):
 
 
 def test_the_options_of_a_classifier_serve_a_regressor():
-    """`krepes train` has one set of options for both; class_weight and transductive are the classifier's own."""
+    """`krepes train` has one set of options for both; three parameters are the classifier's own."""
     of_both = [inspect.signature(owner).parameters for owner in (KernelRidgeClassifier, KernelRidgeRegressor)]
     classifier, regressor = ({name: p.default for name, p in found.items()} for found in of_both)
-    assert classifier == regressor | {"class_weight": None, "transductive": False}
+    assert classifier == regressor | {"class_weight": None, "loss": "squared", "transductive": False}
 
 
 @pytest.mark.parametrize(

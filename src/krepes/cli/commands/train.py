@@ -198,9 +198,10 @@ def _machine(task: str, parameters: dict[str, Any], changes: dict[str, Any], see
     from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 
     if task == "regression":
-        given = parameters.pop("class_weight")
-        if given is not None:
-            raise typer.BadParameter("--class-weight is for classes; the target is a quantity.")
+        for name, unused in (("class_weight", None), ("loss", "squared")):
+            if parameters.pop(name) != unused:
+                option = name.replace("_", "-")
+                raise typer.BadParameter(f"--{option} is for classes; the target is a quantity.")
     cls = KernelRidgeRegressor if task == "regression" else KernelRidgeClassifier
     machine = cls(**parameters, random_state=seed, verbose=1)
     return machine.set_params(**changes) if changes else machine
