@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from krepes.kernels import Gaussian
 from krepes.machines import KernelRidgeClassifier
-from krepes.machines.kernel_ridge.solution import features_of
+from krepes.machines.kernel_ridge.solution import kept_features
 
 LOSSES = ("logistic", "squared_hinge")
 
@@ -30,7 +30,7 @@ def machine(loss: str, **parameters) -> KernelRidgeClassifier:
 def on_features(model: KernelRidgeClassifier) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, codes and weights of the kept rows."""
     kept = model.total_.kept
-    return features_of(model.space_, kept).numpy(), kept.y, model._solved().held_out.weight.numpy()
+    return kept_features(model.space_, kept).numpy(), kept.y, model._solved().held_out.weight.numpy()
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -126,7 +126,7 @@ class KernelProducts(SumOfValues[KernelSum]):
         return self.space.bytes_per_row + 8 * (len(self.space.landmarks) + 3 * columns)
 
 
-class Preconditioner:
+class FalkonPreconditioner:
     """The triangles T and C above.
 
     Parameters
@@ -237,7 +237,7 @@ def iterated(
     points, share = first.space.landmarks, torch.ones(m, dtype=torch.float64)
     if len(kept.rows) >= 2 * m:
         points, share = kept.inputs, kept.weight
-    way = Preconditioner(first.space, points, share, n[0].item(), penalty, intercept)
+    way = FalkonPreconditioner(first.space, points, share, n[0].item(), penalty, intercept)
     done = 0
 
     def offset(P: Tensor) -> Tensor:
