@@ -28,9 +28,11 @@ from fuzz.strategies import (
 )
 from fuzz.target import Draw, target
 from krepes import load
+from krepes.explain import target_direction
 from krepes.kernels import Custom
 from krepes.landmarks import LandmarkSelector
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.report import write_machine_page
 
 SMALL = {"n_landmarks": 6, "random_state": 0}
 Machine = KernelRidgeClassifier | KernelRidgeRegressor
@@ -137,3 +139,22 @@ def ridge_in_parts(draw: Draw) -> Any:
         model.save(path, sums=draw(st.booleans()))
         check_same(load(path).predict(X), model.predict(X), "a saved machine")
     return found
+
+
+@target("target_direction", weight=0.5)
+def direction_of_a_target(draw: Draw) -> Any:
+    X = draw(sane_matrices(min_rows=4))
+    machine = draw(machines())(**SMALL, kernel="gaussian").fit(X, np.arange(n_rows(X)) % 2)
+    return target_direction(machine, draw(mostly([0], [1, -1, "a", None])))
+
+
+@target("write_machine_page", weight=0.3)
+def page_of_a_machine(draw: Draw) -> Any:
+    X = draw(sane_matrices(min_rows=4))
+    machine = draw(machines())(**SMALL, kernel="gaussian").fit(X, np.arange(n_rows(X)) % 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "machine.html"
+        write_machine_page(
+            machine, draw(often((2, st.just(X)), (1, rows()))), path, samples=draw(st.booleans())
+        )
+        return path.read_text("utf-8").count("<h2>")

@@ -26,10 +26,12 @@ from krepes.alignment.transfer.one_pass_statistics import TransferStatistics
 from krepes.base.accumulator import Accumulator, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.components import subclasses
-from krepes.base.split import Split, by_target
+from krepes.base.side_by_side import SideBySide
+from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian
+from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.normal_sums import NormalEquations
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
@@ -76,6 +78,14 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "ridge": (
         lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10),
         Block(torch.arange(N), tensors(X), y=LABELS),
+    ),
+    "side by side": (
+        lambda: SideBySide([MomentPass(space()), MomentPass(space())]),
+        Block(torch.arange(N), tensors(X), weight=WEIGHT),
+    ),
+    "kernel products": (
+        lambda: KernelProducts(space(), CLASSES, ByFold(3), [0, 1, 2]),
+        Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
     ),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),
     "sketched CKA": (lambda: SketchedCKA(16, 2, inputs=("x", "y")), Block(torch.arange(N), (X, Y))),

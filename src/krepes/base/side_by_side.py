@@ -66,7 +66,7 @@ class SideBySide(Accumulator[tuple, Several[T]]):
     >>> from krepes.features import FeatureSpace
     >>> from krepes.kernels import Linear
     >>> from krepes.moments import MomentPass
-    >>> spaces = [FeatureSpace.on(Linear(), torch.tensor([[scale]])) for scale in (1.0, -1.0)]    # phi(x) = x and -x
+    >>> spaces = [FeatureSpace.on(Linear(), torch.full((1, 1), sign)) for sign in (1.0, -1.0)]  # phi(x) = x and -x
     >>> both = SideBySide([MomentPass(space) for space in spaces])
     >>> both.add(Block(torch.arange(2), (torch.tensor([[1.0], [3.0]]),)))
     >>> [float(value.mean_1) for value in both.result()]
