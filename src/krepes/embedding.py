@@ -65,7 +65,7 @@ class KernelEmbedding(
     Parameters
     ----------
     n_components : int or "auto", default=64
-        Width h of the representation. "auto" is the smallest width, up to 128, that keeps 97 % of what the views of
+        Width h of the representation. "auto" is the smallest width, up to 128, that keeps 99 % of what the views of
         held-out rows have in common in the kernel's space; it keeps moments by fold, see `n_folds`.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="auto"
         How rows are compared. "auto" is an L1-Laplacian kernel for tables and arrays of up to 128 columns, a Gaussian

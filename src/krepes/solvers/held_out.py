@@ -51,7 +51,7 @@ from krepes.solvers.task import Task
 
 V = TypeVar("V", float, np.ndarray)
 
-SHARE, WIDEST = 0.97, 128  # of n_components="auto", see `best_width`
+SHARE, WIDEST = 0.99, 128  # of n_components="auto", see `best_width`
 AUTO_FOLDS = 5  # where n_components="auto" needs folds and no number of them is given
 NOTHING = (
     "Nothing that this representation has learned can be shown to hold for rows it has not seen. Take weaker views, a "
