@@ -258,7 +258,9 @@ def test_the_width_keeps_a_share_of_what_unseen_views_have_in_common():
         kept.append(np.cumsum(np.diag(U[:, ::-1].T @ (held + held.T) @ U[:, ::-1]) / 2))
     share = np.mean(kept, 0) / np.mean(kept, 0)[-1]
     assert best_width(folds) == int((share < SHARE).argmin()) + 1
-    assert best_width(folds) - 2 <= model.n_components_ <= best_width(folds)  # the regularisation may leave fewer
+    assert (
+        best_width(folds) - 2 <= model.n_components_ <= best_width(folds)
+    )  # the regularisation may leave fewer
     assert model.n_components == "auto"
     assert model.transform(X).shape == (150, model.n_components_)
     assert model.get_feature_names_out().shape == (model.n_components_,)
