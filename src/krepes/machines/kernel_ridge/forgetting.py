@@ -56,7 +56,7 @@ class Numbered(Reader):
         return found
 
     def identity(self) -> dict[str, str]:
-        raise NotImplementedError("Forgetting has no checkpoints.")
+        raise TypeError("Forgetting has no checkpoints.")
 
 
 def row_numbers(rows: ArrayLike, n: int, space: FeatureSpace) -> np.ndarray:

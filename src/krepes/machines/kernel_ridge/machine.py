@@ -54,14 +54,7 @@ from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.kept_rows import KeepRows, KeptRows
 from krepes.machines.kernel_ridge.normal_sums import NormalSums
-from krepes.machines.kernel_ridge.penalty_choice import (
-    FoldErrors,
-    PenaltyErrors,
-    fold_solutions,
-    penalty_grid,
-    searched,
-    walked,
-)
+from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.solution import (
     Fits,
@@ -71,6 +64,7 @@ from krepes.machines.kernel_ridge.solution import (
     kept_features,
     predictions_by_folds,
 )
+from krepes.machines.kernel_ridge.solving import FEW_ROWS, penalty_errors, ridge_fits, solution_of
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
 from krepes.machines.kernel_ridge.targets import Targets
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -83,7 +77,6 @@ from krepes.sources import Source, TableSource, open_source
 from krepes.sources.joined_rows import one_after_other
 
 AUTO_LANDMARKS = 2000
-FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 MOST_FOLDS = 1000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
@@ -287,7 +280,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         left_out = None
         if len(Phi) <= FEW_ROWS or len(sums) < 2:
             left_out = LeaveOneOut.of_features(Phi, Y, weight, self.fit_intercept)
-        return self._penalty_errors(Parts(sums), left_out, space)
+        return penalty_errors(Parts(sums), left_out, self.penalty, space.dtype, self.fit_intercept)
 
     def _summed(
         self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
@@ -511,7 +504,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def _fold_errors(self, total: RidgeTotal, space: FeatureSpace) -> float:
         """The lowest fold error of all penalties."""
         folds = total.by_fold(self._class_weight(total))
-        return float(self._penalty_errors(folds, None, space).errors.min())
+        return float(penalty_errors(folds, None, self.penalty, space.dtype, self.fit_intercept).errors.min())
 
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
@@ -524,53 +517,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         Phi, of_row = kept_features(space, kept), folds_of(space, kept, self.n_folds)
         fits = self._fits_of_rows(Phi, kept.y, weight, of_row)
         if fits is None:
-            fits = self._ridge_fits(value.by_fold(class_weight), Phi, kept, weight)
-        places = fits.places(of_row)
-        by_folds = torch.empty(len(Phi), len(fits.b), dtype=torch.float64)
-        for place, (fold_W, fold_b) in enumerate(fits.without.values()):
-            inside = places == place
-            by_folds[inside] = (Phi[inside.to(Phi.device)] @ fold_W + fold_b).cpu()
-        F, single = space.features.F, by_folds if fits.left_out is None else fits.left_out
-        return RidgeSolution(
-            F @ fits.W,
-            fits.b,
-            fits.errors.best,
-            fits.errors,
-            list(fits.without),
-            torch.stack([F @ fold_W for fold_W, _ in fits.without.values()]),
-            torch.stack([fold_b for _, fold_b in fits.without.values()]),
-            HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
-        )
+            folds, Y = value.by_fold(class_weight), self.targets_.matrix(kept.y)
+            settings = self.penalty, space.dtype, self.fit_intercept
+            fits = ridge_fits(folds, Phi, Y, weight, kept.complete, *settings)
+        return solution_of(fits, space, kept, Phi, weight, of_row)
 
     def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
         """Fits to the kept rows, for losses that sums do not give; None for the squared loss."""
         return None
-
-    def _ridge_fits(self, folds: Parts[NormalSums], Phi: Tensor, kept: KeptRows, weight: Tensor) -> Fits:
-        intercept, left_out = self.fit_intercept, None
-        if kept.complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
-            Y = self.targets_.matrix(kept.y).to(Phi)
-            left_out = LeaveOneOut.of_features(Phi, Y, weight.to(Phi), intercept)
-        errors = self._penalty_errors(folds, left_out, self.space_)
-        W, b = folds.total.solution(errors.best, intercept)
-        without = {0: (W, b)}
-        if len(folds) > 1:
-            solved = fold_solutions(folds, errors.best, intercept)
-            without = {int(key): fit for key, fit in solved.items()}
-        single = None if left_out is None else left_out.predictions(errors.best).cpu()
-        return Fits(errors, W, b, without, single)
-
-    def _penalty_errors(
-        self, folds: Parts[NormalSums], left_out: LeaveOneOut | None, space: FeatureSpace
-    ) -> PenaltyErrors:
-        given = self.penalty != "auto"
-        penalties = np.array([float(self.penalty)]) if given else penalty_grid(folds.total, space.dtype)
-        if left_out is not None:
-            return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out")
-        if len(folds) < 2:  # a row or two, all in one fold: nothing to choose by
-            return PenaltyErrors(penalties[len(penalties) // 2 :][:1], np.zeros(1), "folds")
-        errors = FoldErrors(folds, self.fit_intercept)
-        return PenaltyErrors.of(penalties, walked(errors, penalties), "folds")
 
     # Using
 
