@@ -215,7 +215,7 @@ def _check_memory(
 
     from krepes.base.files import check_writable
     from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
-    from krepes.machines.kernel_ridge.machine import AUTO_LANDMARKS
+    from krepes.machines.labelled_machine import AUTO_LANDMARKS
 
     n = source.n_rows
     asked = machine.n_landmarks

@@ -33,7 +33,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.limits import check_share
 from krepes.base.rows import Rows
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.kernel_ridge.targets import Quantities
+from krepes.machines.targets import Quantities
 
 Calibration = tuple[Any, Any]  # rows and their targets
 

@@ -36,8 +36,8 @@ from krepes.base.model_file import State
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
-from krepes.machines.kernel_ridge.kept_rows import KeptRows
-from krepes.machines.kernel_ridge.targets import Targets
+from krepes.machines.kept_rows import KeptRows
+from krepes.machines.targets import Targets
 
 SOLVERS = ("auto", "direct", "conjugate_gradients")
 DIRECT_LANDMARKS = 6000  # up to which "auto" is direct

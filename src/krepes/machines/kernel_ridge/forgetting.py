@@ -20,10 +20,10 @@ from krepes.base.blocks import Block, Reader
 from krepes.base.caller_warning import named_few
 from krepes.base.split import Key, Parts
 from krepes.features import FeatureSpace
-from krepes.machines.kernel_ridge.kept_rows import KeptRows
-from krepes.machines.kernel_ridge.normal_sums import NormalSums
+from krepes.machines.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
-from krepes.machines.kernel_ridge.targets import Quantities, Targets
+from krepes.machines.normal_sums import NormalSums
+from krepes.machines.targets import Quantities, Targets
 
 ROUNDING = 1e-10  # of the weight of a fold; less than that is no row
 SAME = 1e-5  # relative difference up to which two numbers may be the same number

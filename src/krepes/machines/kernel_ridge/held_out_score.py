@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from krepes.machines.kernel_ridge.solution import RidgeSolution
-from krepes.machines.kernel_ridge.targets import Classes, Targets
+from krepes.machines.targets import Classes, Targets
 
 
 @dataclass(frozen=True)

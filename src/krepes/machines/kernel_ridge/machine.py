@@ -10,8 +10,7 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,41 +18,34 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.side_by_side import SideBySide
-from krepes.base.split import ByFold, Key, Parts
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
-from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, Reweighted, as_kernel
-from krepes.kernels.automatic import MOST_COLUMNS
-from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels import Kernel, Reweighted
+from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
-from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (
     DIRECT_LANDMARKS,
     SOLVERS,
-    KernelProducts,
-    iterated,
 )
 from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
-from krepes.machines.kernel_ridge.kept_rows import KeepRows, KeptRows
-from krepes.machines.kernel_ridge.normal_sums import NormalSums
+from krepes.machines.kernel_ridge.iterated_fit import IteratedFit
+from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
 from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.solution import (
@@ -62,37 +54,27 @@ from krepes.machines.kernel_ridge.solution import (
     RidgeSolution,
     folds_of,
     kept_features,
-    predictions_by_folds,
 )
-from krepes.machines.kernel_ridge.solving import FEW_ROWS, penalty_errors, ridge_fits, solution_of
-from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice, choose_space
-from krepes.machines.kernel_ridge.targets import Targets
-from krepes.machines.leave_one_out import LeaveOneOut
-from krepes.one_pass import OnePassEstimator
+from krepes.machines.kernel_ridge.solving import penalty_errors, ridge_fits, solution_of
+from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice
+from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.preparing import Candidates, Preprocess
-from krepes.preprocessing.table_encoder import TableEncoder
-from krepes.sources import Source, TableSource, open_source
-from krepes.sources.joined_rows import one_after_other
+from krepes.sources import open_source
 
-AUTO_LANDMARKS = 2000
 MOST_FOLDS = 1000
-EXACT_ROWS = 20_000  # up to which features are double precision
 
 NO_SUMS = (
     "Conjugate gradients read the rows many times and keep no sums, which partial_fit, merge and forget add to: give "
     "solver='direct', or up to 6000 landmarks."
 )
 
-Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
-
-class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
+class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
 
     total_name = "sums"
-    targets_: Targets
+    of_targets = (*LabelledMachine.of_targets, "choice_", "metric_")
     choice_: SpaceChoice | None
     metric_: str | None
 
@@ -139,17 +121,9 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     # What a subclass writes
 
-    @abstractmethod
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        """How these targets become numbers."""
-
     def _class_weight(self, total: RidgeTotal) -> np.ndarray | None:
         """The weight of every class, (c,), where sums are by class."""
         return None
-
-    def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
-        """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
-        return weight
 
     def _take_unlabelled(self, X: Any) -> None:
         """Learn from rows without targets, after the fit."""
@@ -179,13 +153,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        before = {
-            name: getattr(self, name)
-            for name in ("label_", "choice_", "metric_", "targets_")
-            if hasattr(self, name)
-        }
-        try:
-            encoded, weight = self._started(X, y, sample_weight, None)
+        with self._restored_on_failure():
+            encoded, weight = self._started(X, y, sample_weight)
             choice = self.__dict__.pop("_prepared_choice", None)
             if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
                 self.choice_, self.metric_ = choice, choice.chosen.metric
@@ -197,17 +166,13 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
-            return self
-        except BaseException:  # the model stays as it was
-            for name, value in before.items():
-                setattr(self, name, value)
-            raise
+        return self
 
     def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
         """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
         machine = clone(self)
         machine._check_parameters()
-        encoded, weight = machine._started(X, y, sample_weight, None)
+        encoded, weight = machine._started(X, y, sample_weight)
         space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
         self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
         return space
@@ -233,33 +198,15 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             raise ValueError(
                 "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
             )
-        given = as_weights(weight, len(y))
-        data = FitData.open(X, y=y, weight=self._balanced(y, given), opener=space.inputs.open)
+        weight = self._balanced(y, as_weights(weight, len(y)))
+        data = FitData.open(X, y=y, weight=weight, opener=space.inputs.open)
         reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
 
         def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
             return as_engine(self.engine).reduce(accumulator, reader, progress=progress, name=name)
 
-        kept = reduced(KeepRows(self.n_kept, space.seed), "Keeping rows")
-        folds, of_row = ByFold(self.n_folds, space.seed), folds_of(space, kept, self.n_folds)
-        keys = [int(key) for key in np.unique(of_row)]
-        keys = keys if len(keys) > 1 else []
-        errors = self._sample_errors(space, kept, of_row) if self.penalty == "auto" else None
-        penalty = float(self.penalty) if errors is None else errors.best
-        products = KernelProducts(space, self.targets_, folds, keys)
-        found = iterated(products, reduced, kept, penalty, self.fit_intercept)
-        fold_A, fold_b = (found.A[1:], found.b[1:]) if keys else (found.A, found.b)
-        keys = keys or [0]
-        places = torch.from_numpy(np.searchsorted(keys, of_row)).clamp(max=len(keys) - 1)
-        predictions = predictions_by_folds(space, kept, fold_A, fold_b, places)
-        if errors is None:
-            misses = (self.targets_.matrix(kept.y) - predictions).square().sum(1)
-            error = (kept.weight @ misses / kept.weight.sum()).item()
-            errors = PenaltyErrors.of(np.array([penalty]), np.array([error]), "folds")
-        held = HeldOutPredictions(kept.rows, places, kept.y, kept.weight, predictions, predictions)
-        solution = RidgeSolution(
-            found.A[0], found.b[0], penalty, errors, keys, fold_A, fold_b, held, found.iterations
-        )
+        settings = self.penalty, self.fit_intercept, self.n_folds, self.n_kept
+        solution = IteratedFit(space, self.targets_, *settings).solution(reduced)
         self._start(space)
         self._record_input(X, space.inputs)
         self.n_samples_seen_, self._solution = data.n_rows, solution
@@ -268,19 +215,6 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Weights of rows, times those of classes that follow from all rows; y is encoded."""
         return weight
-
-    def _sample_errors(self, space: FeatureSpace, kept: KeptRows, folds: np.ndarray) -> PenaltyErrors:
-        """Errors of penalties on the kept rows, with at most AUTO_LANDMARKS of the landmarks."""
-        Phi = kept_features(space.with_few_landmarks(AUTO_LANDMARKS), kept)
-        Y, weight = self.targets_.matrix(kept.y).to(Phi), kept.weight.to(Phi)
-        inside = {int(key): torch.from_numpy(folds == key).to(Phi.device) for key in np.unique(folds)}
-        sums: dict[Key, NormalSums] = {
-            key: NormalSums.of_rows(Phi[i], Y[i], weight[i]) for key, i in inside.items()
-        }
-        left_out = None
-        if len(Phi) <= FEW_ROWS or len(sums) < 2:
-            left_out = LeaveOneOut.of_features(Phi, Y, weight, self.fit_intercept)
-        return penalty_errors(Parts(sums), left_out, self.penalty, space.dtype, self.fit_intercept)
 
     def _summed(
         self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
@@ -322,44 +256,13 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         return self._add_rows(X, first_row, y=encoded, weight=weight)
 
     def _started(
-        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None
+        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
     ) -> tuple[np.ndarray, ArrayLike | None]:
-        """Encoded targets and weights of the first rows."""
-        self.label_ = y if isinstance(y, str) else None
         self.choice_ = self.metric_ = None
-        y, missing = self._read_targets(X, y)
-        self.targets_ = self._targets_of(y, classes)
-        encoded = self.targets_.encoded(y)
-        return encoded, self._weighted(encoded, _without(missing, sample_weight))
-
-    def _encoded_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ArrayLike | None]:
-        """Encoded targets and weights of more rows."""
-        y, missing = self._read_targets(X, y)
-        encoded = self.targets_.encoded(y)
-        return encoded, self._weighted(encoded, _without(missing, sample_weight))
-
-    def _read_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None]:
-        """Targets, by name where y is one, and which of them are missing."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Give targets, or the name "
-                "of a column of X."
-            )
-        if not isinstance(y, str):
-            return y, None
-        values = labels_of(open_source(X), X if isinstance(X, str | os.PathLike) else "X", y)[0]
-        missing = missing_values(values)
-        if not missing.any():
-            return values, None
-        if missing.all():
-            raise ValueError(f"The column {y!r} has no value in any row: there is nothing to learn from.")
-        filled = values.copy()
-        filled[missing] = values[~missing][0]
-        return filled, missing
+        return super()._started(X, y, sample_weight, classes)
 
     def _check_parameters(self) -> None:
-        if self.n_landmarks not in ("auto", None):
-            check_count("n_landmarks", self.n_landmarks)
+        super()._check_parameters()
         check_count("n_folds", self.n_folds, LEAST_FOLDS)
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
@@ -373,110 +276,24 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             )
         if self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r}: expected one of {', '.join(map(repr, SOLVERS))}.")
-        if self.dtype not in ("auto", "float32", "float64"):
-            raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
-
-    def _prepared(
-        self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
-    ) -> FeatureSpace:
-        n, rows, labelled = data.n_rows, data, None
-        if unlabelled is not None:
-            weight = data.weight
-            if weight is not None:
-                weight = np.concatenate([weight, np.ones(unlabelled.n_rows)])
-            rows = FitData((one_after_other(data.sources[0], unlabelled),), weight=weight)
-            labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
-        dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
-        m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
-        by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        kernels = None if self._automatic() else self._given_kernels()
-        placement = Placement.of(dtype, self.device)
-
-        def learned(candidates: Candidates, inputs: InputSpace) -> Kernel:
-            if labelled is not None:
-                some = np.sort(np.random.default_rng(seed).permutation(labelled)[:MOST_ROWS])
-                candidates = Candidates(data.reader(inputs, placement).take(some).inputs[0], some)
-            return self._learned_kernel(data, candidates, inputs, seed)
-
-        return FeatureSpace.prepare(
-            rows,
-            kernel=Automatic() if kernels is None else kernels[0],
-            landmarks=self.landmarks,
-            n_landmarks=m,
-            preprocess=self._preprocess(data),
-            placement=placement,
-            seed=seed,
-            engine=as_engine(self.engine),
-            progress=display(self.verbose),
-            prefer=labelled,
-            learn_kernel=learned,
-            decompose=not self._iterates(m if by_rule else len(self.landmarks)),
-        )
-
-    def _preprocess(self, data: FitData) -> Preprocess:
-        """With the column of targets, which is no feature, left out."""
-        if self.label_ is None or not isinstance(data.sources[0], TableSource):
-            return self.preprocess
-        encoder = self.preprocess if isinstance(self.preprocess, TableEncoder) else TableEncoder()
-        return clone(encoder).set_params(label=self.label_)
-
-    def _automatic(self) -> bool:
-        return (isinstance(self.kernel, str) and self.kernel == "auto") or isinstance(self.kernel, Automatic)
 
     @property
-    def _searches_lengthscale(self) -> bool:
-        return isinstance(self.lengthscale, str) and self.lengthscale == "auto"
+    def _search(self) -> KernelSearch:
+        return KernelSearch(
+            self.kernel, self.lengthscale, self.input_metric, self.fit_intercept, self.preprocess
+        )
 
-    def _standardises(self, inputs: InputSpace) -> bool:
-        """Whether columns divided by their spread compete with those as given."""
-        return inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto"
+    def _first_kernel(self) -> Kernel:
+        return self._search.first()
 
-    def _given_kernels(self) -> list[Kernel]:
-        several = isinstance(self.kernel, list | tuple)
-        kernels = [as_kernel(k) for k in (self.kernel if several else [self.kernel])]  # type: ignore[union-attr]
-        if not kernels:
-            raise ValueError("kernel=[]: name at least one kernel.")
-        return kernels
-
-    def _kernels(self, inputs: InputSpace, width: int) -> list[Kernel]:
-        """The kernels that compete, with the lengthscale that was asked for."""
-        if self._automatic():
-            narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
-            kernels: list[Kernel] = [Laplacian(norm=1)] if narrow else []
-            kernels += [Gaussian(), Laplacian()]
-        else:
-            kernels = self._given_kernels()
-        if self._searches_lengthscale:
-            return kernels
-        return [
-            clone(k).set_params(lengthscale=self.lengthscale) if isinstance(k, RadialKernel) else k
-            for k in kernels
-        ]
+    def _decomposes(self, m: int) -> bool:
+        return not self._iterates(m)
 
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
-        """Kernel, lengthscale and metric, from a sample of the candidates and their targets."""
         if not isinstance(candidates.rows, Tensor):
-            return self._given_kernels()[0].fitted(candidates.rows, torch.Generator().manual_seed(seed))
-        rows = as_rows(candidates.rows)
-        kernels = self._kernels(inputs, rows.shape[1])
-        places = np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]
-        chosen = candidates.indices[places]
-        assert data.y is not None
-        weight = None if data.weight is None else torch.from_numpy(data.weight[chosen]).to(rows.device)
-        Y = self.targets_.matrix(data.y[chosen]).to(rows.device)
-        sample = Sample(
-            rows[torch.from_numpy(places).to(rows.device)].double(), Y, weight, self.fit_intercept, seed
-        )
+            return self._first_kernel().fitted(candidates.rows, torch.Generator().manual_seed(seed))
         with display(self.verbose).stage("Choosing the kernel"):
-            self.choice_ = choose_space(
-                sample,
-                kernels,
-                search_lengthscale=self._searches_lengthscale,
-                metric=self.input_metric,
-                standardise=self._standardises(inputs),
-                groups=inputs.groups,
-            )
+            self.choice_ = self._search.choose(data, candidates, inputs, self.targets_, seed)
         self.metric_ = self.choice_.chosen.metric
         return self.choice_.chosen.kernel
 
@@ -590,8 +407,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             kernel,
             self._column_names(rows.shape[1]),
             n_folds,
-            search_lengthscale=self._searches_lengthscale,
-            standardise=self._standardises(inputs),
+            search_lengthscale=self._search.searches_lengthscale,
+            standardise=self._search.standardises(inputs),
             groups=inputs.groups,
         )
 
@@ -637,22 +454,12 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
         return diagnosed(space, found, inputs, spread, X is None, sample)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     # Files and copies
 
     def empty_copy(self) -> Self:
         copy = super().empty_copy()
-        copy.targets_, copy.label_, copy.choice_, copy.metric_ = (
-            self.targets_, self.label_, None, self.metric_,
-        )  # fmt: skip
+        copy.choice_, copy.metric_ = None, self.metric_
         return copy
-
-    def fingerprint(self) -> dict[str, str]:
-        return super().fingerprint() | self._accumulator(self.space_).fingerprint()
 
     def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
         """Write one safetensors file. It holds landmarks and, with `sums`, up to `n_kept` rows: real rows of the data.
@@ -663,25 +470,15 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         model_file.write(path, type(self).__name__, self._state(sums), overwrite)
 
     def _state(self, total: bool = True) -> State:
-        state = super()._state(total and self.total_ is not None) | {
-            "targets": self.targets_.state(),
-            "label": self.label_,
-            "metric": self.metric_,
-        }
+        state = super()._state(total) | {"metric": self.metric_}
         if self.total_ is not None or self._solution is not None:
             state["solution"] = self._solved().state()
         return state
 
     def _restore(self, state: State) -> None:
-        self._check_parameters()
-        check_entries(
-            "The model",
-            state,
-            {"targets": dict, "label": str | None, "metric": str | None, "solution": dict},
-            optional={"solution"},
-        )
-        self.targets_, self.label_, self.choice_ = Targets.from_state(state["targets"]), state["label"], None
-        self.metric_ = state["metric"]
+        super()._restore(state)
+        check_entries("The model", state, {"metric": str | None, "solution": dict}, optional={"solution"})
+        self.choice_, self.metric_ = None, state["metric"]
         if "solution" in state:
             self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_)
 
@@ -740,13 +537,5 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     def _kernel_given(self) -> bool:
         """Whether the kernel is as the user gave it, without a number from the data."""
-        given = [] if self._automatic() else self._given_kernels()
+        given = self._search.given()
         return len(given) == 1 and model_file.digest(given[0]) == model_file.digest(self.space_.kernel)
-
-
-def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:
-    """Weights that are zero where the target is missing."""
-    if missing is None:
-        return sample_weight
-    weight = as_weights(sample_weight, len(missing))
-    return np.where(missing, 0.0, 1.0 if weight is None else weight)

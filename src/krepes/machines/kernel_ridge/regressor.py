@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.parameters import with_parameters
-from krepes.machines.kernel_ridge.targets import Quantities, Targets
+from krepes.machines.targets import Quantities, Targets
 
 
 class KernelRidgeRegressor(RegressorMixin, RidgeMachine):

@@ -19,9 +19,9 @@ from krepes.base.model_file import State, digest
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
-from krepes.machines.kernel_ridge.kept_rows import KeepRows, KeptRows
-from krepes.machines.kernel_ridge.normal_sums import NormalEquations, NormalSums
-from krepes.machines.kernel_ridge.targets import Targets
+from krepes.machines.kept_rows import KeepRows, KeptRows
+from krepes.machines.normal_sums import NormalEquations, NormalSums
+from krepes.machines.targets import Targets
 
 
 class ByFoldAndClass:

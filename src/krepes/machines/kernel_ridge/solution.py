@@ -19,9 +19,9 @@ from krepes.base.schema import check_entries
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
 from krepes.machines.calibration import temperature
-from krepes.machines.kernel_ridge.kept_rows import KeptRows
+from krepes.machines.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
-from krepes.machines.kernel_ridge.targets import Targets
+from krepes.machines.targets import Targets
 
 STATE = {
     "A": Tensor,

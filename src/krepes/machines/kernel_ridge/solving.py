@@ -11,8 +11,7 @@ from torch import Tensor
 
 from krepes.base.split import Parts
 from krepes.features.space import FeatureSpace
-from krepes.machines.kernel_ridge.kept_rows import KeptRows
-from krepes.machines.kernel_ridge.normal_sums import NormalSums
+from krepes.machines.kept_rows import KeptRows
 from krepes.machines.kernel_ridge.penalty_choice import (
     FoldErrors,
     PenaltyErrors,
@@ -23,6 +22,7 @@ from krepes.machines.kernel_ridge.penalty_choice import (
 )
 from krepes.machines.kernel_ridge.solution import Fits, HeldOutPredictions, RidgeSolution
 from krepes.machines.leave_one_out import LeaveOneOut
+from krepes.machines.normal_sums import NormalSums
 
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 

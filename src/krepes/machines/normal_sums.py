@@ -24,7 +24,7 @@ from krepes.base.blocks import Block
 from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
-from krepes.machines.kernel_ridge.targets import Targets
+from krepes.machines.targets import Targets
 from krepes.moments.outer_sum import OuterSum
 
 STATE = {

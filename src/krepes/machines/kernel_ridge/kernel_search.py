@@ -1,0 +1,122 @@
+"""Which kernels a machine is asked to try, and the choice among them on a sample of rows.
+
+kernel="auto"         Laplacian in the L1 norm for up to 128 columns, then Gaussian and Laplacian
+kernel=[k1, k2]       these
+lengthscale="auto"    several for each, in medians of the distances
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from krepes.features import FitData
+from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
+from krepes.kernels.automatic import MOST_COLUMNS
+from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.vectors import as_rows
+from krepes.machines.kernel_ridge.space_choice import MOST_ROWS, Sample, SpaceChoice, choose_space
+from krepes.machines.targets import Targets
+from krepes.preprocessing.input_space import InputSpace
+from krepes.preprocessing.preparing import Candidates, Preprocess
+
+Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """What a user asked for.
+
+    Attributes
+    ----------
+    kernel : "auto", a kernel, or several
+    lengthscale : "auto", or as radial kernels take it
+    metric : None, "diagonal", "full" or "auto"
+    intercept : bool
+    preprocess : as an estimator takes it
+    """
+
+    kernel: Kernels
+    lengthscale: Lengthscale
+    metric: str | None = None
+    intercept: bool = True
+    preprocess: Preprocess = "auto"
+
+    @property
+    def automatic(self) -> bool:
+        return (isinstance(self.kernel, str) and self.kernel == "auto") or isinstance(self.kernel, Automatic)
+
+    @property
+    def searches_lengthscale(self) -> bool:
+        return isinstance(self.lengthscale, str) and self.lengthscale == "auto"
+
+    def given(self) -> list[Kernel]:
+        """The kernels that were named; none where they are automatic."""
+        if self.automatic:
+            return []
+        asked: Any = self.kernel
+        kernels = [as_kernel(k) for k in (asked if isinstance(asked, list | tuple) else [asked])]
+        if not kernels:
+            raise ValueError("kernel=[]: name at least one kernel.")
+        return kernels
+
+    def first(self) -> Kernel:
+        """The kernel as far as it is known before the rows are."""
+        return next(iter(self.given()), Automatic())
+
+    def standardises(self, inputs: InputSpace) -> bool:
+        """Whether columns divided by their spread compete with those as given."""
+        return inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto"
+
+    def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
+        """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
+        kernels = self.given()
+        if not kernels:
+            narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
+            kernels = [Laplacian(norm=1)] if narrow else []
+            kernels += [Gaussian(), Laplacian()]
+        if self.searches_lengthscale:
+            return kernels
+        return [
+            clone(k).set_params(lengthscale=self.lengthscale) if isinstance(k, RadialKernel) else k
+            for k in kernels
+        ]
+
+    def choose(
+        self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
+    ) -> SpaceChoice:
+        """Kernel, lengthscale and metric by leave-one-out errors of some candidates, which are vectors."""
+        assert isinstance(candidates.rows, Tensor)
+        sample = sample_of(as_rows(candidates.rows), candidates.indices, data, targets, self.intercept, seed)
+        return choose_space(
+            sample,
+            self.rivals(inputs, sample.rows.shape[1]),
+            search_lengthscale=self.searches_lengthscale,
+            metric=self.metric,
+            standardise=self.standardises(inputs),
+            groups=inputs.groups,
+        )
+
+
+def sample_of(
+    rows: Tensor,  # shape: (n, d)
+    indices: np.ndarray,  # shape: (n,), of the rows in the data
+    data: FitData,
+    targets: Targets,
+    intercept: bool,
+    seed: int,
+    most: int = MOST_ROWS,
+) -> Sample:
+    """Some rows with their targets, at random."""
+    places = np.random.default_rng(seed).permutation(len(rows))[:most]
+    chosen, device = indices[places], rows.device
+    assert data.y is not None
+    weight = None if data.weight is None else torch.from_numpy(data.weight[chosen]).to(device)
+    Y = targets.matrix(data.y[chosen]).to(device)
+    return Sample(rows[torch.from_numpy(places).to(device)].double(), Y, weight, intercept, seed)
