@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from command_line import run
 from krepes import KernelEmbedding
@@ -141,3 +142,15 @@ def test_options_reach_the_help():
     text = run("cluster", "--help")
     for word in ("--n-init", "-k", "--selection", "elastic_net"):
         assert word in text
+
+
+def test_lengthscales_may_be_multiples_of_the_median():
+    lengthscale = Parameter("lengthscale", "--lengthscale", "float", "auto", "", choices=("auto", "median"))
+    assert [lengthscale.checked(text) for text in ("4 median", "median", "2.5")] == [
+        "4 median",
+        "median",
+        2.5,
+    ]
+    for text in ("four median", "4 auto", "4 medians"):
+        with pytest.raises(typer.BadParameter, match="expected a number"):
+            lengthscale.checked(text)

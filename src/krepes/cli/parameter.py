@@ -56,8 +56,9 @@ class Parameter:
         if word in self.choices:
             return word
         if self.kind in ("int", "float"):
+            multiple = word.removesuffix(" median") if "median" in self.choices else word
             try:
-                number = TYPES[self.kind](value)
+                number = TYPES[self.kind](multiple)
             except ValueError:
                 number = None
             if number is None or (self.least is not None and number < self.least):
@@ -65,7 +66,7 @@ class Parameter:
                 raise typer.BadParameter(
                     f"{value!r}: expected a number{least}, or {' or '.join(self.choices)}."
                 )
-            return number
+            return number if multiple == word else word
         close = difflib.get_close_matches(word, self.choices, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise typer.BadParameter(f"{value!r} is not known.{hint} Choose from: {', '.join(self.choices)}.")
@@ -96,7 +97,8 @@ class Parameter:
     def _listed(self, words: bool) -> str:
         if not self.choices:
             return ""
-        return f" {'A number, or' if words else 'Choose from'} {', '.join(self.choices)}."
+        multiples = ", or a multiple of it, such as '4 median'" if "median" in self.choices else ""
+        return f" {'A number, or' if words else 'Choose from'} {', '.join(self.choices)}{multiples}."
 
     def value(self, given: object) -> object:
         """The parameter's value for what the option gave."""
