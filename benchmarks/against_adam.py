@@ -27,9 +27,15 @@ from torch import Tensor
 
 from krepes import KernelEmbedding
 from krepes.base.components import resolve
+from krepes.features import NystromMap
 from krepes.losses import Batch, Loss
 
 BATCH, EPOCHS, RATES = 256, 50, (1e-4, 1e-3, 1e-2, 3e-2, 1e-1)
+
+
+def in_features(A: Tensor, features: NystromMap) -> Tensor:
+    """W = F^+ A, to probe coefficients of both forms in the same way."""
+    return torch.linalg.pinv(features.F.double()) @ A.double()
 
 
 class Probe:
@@ -56,7 +62,6 @@ class Adam:
         self.inputs = features if whitened else features.kernel_block
         self.start = features.principal(model.n_components).float()
         self.K_mm = model.kernel_(model.landmarks_)
-        self.back = torch.linalg.pinv(features.F).float()  # W = F^+ A, to probe both in the same way
         if not whitened:
             self.start = features.coefficients(self.start).float()
         self.cached: list[Tensor] | None = None
@@ -93,7 +98,7 @@ class Adam:
                 optimiser.step()
                 schedule.step()
             spent += time.perf_counter() - begin
-            W = P.detach() if self.whitened else self.back @ P.detach()
+            W = P.detach() if self.whitened else in_features(P.detach(), self.model.features_)
             best = max(best, probe(W) if torch.isfinite(W).all() else 0.0)
             if best >= target:
                 break
@@ -116,14 +121,19 @@ def main() -> None:
     figures: dict = {"rows": args.rows, "landmarks": args.landmarks, "h": args.components, "loss": args.loss}
     start = time.perf_counter()
     model = KernelEmbedding(
-        args.components, loss=args.loss, views="image", n_landmarks=args.landmarks, random_state=0
+        args.components,
+        loss=args.loss,
+        views="image",
+        n_landmarks=args.landmarks,
+        scale="loss",
+        random_state=0,
     ).fit(X)
     figures["krepes, everything: seconds"] = round(time.perf_counter() - start, 2)
     clean = torch.cat([model.features_(block) for block in X.split(2048)])
     probe = Probe(
         clean, y[: args.rows], torch.cat([model.features_(b) for b in test.split(2048)]), y[60_000:]
     )
-    reached = probe(model._solution.W)
+    reached = probe(in_features(model._solved().A, model.features_))
     figures["krepes: probe accuracy"] = round(reached, 4)
     figures["principal components of the landmarks: probe accuracy"] = round(
         probe(model.features_.principal(args.components)), 4
