@@ -20,8 +20,8 @@ from torch import Tensor
 from krepes.base.caller_warning import warn
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.kernels import Kernel
-from krepes.kernels.checking.fit_check import landmark_matrix
-from krepes.kernels.checking.matrix_faults import named, negative_points, rounding
+from krepes.kernels.checking.fit_check import landmark_matrix, title
+from krepes.kernels.checking.matrix_faults import negative_points, rounding, row_names
 
 
 class NystromMap:
@@ -129,14 +129,14 @@ class NystromMap:
         self.indefinite = smallest < -rounding(K_mm) * largest
         if self.indefinite:
             negative = negative_points(K_mm, vectors[:, -1])
-            proof = "" if negative is None else f": {negative.words(named(negative.rows, self.rows))}"
+            proof = "" if negative is None else f": {negative.words(row_names(negative.rows, self.rows))}"
             warn(
-                f"The kernel {self.kernel} is not positive semi-definite (K_mm has eigenvalues from "
+                f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
                 f"{smallest:.3g} to {largest:.3g}){proof}. Its negative part is dropped."
             )
         elif not self.kernel.positive_semidefinite:
             warn(
-                f"The kernel {self.kernel} is not positive semi-definite for all rows, but it is for these landmarks."
+                f"{title(self.kernel)} is not positive semi-definite for all rows, but it is for these landmarks."
             )
         kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()

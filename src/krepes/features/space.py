@@ -30,7 +30,7 @@ from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
-from krepes.kernels.checking.fit_check import check_candidates
+from krepes.kernels.checking.fit_check import check_candidates, title
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
 from krepes.sources import reservoir
@@ -188,7 +188,7 @@ class FeatureSpace:
             milder = (
                 " It is between the landmarks that were chosen, which the model uses." if decompose else ""
             )
-            warn(f"The kernel {fitted_kernel} is not positive semi-definite: {negative}.{milder}")
+            warn(f"{title(fitted_kernel)} is not positive semi-definite: {negative}.{milder}")
         return space
 
     @classmethod

@@ -21,12 +21,12 @@ from krepes.base.rows import Rows, take_rows
 from krepes.kernels.base import Kernel
 from krepes.kernels.checking.matrix_faults import (
     SAME,
-    Difference,
+    ValueDifference,
     asymmetry,
     difference,
-    named,
     negative_points,
     precision,
+    row_names,
     scales,
 )
 from krepes.kernels.custom import Custom
@@ -51,7 +51,7 @@ def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> s
     rows, indices = take_rows(candidates, places), indices[places]
     K = landmark_matrix(kernel, rows, indices)
     negative = negative_points(K, descending_eigh(K)[1][:, -1])
-    return None if negative is None else negative.words(named(negative.rows, indices))
+    return None if negative is None else negative.words(row_names(negative.rows, indices))
 
 
 def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = None) -> Tensor:
@@ -63,21 +63,21 @@ def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = N
     if any(map(is_of_user, kernel_parts(kernel))):
         same, found = SAME[precision(K)], asymmetry(K)
         if found.size > same:
-            raise ValueError(not_symmetric(title(kernel), K, found, named(found.rows, rows)))
+            raise ValueError(not_symmetric(title(kernel), K, found, row_names(found.rows, rows)))
         found = diagonal_difference(kernel, wide[:FEW], K)
         if found.size > same:
-            raise ValueError(depends_on_batch(title(kernel), named(found.rows, rows)))
+            raise ValueError(depends_on_batch(title(kernel), row_names(found.rows, rows)))
     return K
 
 
-def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor) -> Difference:
+def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor) -> ValueDifference:
     """The row whose k(x, x) in `diag` differs most from that in K; `rows` are the first of those of K."""
     n, s = len(rows), scales(K)[: len(rows)]
     found = difference(kernel.diag(rows).double()[:, None], K.diagonal()[:n, None], s.square(), s.new_ones(1))
-    return Difference(found.size, found.rows[:1])
+    return ValueDifference(found.size, found.rows[:1])
 
 
-def not_symmetric(subject: str, K: Tensor, found: Difference, names: str) -> str:
+def not_symmetric(subject: str, K: Tensor, found: ValueDifference, names: str) -> str:
     i, j = found.rows
     return (
         f"{subject} is not symmetric: for {names}, k(x, y) is {K[i, j].item():.4g} and k(y, x) is "

@@ -38,14 +38,14 @@ from krepes.kernels.checking.fit_check import (
 )
 from krepes.kernels.checking.matrix_faults import (
     SAME,
-    Difference,
     NegativePoints,
+    ValueDifference,
     asymmetry,
     difference,
-    named,
     negative_points,
     precision,
     rounding,
+    row_names,
     scales,
 )
 from krepes.kernels.custom import NotFiniteError, as_kernel
@@ -105,14 +105,14 @@ class KernelCheck:
         Rows that were looked at.
     finite : bool
         Whether all values are finite numbers. If not, the others are None.
-    asymmetry : Difference
+    asymmetry : ValueDifference
         The rows for which k(x, y) and k(y, x) differ most.
-    repetition, batches, diagonal : Difference
+    repetition, batches, diagonal : ValueDifference
         The same for two equal calls, for a call with fewer rows, and for `diag`.
     same : float
         Differences up to this size may be rounding.
     smallest_eigenvalue : float
-        Relative to the largest, of K with its rows on one scale (K itself where k(x, x) = 1); None where k is not
+        Relative to the largest in size, of K with its rows on one scale (K itself where k(x, x) = 1); None where k is not
         symmetric, or not a function of two rows.
     tolerance : float
         Eigenvalues above minus this number may be rounding.
@@ -131,10 +131,10 @@ class KernelCheck:
     kernel: Kernel
     n_rows: int
     finite: bool = True
-    asymmetry: Difference | None = None
-    repetition: Difference | None = None
-    batches: Difference | None = None
-    diagonal: Difference | None = None
+    asymmetry: ValueDifference | None = None
+    repetition: ValueDifference | None = None
+    batches: ValueDifference | None = None
+    diagonal: ValueDifference | None = None
     same: float | None = None
     smallest_eigenvalue: float | None = None
     tolerance: float | None = None
@@ -169,7 +169,7 @@ class KernelCheck:
             return None
         return self.smallest_eigenvalue >= -self.tolerance
 
-    def _same(self, found: Difference | None) -> bool | None:
+    def _same(self, found: ValueDifference | None) -> bool | None:
         return None if found is None or self.same is None else found.size <= self.same
 
     def __str__(self) -> str:
@@ -177,8 +177,8 @@ class KernelCheck:
         lines = [f"{title(self.kernel)} on {self.n_rows:,} rows: {verdict}.", *self.problems]
         if self.smallest_eigenvalue is not None:
             lines.append(
-                f"Smallest eigenvalue: {self.smallest_eigenvalue:.2g} of the largest; rounding explains "
-                f"{-(self.tolerance or 0):.1g}."
+                f"Smallest eigenvalue: {self.smallest_eigenvalue:.2g} of the largest; down to "
+                f"{-(self.tolerance or 0):.1g} may be rounding."
             )
         if (values := self.similarities) is not None:
             low, middle, high = values.pairs
@@ -260,7 +260,9 @@ def _checked(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> Kern
     around = s[chosen]
     repeated = difference(first, second, around, around)
     beside = difference(first, K[chosen][:, chosen], around, around)
-    beside, repeated = (Difference(d.size, tuple(int(few[i]) for i in d.rows)) for d in (beside, repeated))
+    beside, repeated = (
+        ValueDifference(d.size, tuple(int(few[i]) for i in d.rows)) for d in (beside, repeated)
+    )
     result = replace(
         result,
         asymmetry=asymmetry(K),
@@ -291,20 +293,20 @@ def _checked(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> Kern
 def _faults_of_values(found: KernelCheck, K: Tensor, indices: np.ndarray) -> list[str]:
     """Values that are not those of a symmetric function of two rows."""
     if not found.deterministic and found.repetition is not None:
-        names = named(found.repetition.rows, indices)
+        names = row_names(found.repetition.rows, indices)
         return [f"It is random: two equal calls differ for {names}. Draw random numbers once, beforehand."]
     if not found._same(found.batches) and found.batches is not None:
-        return [depends_on_batch("It", named(found.batches.rows, indices))]
+        return [depends_on_batch("It", row_names(found.batches.rows, indices))]
     if not found._same(found.diagonal) and found.diagonal is not None:
-        return [depends_on_batch("It", named(found.diagonal.rows, indices))]
+        return [depends_on_batch("It", row_names(found.diagonal.rows, indices))]
     if not found.symmetric and found.asymmetry is not None:
-        return [not_symmetric("It", K, found.asymmetry, named(found.asymmetry.rows, indices))]
+        return [not_symmetric("It", K, found.asymmetry, row_names(found.asymmetry.rows, indices))]
     return []
 
 
 def _indefinite(found: KernelCheck, indices: np.ndarray) -> str:
     points = (
-        "" if found.negative is None else f": {found.negative.words(named(found.negative.rows, indices))}"
+        "" if found.negative is None else f": {found.negative.words(row_names(found.negative.rows, indices))}"
     )
     return (
         f"It is not positive semi-definite{points}. Use a kernel that is, or give "
@@ -361,12 +363,12 @@ def _suitable(found: KernelCheck, rows: Rows) -> KernelCheck:
             else f"Try lengthscale={length:.3g}"
         )
         advice.append(f"All rows look alike: the kernel is too wide. {remedy}.")
-    if values.rank > found.n_rows / 2:
+    elif values.rank > found.n_rows / 2:
         advice.append(
             f"{SHARE:.0%} of k(x, x) takes {values.rank} dimensions for {found.n_rows:,} rows, and more for more rows: "
             "a model needs very many landmarks, or a wider kernel."
         )
-    elif values.largest > 0:
+    else:
         advice.append(f"A model needs at least {values.rank} landmarks to keep {SHARE:.0%} of k(x, x).")
     return replace(found, advice=tuple(advice))
 

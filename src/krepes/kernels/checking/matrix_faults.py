@@ -28,10 +28,7 @@ from torch import Tensor
 from krepes.base.linalg import symmetric
 
 LEAST_ROUNDING = 1e-8  # of the largest eigenvalue
-SAME = {
-    torch.float64: 1e-5,
-    torch.float32: 1e-3,
-}  # difference of two values, on the scale of S, that may be rounding
+SAME = {torch.float64: 1e-5, torch.float32: 1e-3}  # differences, on the scale of S, that may be rounding
 PRECISION_ROWS = 64  # whose values tell the precision
 EVIDENCE = 0.01  # negative value that is enough of a proof; also a share of the most negative one
 TRIPLE_ROWS = 40  # among which all triples are tried
@@ -40,7 +37,7 @@ MOST = 2000  # rows among which points are looked for
 
 
 @dataclass(frozen=True)
-class Difference:
+class ValueDifference:
     """The largest difference of two values that should be equal, on the scale of S, and the rows it is found at."""
 
     size: float
@@ -76,13 +73,13 @@ class NegativePoints:
         return f"{names} with a = ({numbers}) give aᵀKa = {self.value:.3g}"
 
     def __str__(self) -> str:
-        return self.words(named(self.rows, np.arange(max(self.rows) + 1)))
+        return self.words(row_names(self.rows, np.arange(max(self.rows) + 1)))
 
 
-def named(places: tuple[int, ...], rows: np.ndarray | None) -> str:
+def row_names(places: tuple[int, ...], rows: np.ndarray | None) -> str:
     """Landmarks by their rows, if these are known.
 
-    >>> named((0, 2), np.array([7, 8, 9])), named((4,), None)
+    >>> row_names((0, 2), np.array([7, 8, 9])), row_names((4,), None)
     ('rows 7 and 9', 'landmark 4')
     """
     places = tuple(dict.fromkeys(places))
@@ -113,18 +110,18 @@ def scales(K: Tensor) -> Tensor:
     return largest.clamp(min=floor).sqrt() if floor > 0 else torch.ones_like(largest)
 
 
-def difference(A: Tensor, B: Tensor, rows: Tensor, columns: Tensor) -> Difference:
+def difference(A: Tensor, B: Tensor, rows: Tensor, columns: Tensor) -> ValueDifference:
     """The largest of |A - B|, (n, m), relative to the scales of rows (n,) and columns (m,)."""
     D = (A - B).abs() / rows[:, None] / columns
     place = int(D.argmax())
-    return Difference(D.flatten()[place].item(), divmod(place, D.shape[1]))
+    return ValueDifference(D.flatten()[place].item(), divmod(place, D.shape[1]))
 
 
-def asymmetry(K: Tensor) -> Difference:
+def asymmetry(K: Tensor) -> ValueDifference:
     """The pair for which k(x, y) and k(y, x) differ most.
 
     >>> asymmetry(torch.tensor([[1.0, 0.5], [0.25, 1.0]], dtype=torch.float64))
-    Difference(size=0.25, rows=(0, 1))
+    ValueDifference(size=0.25, rows=(0, 1))
     """
     s = scales(K)
     return difference(K, K.mT, s, s)
