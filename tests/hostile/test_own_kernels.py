@@ -85,8 +85,13 @@ def test_kernels_of_users_fit_without_a_warning():
     def single(A, B):
         return torch.exp(-(torch.cdist(A.float() + 20, B.float() + 20) ** 2) / 8)
 
+    def far_from_zero(A, B):
+        """The matrix product in `cdist` leaves distances errors of sqrt(eps) |x|, and small blocks do not use it."""
+        return torch.exp(-torch.cdist(A + 1e4, B + 1e4))
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        fit(far_from_zero)
         fit(lambda A, B: 1 / (1 + torch.cdist(A, B) ** 2))
         fit(single)
         fit(lambda A, B: [[min(len(a), len(b)) for b in B] for a in A], data=[i * "a" for i in range(1, 60)])
@@ -113,7 +118,7 @@ def test_the_check_costs_a_fit_few_values(monkeypatch):
     monkeypatch.setattr(fit_check, "is_of_user", lambda kernel: False)
     fit(counted, data=data, n_landmarks=100)
     assert with_check - sum(counts) == 64 * 64 + 2 * 64 * 16
-    assert with_check < 1.01 * sum(counts)
+    assert with_check < 1.02 * sum(counts)
 
 
 def test_values_that_are_not_finite_are_a_finding():

@@ -118,7 +118,7 @@ class NystromMap:
         self.prepare()
 
     def _decompose(self) -> tuple[Tensor, Tensor]:
-        K_mm = landmark_matrix(self.kernel, self.landmarks, self.rows)
+        K_mm, noise = landmark_matrix(self.kernel, self.landmarks, self.rows)
         values, vectors = descending_eigh(K_mm)
         largest, smallest = values[0].item(), values[-1].item()
         if not largest > 0:
@@ -126,9 +126,10 @@ class NystromMap:
                 f"The kernel {self.kernel} is zero or negative between all landmarks (largest eigenvalue "
                 f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
             )
-        self.indefinite = smallest < -rounding(K_mm) * largest
+        allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
+        self.indefinite = smallest < -allowed
         if self.indefinite:
-            negative = negative_points(K_mm, vectors[:, -1])
+            negative = negative_points(K_mm, vectors[:, -1], noise)
             proof = "" if negative is None else f": {negative.words(row_names(negative.rows, self.rows))}"
             warn(
                 f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "

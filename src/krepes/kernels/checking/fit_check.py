@@ -49,25 +49,29 @@ def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> s
         return None
     places = np.unique(np.linspace(0, len(indices) - 1, FEW).astype(np.int64))
     rows, indices = take_rows(candidates, places), indices[places]
-    K = landmark_matrix(kernel, rows, indices)
-    negative = negative_points(K, descending_eigh(K)[1][:, -1])
+    K, noise = landmark_matrix(kernel, rows, indices)
+    negative = negative_points(K, descending_eigh(K)[1][:, -1], noise)
     return None if negative is None else negative.words(row_names(negative.rows, indices))
 
 
-def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = None) -> Tensor:
-    """k between landmarks, (m, m), in float64; `rows` are the rows of the data that they are, for messages."""
+def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = None) -> tuple[Tensor, float]:
+    """k between landmarks, (m, m), in float64, and how far values that should be equal differ, by rounding.
+
+    `rows` are the rows of the data that they are, for messages. Kernels of krepes are taken to be exact.
+    """
     wide: Any = landmarks.double() if isinstance(landmarks, Tensor) else landmarks
     K = kernel(wide).double()
     if not torch.isfinite(K).all():
         raise ValueError(f"The kernel {kernel} has NaN or infinite values between landmarks.")
-    if any(map(is_of_user, kernel_parts(kernel))):
-        same, found = SAME[precision(K)], asymmetry(K)
-        if found.size > same:
-            raise ValueError(not_symmetric(title(kernel), K, found, row_names(found.rows, rows)))
-        found = diagonal_difference(kernel, wide[:FEW], K)
-        if found.size > same:
-            raise ValueError(depends_on_batch(title(kernel), row_names(found.rows, rows)))
-    return K
+    if not any(map(is_of_user, kernel_parts(kernel))):
+        return K, 0.0
+    same, crossed = SAME[precision(K)], asymmetry(K)
+    if crossed.size > same:
+        raise ValueError(not_symmetric(title(kernel), K, crossed, row_names(crossed.rows, rows)))
+    beside = diagonal_difference(kernel, wide[:FEW], K)
+    if beside.size > same:
+        raise ValueError(depends_on_batch(title(kernel), row_names(beside.rows, rows)))
+    return K, max(crossed.size, beside.size)
 
 
 def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor) -> ValueDifference:
@@ -88,7 +92,8 @@ def not_symmetric(subject: str, K: Tensor, found: ValueDifference, names: str) -
 def depends_on_batch(subject: str, names: str) -> str:
     return (
         f"{subject} depends on the batch: the values for {names} change with the rows beside them, or "
-        "`diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand."
+        "`diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand. Where "
+        "rounding is the cause, subtract the means of the rows and compute in double precision."
     )
 
 

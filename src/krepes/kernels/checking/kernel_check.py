@@ -112,8 +112,8 @@ class KernelCheck:
     same : float
         Differences up to this size may be rounding.
     smallest_eigenvalue : float
-        Relative to the largest in size, of K with its rows on one scale (K itself where k(x, x) = 1); None where k is not
-        symmetric, or not a function of two rows.
+        Relative to the largest in size, of K with its rows on one scale (K itself where k(x, x) = 1); None where k is
+        not symmetric, or not a function of two rows.
     tolerance : float
         Eigenvalues above minus this number may be rounding.
     negative : NegativePoints or None

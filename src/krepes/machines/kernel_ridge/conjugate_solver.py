@@ -144,7 +144,7 @@ class FalkonPreconditioner:
     def __init__(
         self, space: FeatureSpace, inputs: Rows, weight: Tensor, n: float, penalty: float, intercept: bool
     ):
-        K = symmetric(landmark_matrix(space.kernel, space.landmarks, space.landmark_rows))
+        K = symmetric(landmark_matrix(space.kernel, space.landmarks, space.landmark_rows)[0])
         jitter = RELATIVE_CUT[space.dtype] * K.abs().sum(1).max().item()
         self.T = _upper(K, jitter)
         M, mean, share = torch.zeros_like(K), K.new_zeros(len(K)), (weight / weight.sum()).to(K)
