@@ -3,7 +3,8 @@
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
-from krepes.kernels.checking.kernel_check import KernelCheck, check_kernel
+from krepes.kernels.checking.check_result import KernelCheck
+from krepes.kernels.checking.kernel_check import check_kernel
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.custom import Custom, as_kernel
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid

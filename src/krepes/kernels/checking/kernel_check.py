@@ -1,10 +1,6 @@
 """Is this function a kernel, and does it suit these rows? An answer from a sample of them, in words.
 
-    kernel               k(x, y) = k(y, x),   a^T K a >= 0 for every a,   the same in every batch and call
-    similarity           k(x, y) / sqrt(k(x, x) k(y, y))
-    effective dimension  sum_i l_i / (l_i + c),  l_i the eigenvalues of K,  c = 0.001 tr K, the ridge of kernel machines
-    rank                 how many eigenvalues hold 99 % of tr K: no fewer landmarks can
-    kernel distance      sqrt(k(x, x) + k(y, y) - 2 k(x, y)), the distance between phi(x) and phi(y)
+    k(x, y) = k(y, x),     a^T K a >= 0 for every a,     the same value in every batch and at every call
 
 A finding of faults is a proof; finding none is evidence, as other rows may show some. Cost: the values between n rows
 (500 by default) once, between 64 of them twice, and O(n^3) for the eigenvalues.
@@ -13,7 +9,7 @@ A finding of faults is a proof; finding none is evidence, as other rows may show
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,16 +25,15 @@ from krepes.base.rows import Rows, take_rows
 from krepes.base.validation import generator_of
 from krepes.engines.local import Local
 from krepes.kernels.base import Kernel
+from krepes.kernels.checking.check_result import RIDGE, SHARE, KernelCheck, Similarities
 from krepes.kernels.checking.fit_check import (
     FEW,
     depends_on_batch,
     diagonal_difference,
     not_symmetric,
-    title,
 )
 from krepes.kernels.checking.matrix_faults import (
     SAME,
-    NegativePoints,
     ValueDifference,
     asymmetry,
     difference,
@@ -53,148 +48,9 @@ from krepes.kernels.radial import RadialKernel
 from krepes.preprocessing.preparing import prepare_inputs
 from krepes.sources import open_source
 
-RIDGE = 1e-3  # of the trace
-SHARE = 0.99  # of the trace, that the rank is counted for
 ALONE = 0.05  # similarity to the nearest row below which a row is like itself only
 ALIKE = 0.99  # similarity of a typical pair above which all rows look alike
 PERCENTILES = (0.1, 0.5, 0.9)
-
-
-@dataclass(frozen=True)
-class Similarities:
-    """The values of a kernel on a sample of rows, and how many dimensions they fill.
-
-    Attributes
-    ----------
-    smallest, mean, largest : float
-        Of k(x, x).
-    pairs : tuple of three floats
-        k(x, y) / sqrt(k(x, x) k(y, y)) of two different rows: 10th, 50th and 90th percentile.
-    nearest : float
-        The same to the most similar other row; the median over rows.
-    distance : float
-        Median of sqrt(k(x, x) + k(y, y) - 2 k(x, y)).
-    effective_dimension : float
-        sum_i l_i / (l_i + 0.001 tr K).
-    effective_rank : float
-        exp of the entropy of the eigenvalues.
-    rank : int
-        Eigenvalues that hold 99 % of the trace.
-    """
-
-    smallest: float
-    mean: float
-    largest: float
-    pairs: tuple[float, float, float]
-    nearest: float
-    distance: float
-    effective_dimension: float
-    effective_rank: float
-    rank: int
-
-
-@dataclass(frozen=True)
-class KernelCheck:
-    """What `check_kernel` found; print it.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        With numbers for data-dependent parameters.
-    n_rows : int
-        Rows that were looked at.
-    finite : bool
-        Whether all values are finite numbers. If not, the others are None.
-    asymmetry : ValueDifference
-        The rows for which k(x, y) and k(y, x) differ most.
-    repetition, batches, diagonal : ValueDifference
-        The same for two equal calls, for a call with fewer rows, and for `diag`.
-    same : float
-        Differences up to this size may be rounding.
-    smallest_eigenvalue : float
-        Relative to the largest in size, of K with its rows on one scale (K itself where k(x, x) = 1); None where k is
-        not symmetric, or not a function of two rows.
-    tolerance : float
-        Eigenvalues above minus this number may be rounding.
-    negative : NegativePoints or None
-        Few rows and coefficients a with a^T K a < 0, which prove that this is not a kernel.
-    similarities : Similarities or None
-        None where it is not a kernel.
-    lengthscale, suggested_lengthscale : float or None
-        Of a kernel of distances with one lengthscale: its own, and that by which k = 1/e at the median distance.
-    problems : tuple of str
-        Why it is not a kernel, and what to do.
-    advice : tuple of str
-        What to change although it is one.
-    """
-
-    kernel: Kernel
-    n_rows: int
-    finite: bool = True
-    asymmetry: ValueDifference | None = None
-    repetition: ValueDifference | None = None
-    batches: ValueDifference | None = None
-    diagonal: ValueDifference | None = None
-    same: float | None = None
-    smallest_eigenvalue: float | None = None
-    tolerance: float | None = None
-    negative: NegativePoints | None = None
-    similarities: Similarities | None = None
-    lengthscale: float | None = None
-    suggested_lengthscale: float | None = None
-    problems: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing speaks against its being a kernel."""
-        return not self.problems
-
-    @property
-    def symmetric(self) -> bool | None:
-        return self._same(self.asymmetry)
-
-    @property
-    def deterministic(self) -> bool | None:
-        return self._same(self.repetition)
-
-    @property
-    def consistent(self) -> bool | None:
-        """Whether values depend on their two rows only."""
-        return None if self.batches is None else bool(self._same(self.batches) and self._same(self.diagonal))
-
-    @property
-    def positive_semidefinite(self) -> bool | None:
-        if self.smallest_eigenvalue is None or self.tolerance is None:
-            return None
-        return self.smallest_eigenvalue >= -self.tolerance
-
-    def _same(self, found: ValueDifference | None) -> bool | None:
-        return None if found is None or self.same is None else found.size <= self.same
-
-    def __str__(self) -> str:
-        verdict = "a kernel, as far as these rows can tell" if self.ok else "not a kernel"
-        lines = [f"{title(self.kernel)} on {self.n_rows:,} rows: {verdict}.", *self.problems]
-        if self.smallest_eigenvalue is not None:
-            lines.append(
-                f"Smallest eigenvalue: {self.smallest_eigenvalue:.2g} of the largest; down to "
-                f"{-(self.tolerance or 0):.1g} may be rounding."
-            )
-        if (values := self.similarities) is not None:
-            low, middle, high = values.pairs
-            lines += [
-                f"k(x, x): {values.mean:.3g} on average, {values.smallest:.3g} to {values.largest:.3g}.",
-                f"Similarity of two rows: {middle:.2f} for the typical pair, {low:.2f} to {high:.2f} for four in five; "
-                f"{values.nearest:.2f} to the nearest row.",
-                f"Effective dimension: {values.effective_dimension:.1f} (ridge {RIDGE}); {values.rank} dimensions hold "
-                f"{SHARE:.0%} of k(x, x).",
-            ]
-        if self.lengthscale is not None:
-            lines.append(
-                f"Lengthscale: {self.lengthscale:.3g}; k is 1/e at the median distance with "
-                f"{self.suggested_lengthscale:.3g}."
-            )
-        return "\n".join([*lines, *self.advice])
 
 
 def check_kernel(
@@ -246,39 +102,22 @@ def _checked(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> Kern
     result = KernelCheck(kernel, len(indices))
     try:
         K = kernel(rows).double()
-        few = np.random.default_rng(seed).permutation(len(K))[:FEW]
-        part = take_rows(rows, few)
-        first, second = kernel(part).double(), kernel(part).double()
-        diagonal = diagonal_difference(kernel, rows, K) if torch.isfinite(K).all() else None
+        finite = bool(torch.isfinite(K).all())
+        found = _differences(kernel, rows, K, seed) if finite else {}
     except NotFiniteError:
-        diagonal = None
-    if diagonal is None:
+        finite = False
+    if not finite:
         advice = "Look for divisions by zero, logarithms and roots of negative numbers, and for overflow."
         problem = f"It has NaN or infinite values between these rows. {advice}"
         return replace(result, finite=False, problems=(problem,))
-    s, chosen = scales(K), torch.from_numpy(few)
-    around = s[chosen]
-    repeated = difference(first, second, around, around)
-    beside = difference(first, K[chosen][:, chosen], around, around)
-    beside, repeated = (
-        ValueDifference(d.size, tuple(int(few[i]) for i in d.rows)) for d in (beside, repeated)
-    )
-    result = replace(
-        result,
-        asymmetry=asymmetry(K),
-        repetition=repeated,
-        batches=beside,
-        diagonal=diagonal,
-        same=SAME[precision(K)],
-    )
-    problems = _faults_of_values(result, K, indices)
-    if problems:
-        return replace(result, problems=tuple(problems))
-    found = (result.asymmetry, repeated, beside, diagonal)
-    noise = max(d.size for d in found if d is not None)
-    S = symmetric(K) / s / s[:, None]
-    values, vectors = torch.linalg.eigh(S)
-    largest = values.abs().max().clamp(min=torch.finfo(S.dtype).tiny).item()
+    fields: dict[str, Any] = found
+    result = replace(result, same=SAME[precision(K)], **fields)
+    fault = _fault_of_values(result, K, indices)
+    if fault is not None:
+        return replace(result, problems=(fault,))
+    s, noise = scales(K), max(d.size for d in found.values())
+    values, vectors = torch.linalg.eigh(symmetric(K) / s / s[:, None])
+    largest = values.abs().max().clamp(min=torch.finfo(K.dtype).tiny).item()
     result = replace(
         result,
         smallest_eigenvalue=values[0].item() / largest,
@@ -290,18 +129,34 @@ def _checked(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> Kern
     return _suitable(replace(result, similarities=_similarities(symmetric(K))), rows)
 
 
-def _faults_of_values(found: KernelCheck, K: Tensor, indices: np.ndarray) -> list[str]:
-    """Values that are not those of a symmetric function of two rows."""
-    if not found.deterministic and found.repetition is not None:
-        names = row_names(found.repetition.rows, indices)
-        return [f"It is random: two equal calls differ for {names}. Draw random numbers once, beforehand."]
-    if not found._same(found.batches) and found.batches is not None:
-        return [depends_on_batch("It", row_names(found.batches.rows, indices))]
-    if not found._same(found.diagonal) and found.diagonal is not None:
-        return [depends_on_batch("It", row_names(found.diagonal.rows, indices))]
-    if not found.symmetric and found.asymmetry is not None:
-        return [not_symmetric("It", K, found.asymmetry, row_names(found.asymmetry.rows, indices))]
-    return []
+def _differences(kernel: Kernel, rows: Rows, K: Tensor, seed: int) -> dict[str, ValueDifference]:
+    """Of values that should be equal, by the name of their field."""
+    few = np.random.default_rng(seed).permutation(len(K))[:FEW]
+    part, chosen = take_rows(rows, few), torch.from_numpy(few)
+    first, second, s = kernel(part).double(), kernel(part).double(), scales(K)[chosen]
+    found = {
+        "repetition": difference(first, second, s, s),
+        "batches": difference(first, K[chosen][:, chosen], s, s),
+    }
+    of_all = {name: replace(d, rows=tuple(int(few[i]) for i in d.rows)) for name, d in found.items()}
+    return of_all | {"asymmetry": asymmetry(K), "diagonal": diagonal_difference(kernel, rows, K)}
+
+
+def _fault_of_values(found: KernelCheck, K: Tensor, indices: np.ndarray) -> str | None:
+    """Why they are not those of a symmetric function of two rows; None if nothing speaks against it."""
+    faults: dict[str, Callable[[ValueDifference, str], str]] = {
+        "repetition": lambda d, names: (
+            f"It is random: two equal calls differ for {names}. Draw random numbers once, beforehand."
+        ),
+        "batches": lambda d, names: depends_on_batch("It", names),
+        "diagonal": lambda d, names: depends_on_batch("It", names),
+        "asymmetry": lambda d, names: not_symmetric("It", K, d, names),
+    }
+    for field, words in faults.items():
+        largest = getattr(found, field)
+        if not found.is_rounding(largest):
+            return words(largest, row_names(largest.rows, indices))
+    return None
 
 
 def _indefinite(found: KernelCheck, indices: np.ndarray) -> str:
