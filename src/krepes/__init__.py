@@ -8,6 +8,7 @@ from krepes._version import __version__
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
+    from krepes.kernels import check_kernel
     from krepes.one_pass import load
     from krepes.preprocessing import TableEncoder
 
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
+    "check_kernel": "krepes.kernels",
     "load": "krepes.one_pass",
 }
 
-__all__ = ["KernelEmbedding", "TableEncoder", "__version__", "load"]
+__all__ = ["KernelEmbedding", "TableEncoder", "__version__", "check_kernel", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from krepes.kernels import (
     EmpiricalNTK,
     Gaussian,
     Kernel,
+    KernelCheck,
     Laplacian,
     Linear,
     Matern,
@@ -75,7 +76,7 @@ def data(n: int = 40, dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 def test_every_exported_kernel_is_tested_here():
     exported = {getattr(krepes.kernels, name) for name in krepes.kernels.__all__ if name[0].isupper()}
-    assert exported - {Kernel, CoordinateProduct} <= {type(kernel) for kernel in KERNELS}
+    assert exported - {Kernel, CoordinateProduct, KernelCheck} <= {type(kernel) for kernel in KERNELS}
 
 
 @every_kernel

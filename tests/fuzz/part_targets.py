@@ -14,7 +14,7 @@ from fuzz.parts import component, kernels, overlap, parts
 from fuzz.strategies import features, images, matrices, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, target
 from krepes.base.components import named
-from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Matern, as_kernel
+from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Matern, as_kernel, check_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss, check_loss
 from krepes.networks import Network, as_network
@@ -62,6 +62,21 @@ def kernel_of_words(draw: Draw) -> Any:
     words = draw(objects())
     chosen = draw(st.sampled_from([Custom(overlap, pairwise=True), Custom(overlap), Custom(None)]))
     return chosen(words, words), chosen.diag(words)
+
+
+@target("check_kernel", "KernelCheck", weight=2)
+def kernel_check(draw: Draw) -> Any:
+    """Any kernel on any rows: a verdict in words, with finite numbers."""
+    X = draw(often((3, sane_matrices()), (2, features())))
+    chosen = as_kernel(draw(kernels()))
+    n_rows_asked = draw(mostly([2, 5, 500], [0, 1, 2.5, "few"]))
+    found = check_kernel(
+        chosen, X, n_rows=n_rows_asked, random_state=draw(mostly([0, 7, None], [-1, "seed"]))
+    )
+    if found.ok != (not found.problems) or not str(found):
+        raise ChangedError("a verdict that contradicts itself")
+    numbers = (found.smallest_eigenvalue, found.tolerance)
+    return [number for number in numbers if number is not None]
 
 
 SELECTORS = ("LandmarkSelector", *(cls.__name__ for cls in named(LandmarkSelector).values()))

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.kernels import Kernel
+from krepes.kernels.checking.fit_check import landmark_matrix, title
+from krepes.kernels.checking.matrix_faults import negative_points, rounding, row_names
 
 
 class NystromMap:
@@ -33,6 +36,8 @@ class NystromMap:
         The dtype of the features; K_mm and its decomposition are float64.
     cut : float, default=None
         Eigenvalues of K_mm below `cut` times the largest are dropped: 1e-6 for float32, 1e-12 for float64.
+    rows : ndarray of shape (m,), default=None
+        The rows of the data that the landmarks are, for messages.
 
     Attributes
     ----------
@@ -54,12 +59,21 @@ class NystromMap:
     True
     """
 
+    rows: np.ndarray | None = None
+    indefinite = False  # whether K_mm was found to have negative eigenvalues, and a warning said so
+
     def __init__(
-        self, kernel: Kernel, landmarks: Any, dtype: torch.dtype = torch.float32, cut: float | None = None
+        self,
+        kernel: Kernel,
+        landmarks: Any,
+        dtype: torch.dtype = torch.float32,
+        cut: float | None = None,
+        rows: np.ndarray | None = None,
     ):
         self.kernel = kernel
         self.landmarks = landmarks
         self.dtype = dtype
+        self.rows = rows
         self.cut = RELATIVE_CUT[dtype] if cut is None else cut
         self.factors: tuple[Tensor, Tensor] | None = self._decompose()
         self.prepare()
@@ -104,10 +118,7 @@ class NystromMap:
         self.prepare()
 
     def _decompose(self) -> tuple[Tensor, Tensor]:
-        wide = self.landmarks.double() if isinstance(self.landmarks, Tensor) else self.landmarks
-        K_mm = self.kernel(wide).double()
-        if not torch.isfinite(K_mm).all():
-            raise ValueError(f"The kernel {self.kernel} has NaN or infinite values between landmarks.")
+        K_mm, noise = landmark_matrix(self.kernel, self.landmarks, self.rows)
         values, vectors = descending_eigh(K_mm)
         largest, smallest = values[0].item(), values[-1].item()
         if not largest > 0:
@@ -115,15 +126,18 @@ class NystromMap:
                 f"The kernel {self.kernel} is zero or negative between all landmarks (largest eigenvalue "
                 f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
             )
-        # A positive semi-definite K_mm has rounding noise of about m * eps below zero, not more.
-        if smallest < -1e-8 * largest:
+        allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
+        self.indefinite = smallest < -allowed
+        if self.indefinite:
+            negative = negative_points(K_mm, vectors[:, -1], noise)
+            proof = "" if negative is None else f": {negative.words(row_names(negative.rows, self.rows))}"
             warn(
-                f"The kernel {self.kernel} is not positive semi-definite (K_mm has eigenvalues from "
-                f"{smallest:.3g} to {largest:.3g}); its negative part is dropped."
+                f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
+                f"{smallest:.3g} to {largest:.3g}){proof}. Its negative part is dropped."
             )
         elif not self.kernel.positive_semidefinite:
             warn(
-                f"The kernel {self.kernel} is not positive semi-definite for all rows, but it is for these landmarks."
+                f"{title(self.kernel)} is not positive semi-definite for all rows, but it is for these landmarks."
             )
         kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()

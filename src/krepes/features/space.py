@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.caller_warning import warn
 from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
@@ -29,6 +30,7 @@ from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
+from krepes.kernels.checking.fit_check import check_candidates, title
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
 from krepes.sources import reservoir
@@ -168,6 +170,7 @@ class FeatureSpace:
             fitted_kernel = suited.fitted(candidates.rows, generator)
         else:
             fitted_kernel = learn_kernel(candidates, inputs)
+        negative = check_candidates(fitted_kernel, candidates.rows, candidates.indices)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
         with progress.stage("Landmarks"):
@@ -180,7 +183,13 @@ class FeatureSpace:
             if p > 1:
                 pairs = reader.take(chosen[1]).inputs[1:] if data.paired and chosen[1] is not None else ()
                 chosen = with_views(chosen, fitted_views, p, seed, pairs)
-            return cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed, decompose)
+            space = cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed, decompose)
+        if negative is not None and not space.features.indefinite:  # otherwise there was a warning already
+            milder = (
+                " It is between the landmarks that were chosen, which the model uses." if decompose else ""
+            )
+            warn(f"{title(fitted_kernel)} is not positive semi-definite: {negative}.{milder}")
+        return space
 
     @classmethod
     def on(
@@ -217,7 +226,7 @@ class FeatureSpace:
         if not decompose:
             features = NystromMap.restored(kernel, landmarks, placement.dtype, None)
             return cls(*fixed, features, len(landmarks), False, placement, seed)
-        features = NystromMap(kernel, landmarks, placement.dtype)
+        features = NystromMap(kernel, landmarks, placement.dtype, rows=landmark_rows)
         exact = _views_are_exact(views, features)
         return cls(*fixed, features, features.rank, exact, placement, seed)
 

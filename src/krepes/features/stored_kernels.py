@@ -10,6 +10,7 @@ from torch import Tensor
 from krepes.base.external import External
 from krepes.base.rows import Rows
 from krepes.kernels import Kernel
+from krepes.kernels.checking.fit_check import kernel_parts
 
 PROBE = 4  # landmarks whose mutual kernel values identify a user's function
 
@@ -46,11 +47,7 @@ def _external(kernel: Kernel) -> object:
 
 def missing_functions(kernel: Kernel) -> Iterator[Kernel]:
     """The kernels, inside a kernel, whose function or module is only noted in the file."""
-    if isinstance(_external(kernel), External):
-        yield kernel
-    for part in vars(kernel).values():
-        if isinstance(part, Kernel):
-            yield from missing_functions(part)
+    return (part for part in kernel_parts(kernel) if isinstance(_external(part), External))
 
 
 def kernel_probe(kernel: Kernel, landmarks: Rows) -> Tensor:

@@ -1,13 +1,12 @@
 """Kernels k(x, y): one file per family. Adding one is a file here and a line below."""
 
-from collections.abc import Callable
-
-from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
+from krepes.kernels.checking.check_result import KernelCheck
+from krepes.kernels.checking.kernel_check import check_kernel
 from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.kernels.custom import Custom
+from krepes.kernels.custom import Custom, as_kernel
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
@@ -25,6 +24,7 @@ __all__ = [
     "Gaussian",
     "InfiniteWidth",
     "Kernel",
+    "KernelCheck",
     "Laplacian",
     "Linear",
     "Matern",
@@ -35,11 +35,5 @@ __all__ = [
     "Sigmoid",
     "Sum",
     "as_kernel",
+    "check_kernel",
 ]
-
-
-def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
-    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
-    if callable(value) and not isinstance(value, Kernel | type):
-        return Custom(value)
-    return resolve(Kernel, value)

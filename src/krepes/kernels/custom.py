@@ -13,9 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.components import resolve
 from krepes.kernels.base import Kernel, KernelColumns
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
+
+
+def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
+    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
+    if callable(value) and not isinstance(value, Kernel | type):
+        return Custom(value)
+    return resolve(Kernel, value)
+
+
+class NotFiniteError(ValueError):
+    """A function of the user's returned NaN or infinite values."""
 
 
 class Custom(Kernel):
@@ -85,7 +97,7 @@ class Custom(Kernel):
                 "It is called with blocks of samples; for a function of one pair use Custom(function, pairwise=True)."
             )
         if not torch.isfinite(K).all():
-            raise ValueError("The kernel function returned NaN or infinite values.")
+            raise NotFiniteError("The kernel function returned NaN or infinite values.")
         # A copy, because the function may return an array that it keeps, and callers work in place.
         if isinstance(X, Tensor) and X.is_floating_point():
             return K.to(device=X.device, dtype=X.dtype, copy=True)

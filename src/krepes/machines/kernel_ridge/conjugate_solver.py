@@ -36,6 +36,7 @@ from krepes.base.model_file import State
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
+from krepes.kernels.checking.fit_check import landmark_matrix
 from krepes.machines.kept_rows import KeptRows
 from krepes.machines.targets import Targets
 
@@ -143,10 +144,7 @@ class FalkonPreconditioner:
     def __init__(
         self, space: FeatureSpace, inputs: Rows, weight: Tensor, n: float, penalty: float, intercept: bool
     ):
-        points = space.landmarks
-        K = symmetric(space.kernel(points.double() if isinstance(points, Tensor) else points).double())
-        if not torch.isfinite(K).all():
-            raise ValueError(f"The kernel {space.kernel} has NaN or infinite values between landmarks.")
+        K = symmetric(landmark_matrix(space.kernel, space.landmarks, space.landmark_rows)[0])
         jitter = RELATIVE_CUT[space.dtype] * K.abs().sum(1).max().item()
         self.T = _upper(K, jitter)
         M, mean, share = torch.zeros_like(K), K.new_zeros(len(K)), (weight / weight.sum()).to(K)

@@ -1,0 +1,1 @@
+"""Whether a function is a kernel: symmetric, finite, the same in every batch, positive semi-definite."""

@@ -1,0 +1,220 @@
+"""What a matrix of kernel values cannot have: pairs that are not symmetric, points of negative squared length.
+
+    k is a kernel on rows x_1 .. x_n  iff  K = K^T  and  a^T K a >= 0 for every a          [lecture; aronszajn]
+
+a^T K a is the squared length of sum_i a_i phi(x_i), so a few rows and coefficients with a^T K a < 0 prove that there
+is no feature map phi. Rows are compared on one scale:
+
+    S_ij = k(x_i, x_j) / (s_i s_j),     s_i^2 = max_j |k(x_i, x_j)|, at least sqrt(eps) times the largest of these
+
+which is positive semi-definite iff K is; |S_ij| <= 1, and S = K for kernels with k(x, x) = 1 >= |k(x, y)|. eps is
+that of the values: of single precision where they all are numbers of single precision. Rounding moves eigenvalues by
+n eps of the largest; kernels of distances and angles lose half of their digits between nearly equal rows, hence at
+least 1e-8. Where values that should be equal differ, by less than faults make them differ, that is rounding as well: a
+root of |x|^2 - 2 x.y + |y|^2 far from zero has errors of sqrt(eps) |x|.
+
+Cost: O(n^2) for pairs, 10,000 triples of the 40 rows that count most, then principal submatrices of few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.linalg import symmetric
+
+LEAST_ROUNDING = 1e-8  # of the largest eigenvalue
+SAME = {torch.float64: 1e-3, torch.float32: 1e-2}  # differences, on the scale of S, that may be rounding
+PRECISION_ROWS = 64  # whose values tell the precision
+EVIDENCE = 0.01  # negative value that is enough of a proof; also a share of the most negative one
+TRIPLE_ROWS = 40  # among which all triples are tried
+SMALL = 48  # points of which each is left out in turn
+MOST = 2000  # rows among which points are looked for
+
+
+@dataclass(frozen=True)
+class ValueDifference:
+    """The largest difference of two values that should be equal, on the scale of S, and the rows it is found at."""
+
+    size: float
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NegativePoints:
+    """Rows and coefficients a with a^T K a < 0.
+
+    Attributes
+    ----------
+    rows : tuple of int
+    coefficients : tuple of float
+        The largest is 1 in magnitude.
+    value : float
+        a^T K a.
+    """
+
+    rows: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    value: float
+
+    def of_rows(self, indices: np.ndarray) -> NegativePoints:
+        """The same for rows of the data; `indices` says which row each position is."""
+        return replace(self, rows=tuple(int(indices[i]) for i in self.rows))
+
+    def words(self, names: str) -> str:
+        """What they prove; `names` are those of the rows."""
+        if len(self.rows) == 1:
+            return f"{names} has k(x, x) = {self.value:.3g}"
+        numbers = ", ".join(f"{c:.3g}" for c in self.coefficients)
+        return f"{names} with a = ({numbers}) give aᵀKa = {self.value:.3g}"
+
+    def __str__(self) -> str:
+        return self.words(row_names(self.rows, np.arange(max(self.rows) + 1)))
+
+
+def row_names(places: tuple[int, ...], rows: np.ndarray | None) -> str:
+    """Landmarks by their rows, if these are known.
+
+    >>> row_names((0, 2), np.array([7, 8, 9])), row_names((4,), None)
+    ('rows 7 and 9', 'landmark 4')
+    """
+    places = tuple(dict.fromkeys(places))
+    what, numbers = ("landmark", places) if rows is None else ("row", [rows[i] for i in places])
+    *first, last = map(str, numbers)
+    return f"{what}s {', '.join(first)} and {last}" if first else f"{what} {last}"
+
+
+def precision(K: Tensor) -> torch.dtype:
+    """float32 where the values of K, (n, m) in float64, are all numbers of single precision, else float64.
+
+    >>> precision(torch.tensor([[1.0, 0.1]], dtype=torch.float64))
+    torch.float64
+    """
+    some = K[:PRECISION_ROWS]
+    return torch.float32 if torch.equal(some.float().double(), some) else torch.float64
+
+
+def rounding(K: Tensor) -> float:
+    """How far below zero eigenvalues of K may come by rounding, relative to the largest."""
+    return max(LEAST_ROUNDING, len(K) * torch.finfo(precision(K)).eps)
+
+
+def scales(K: Tensor) -> Tensor:
+    """s, shape (n,)."""
+    largest = K.abs().amax(1)
+    floor = torch.finfo(precision(K)).eps ** 0.5 * largest.max()
+    return largest.clamp(min=floor).sqrt() if floor > 0 else torch.ones_like(largest)
+
+
+def difference(A: Tensor, B: Tensor, rows: Tensor, columns: Tensor) -> ValueDifference:
+    """The largest of |A - B|, (n, m), relative to the scales of rows (n,) and columns (m,)."""
+    D = (A - B).abs() / rows[:, None] / columns
+    place = int(D.argmax())
+    return ValueDifference(D.flatten()[place].item(), divmod(place, D.shape[1]))
+
+
+def asymmetry(K: Tensor) -> ValueDifference:
+    """The pair for which k(x, y) and k(y, x) differ most.
+
+    >>> asymmetry(torch.tensor([[1.0, 0.5], [0.25, 1.0]], dtype=torch.float64))
+    ValueDifference(size=0.25, rows=(0, 1))
+    """
+    s = scales(K)
+    return difference(K, K.mT, s, s)
+
+
+def negative_points(K: Tensor, direction: Tensor, noise: float = 0.0) -> NegativePoints | None:
+    """Few points with a^T K a < 0, more than rounding explains; None if there are none.
+
+    Parameters
+    ----------
+    K : Tensor of shape (n, n), float64
+    direction : Tensor of shape (n,)
+        An eigenvector of the smallest eigenvalue: where it is large, points are looked for.
+    noise : float
+        Errors of single values, on the scale of S.
+
+    Examples
+    --------
+    A row is like its neighbours, which are not like each other at all:
+
+    >>> K = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
+    >>> print(negative_points(K, torch.linalg.eigh(K)[1][:, 0]))
+    rows 0, 1 and 2 with a = (-0.707, 1, -0.707) give aᵀKa = -0.828
+    """
+    s = scales(K)
+    order = (direction * s).abs().argsort(descending=True)[:MOST]
+    S = symmetric(K[order][:, order]) / s[order] / s[order][:, None]
+    values = torch.linalg.eigvalsh(S)
+    # Of all rows looked at, not of the few: a value that is large beside the rounding of all is a proof.
+    allowed = rounding(K) * values[-1].abs().item() + noise * len(S)
+    if values[0].item() >= -allowed:
+        return None
+    chosen = _few(S, max(allowed, EVIDENCE * min(1.0, -values[0].item())))
+    value, v = (found[..., 0] for found in torch.linalg.eigh(S[chosen][:, chosen]))
+    places = order[chosen]
+    a = v / s[places]
+    unit = a[a.abs().argmax()]
+    by_row = places.argsort()
+    return NegativePoints(
+        tuple(places[by_row].tolist()),
+        tuple((a / unit)[by_row].tolist()),
+        (value / unit**2).item(),
+    )
+
+
+def _few(S: Tensor, enough: float) -> list[int]:
+    """Few rows of S whose submatrix has an eigenvalue below -enough; S itself has one."""
+    n = len(S)
+    triples: Sequence[Sequence[int]] = list(combinations(range(min(n, TRIPLE_ROWS)), 3))
+    single = int(S.diagonal().argmin())
+    if S[single, single] < -enough:
+        return [single]
+    mean, half = (S.diagonal()[:, None] + S.diagonal()) / 2, (S.diagonal()[:, None] - S.diagonal()) / 2
+    lowest = (mean - torch.hypot(half, S)).fill_diagonal_(torch.inf)  # eigenvalues of all 2 x 2 submatrices
+    pair = divmod(int(lowest.argmin()), n)
+    if lowest[pair] < -enough:
+        return list(pair)
+    if triples:
+        found = _smallest(S, triples)
+        if found.min() < -enough:
+            return list(triples[int(found.argmin())])
+    return _shrunk(S, _leading(S, enough), enough)
+
+
+def _leading(S: Tensor, enough: float) -> list[int]:
+    """The first rows, as few as will do, by a search in steps of a half."""
+    size = 4
+    while size < len(S):
+        if _smallest(S, [range(size)])[0] < -enough:
+            return list(range(size))
+        size += size // 2
+    return list(range(len(S)))
+
+
+def _shrunk(S: Tensor, points: list[int], enough: float) -> list[int]:
+    """Leave points out as long as the rest is negative: a quarter at a time, then one by one."""
+    while len(points) > SMALL:
+        v = torch.linalg.eigh(S[points][:, points])[1][:, 0].abs()
+        kept = [points[i] for i in v.argsort(descending=True)[: len(points) * 3 // 4].tolist()]
+        if _smallest(S, [kept])[0] >= -enough:
+            return points
+        points = kept
+    while len(points) > 1:
+        fewer = [points[:i] + points[i + 1 :] for i in range(len(points))]
+        found = _smallest(S, fewer)
+        if found.min() >= -enough:
+            break
+        points = fewer[int(found.argmin())]
+    return points
+
+
+def _smallest(S: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
+    """The smallest eigenvalue of the submatrix of each set of rows, all of one size."""
+    index = torch.from_numpy(np.asarray([list(points) for points in sets]))
+    return torch.linalg.eigvalsh(S[index[:, :, None], index[:, None, :]])[:, 0]
