@@ -258,7 +258,9 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(space or self.space, self.kernel))
+        data = self._opened(
+            task, X, positives, negatives, sample_weight, opener_of(space or self.space, self.kernel)
+        )
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data, task.loss.views_needed) if space is None else self._by_folds(space)
         if task.of_samples:

@@ -37,7 +37,7 @@ class NGrams(CountKernel):
     lowercase : bool, default=True
         Whether capital and small letters are the same.
     weights : dict of float by group, default=None
-        The weights of "tfidf". None learns them from the data. A group that is not among them counts as the rarest do.
+        The weights of "tfidf"; that of "" is for groups that are not listed. None learns them from the data.
     normalize : bool, default=True
         Whether to divide by sqrt(k(x, x) k(y, y)).
 
@@ -92,8 +92,9 @@ class NGrams(CountKernel):
         texts = self.read_all(X)
         occurs_in = Counter(group for text in texts for group in dict.fromkeys(self.groups(text)))
         n = len(texts)
+        occurs_in[""] = 0  # any group that these texts do not have
         weights = {group: 1 + math.log((1 + n) / (1 + count)) for group, count in occurs_in.items()}
-        return clone(self).set_params(weights=weights or {"": 1.0})
+        return clone(self).set_params(weights=weights)
 
     def read(self, x: str) -> str:
         return read_text(x)
@@ -116,5 +117,5 @@ class NGrams(CountKernel):
             return dict.fromkeys(found, 1)
         if self.weighting == "count" or not self.weights:
             return found
-        weights, rarest = self.weights, max(self.weights.values())
-        return {group: count * weights.get(group, rarest) for group, count in found.items()}
+        weights, other = self.weights, self.weights.get("", 1.0)
+        return {group: count * weights.get(group, other) for group, count in found.items()}

@@ -8,8 +8,11 @@ O(nodes * edges) per graph.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
 from krepes.kernels.objects.graph import LabelledGraph, read_graph
@@ -47,21 +50,20 @@ class ShortestPath(CountKernel):
         return x.plain()
 
     def counts(self, x: LabelledGraph) -> Counts:
-        around = [[j for j, _ in found] for found in x.neighbours()]
-        found: Counter[tuple] = Counter()
-        for first in range(x.n_nodes):
-            for other, distance in _distances(first, around).items():
-                if other > first:
-                    ends = sorted((x.labels[first], x.labels[other]), key=repr)
-                    found[ends[0], distance, ends[1]] += 1
-        return found
+        n = x.n_nodes
+        if not x.edges:
+            return {}
+        i, j = np.array(list(x.edges)).T
+        D = shortest_path(csr_array((np.ones(len(i)), (i, j)), shape=(n, n)), directed=False, unweighted=True)
+        names, label = np.unique([repr(label) for label in x.labels], return_inverse=True)
+        i, j = np.nonzero(np.triu(np.isfinite(D), k=1))
+        ends = np.sort(np.stack([label[i], label[j]]), axis=0)
+        codes = np.ravel_multi_index((ends[0], ends[1], D[i, j].astype(int)), (len(names), len(names), n))
+        kinds, times = np.unique(codes, return_counts=True)
+        return dict(zip(zip(*_named(names, n, kinds)), times.tolist()))
 
 
-def _distances(first: int, around: list[list[int]]) -> dict[int, int]:
-    """Numbers of edges from one node to all that can be reached, nearest first."""
-    found, newest, distance = {first: 0}, [first], 0
-    while newest:
-        distance += 1
-        newest = [j for j in dict.fromkeys(j for i in newest for j in around[i]) if j not in found]
-        found |= dict.fromkeys(newest, distance)
-    return found
+def _named(names: np.ndarray, n: int, kinds: np.ndarray) -> list[list[Any]]:
+    """Labels and distances of kinds of pairs, which are numbers, as columns."""
+    first, second, distance = np.unravel_index(kinds, (len(names), len(names), n))
+    return [names[first].tolist(), names[second].tolist(), distance.tolist()]

@@ -8,7 +8,9 @@ A subsequence that is spread over more of the string counts less. Found without 
     K''_p(xa, yb) = decay K''_p(xa, y) + decay^2 [a = b] K'_{p-1}(x, y)
     k(xa, y) = k(x, y) + decay^2 sum_j [y_j = a] K'_{p-1}(x, y_1 ... y_{j-1})
 
-for all landmarks at once. Cost O(length |x| |y|) for every pair: far more than the kernels that count.
+for all landmarks at once. Cost O(length |x| |y|) for every pair: far more than the kernels that count. Where the A
+characters of the landmarks have few combinations, A^length <= 2^15, the weights c_u are computed instead, character
+by character, in O(|x| A^(length - 1)); a block is then a matrix product, about a hundred times as fast.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from scipy.signal import lfilter
 
 from krepes.base.limits import check_count, is_number
 from krepes.kernels.objects.object_kernel import InnerProductKernel, read_text
+
+MOST_WEIGHTS = 2**15  # of a string: a row of numbers for each landmark
 
 
 class Subsequence(InnerProductKernel):
@@ -66,10 +70,12 @@ class Subsequence(InnerProductKernel):
     def products_with(
         self, descriptions: Sequence[np.ndarray]
     ) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+        alphabet = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *descriptions]))
+        if len(alphabet) ** int(self.length) <= MOST_WEIGHTS:
+            weights = self._weights(descriptions, alphabet).T.copy()
+            return lambda some: self._weights(some, alphabet) @ weights
         landmarks = _padded(descriptions, -2)
-        return lambda some: np.array([self._products(x[None], landmarks) for x in some]).reshape(
-            len(some), len(descriptions)
-        )
+        return lambda some: np.stack([self._products(x[None], landmarks) for x in some])
 
     def squares(self, descriptions: Sequence[np.ndarray]) -> np.ndarray:
         return self._products(_padded(descriptions, -1), _padded(descriptions, -2))
@@ -88,6 +94,21 @@ class Subsequence(InnerProductKernel):
                 before[q] *= decay
                 before[q][:, 1:] += added[:, :-1]
         return K * decay**2
+
+    def _weights(self, strings: Sequence[np.ndarray], alphabet: np.ndarray) -> np.ndarray:
+        """c_u(x) for all u of the characters of an alphabet, (n, A^length)."""
+        decay, p, n, A = float(self.decay), int(self.length), len(strings), len(alphabet)
+        x = _padded(strings, -1)
+        place = np.searchsorted(alphabet, x).clip(max=max(A - 1, 0))
+        known = alphabet[place] == x if A else np.zeros(x.shape, dtype=bool)
+        c = [np.ones((n, 1)), *(np.zeros((n, A**q, A)) for q in range(p))]  # by the last character
+        for i in range(x.shape[1]):
+            rows = np.flatnonzero(known[:, i])
+            for q in range(p, 0, -1):
+                if q < p:
+                    c[q] *= decay  # subsequences that go on span one place more
+                c[q][rows, :, place[rows, i]] += decay * c[q - 1].reshape(n, -1)[rows]
+        return c[p].reshape(n, -1)
 
 
 def _padded(strings: Sequence[np.ndarray], filling: int) -> np.ndarray:

@@ -244,7 +244,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
             return as_engine(self.engine).reduce(accumulator, reader, progress=progress, name=name)
 
-        kept = reduced(KeepRows(self.n_kept, space.seed), "Keeping rows")
+        kept = reduced(KeepRows(self.n_kept, space.seed, space.kernel), "Keeping rows")
         folds, of_row = ByFold(self.n_folds, space.seed), folds_of(space, kept, self.n_folds)
         keys = [int(key) for key in np.unique(of_row)]
         keys = keys if len(keys) > 1 else []
