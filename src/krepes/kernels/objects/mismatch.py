@@ -168,8 +168,8 @@ def _incidence(near: np.ndarray, known: np.ndarray) -> csr_array:
         return csr_array((len(near), 0))
     place = np.searchsorted(known, near.ravel()).clip(max=len(known) - 1)
     hit = known[place] == near.ravel()
-    rows = np.repeat(np.arange(len(near)), near.shape[1])[hit]
-    return csr_array((np.ones(len(rows)), (rows, place[hit])), shape=(len(near), len(known)))
+    edges = np.concatenate([[0], hit.reshape(near.shape).sum(axis=1).cumsum()])
+    return csr_array((np.ones(edges[-1]), place[hit], edges), shape=(len(near), len(known)))
 
 
 def _windows(digits: list[int], length: int) -> np.ndarray:
