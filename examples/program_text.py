@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -48,7 +48,7 @@ models = {
     "characters, logistic regression": make_pipeline(
         CountVectorizer(analyzer="char", lowercase=False),
         StandardScaler(with_mean=False),
-        LogisticRegressionCV(),
+        LogisticRegression(max_iter=1000),
     ),
     "Spectrum(2)": KernelRidgeClassifier(kernel=Spectrum(2), random_state=0),
     "Spectrum(4)": KernelRidgeClassifier(kernel=Spectrum(4), random_state=0),
@@ -56,11 +56,6 @@ models = {
         kernel=NGrams("char", (1, 5), weighting="tfidf"), random_state=0
     ),
 }
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
 for name, model in models.items():
-    scores = []
-    for seed in range(5):
-        X_train, X_test, y_train, y_test = train_test_split(
-            X, y, test_size=0.3, stratify=y, random_state=seed
-        )
-        scores.append(model.fit(X_train, y_train).score(X_test, y_test))
-    print(f"{name:36s} accuracy {np.mean(scores):.1%} (deviation of 5 splits {np.std(scores):.1%})")
+    print(f"{name:36s} accuracy {model.fit(X_train, y_train).score(X_test, y_test):.1%}")

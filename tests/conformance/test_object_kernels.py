@@ -39,7 +39,7 @@ def test_every_named_kernel_is_tested_here():
 
 
 @every_kernel
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_symmetric_and_positive_semidefinite(kernel, make, seed):
     X = make(40, seed)
     K = kernel.fitted(X)(X)
@@ -191,11 +191,11 @@ sys.path.insert(0, {tests!r})
 from sample_objects import CASES
 for kernel, make in CASES:
     X = make(20)
-    print(kernel.fitted(X)(X).numpy().tobytes().hex())
+    print(kernel.fitted(X)(X).mul(1e10).round().long().tolist())
 """
 
 
-def test_values_are_the_same_bits_in_every_process():
+def test_values_are_the_same_in_every_process():
     """Python's own hash() of strings differs from process to process: nothing may depend on it."""
     tests = str(Path(__file__).parents[1])
     found = [

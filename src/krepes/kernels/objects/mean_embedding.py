@@ -44,8 +44,8 @@ class MeanEmbedding(ObjectKernel):
     Notes
     -----
     A set is an array (members, d) of points, or a list of what the inner kernel takes, such as strings. A list of
-    numbers is a set of points on a line. Sets may differ in size. One without members is similar to nothing: its mean
-    is zero.
+    numbers is a set of points on a line. Sets may differ in size. One without members has the mean zero; without a
+    lengthscale it is similar to nothing.
 
     Examples
     --------
@@ -78,8 +78,9 @@ class MeanEmbedding(ObjectKernel):
         if isinstance(self.lengthscale, str):
             rule = Gaussian(self.lengthscale)
             multiple = rule.medians()
-            chosen = torch.randperm(len(sets), generator=generator)[:FIT_SETS].tolist()
-            some = [sets[i] for i in chosen]
+            some = sets
+            if len(sets) > FIT_SETS:
+                some = [sets[i] for i in torch.randperm(len(sets), generator=generator)[:FIT_SETS].tolist()]
             squares = found._squares(some)
             D = _squared_distances(found._means_with(some)(some), squares, squares).sqrt_()
             found.lengthscale = multiple * middle_distance(D) / rule.reach

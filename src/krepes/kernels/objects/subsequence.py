@@ -75,7 +75,8 @@ class Subsequence(InnerProductKernel):
             weights = self._weights(descriptions, alphabet).T.copy()
             return lambda some: self._weights(some, alphabet) @ weights
         landmarks = _padded(descriptions, -2)
-        return lambda some: np.stack([self._products(x[None], landmarks) for x in some])
+        m = len(descriptions)
+        return lambda some: np.array([self._products(x[None], landmarks) for x in some]).reshape(len(some), m)
 
     def squares(self, descriptions: Sequence[np.ndarray]) -> np.ndarray:
         return self._products(_padded(descriptions, -1), _padded(descriptions, -2))
@@ -107,8 +108,8 @@ class Subsequence(InnerProductKernel):
             for q in range(p, 0, -1):
                 if q < p:
                     c[q] *= decay  # subsequences that go on span one place more
-                c[q][rows, :, place[rows, i]] += decay * c[q - 1].reshape(n, -1)[rows]
-        return c[p].reshape(n, -1)
+                c[q][rows, :, place[rows, i]] += decay * c[q - 1].reshape(n, A ** (q - 1))[rows]
+        return c[p].reshape(n, A**p)
 
 
 def _padded(strings: Sequence[np.ndarray], filling: int) -> np.ndarray:
