@@ -43,7 +43,7 @@ def chain(rng: np.random.Generator, n: int) -> str:
 
 GROUPS = {
     "alcohol": lambda a, b: f"{a}{b}O",
-    "ether": lambda a, b: f"{a[::-1] if '(' not in a else a}O{b}",
+    "ether": lambda a, b: f"{a}O{b}",
     "aldehyde": lambda a, b: f"O=C{a}{b}",
     "ketone": lambda a, b: f"O=C({a}){b}",
     "acid": lambda a, b: f"OC(=O){a}{b}",
