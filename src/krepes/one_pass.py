@@ -449,7 +449,9 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         return self._fitted_space().seed
 
 
-def opener_of(space: FeatureSpace | None, kernel: Any = "auto") -> Callable[[Any], Source]:
+def opener_of(
+    space: FeatureSpace | None, kernel: str | Kernel | Callable | Sequence = "auto"
+) -> Callable[[Any], Source]:
     """How the rows of a fit are opened: as those of the space that was given, where one was, or as the kernel asks."""
     if space is None:
         kernels = kernel if isinstance(kernel, list | tuple) else [kernel]

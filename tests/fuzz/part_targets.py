@@ -74,7 +74,7 @@ OBJECTS = [cls for cls in named(Kernel).values() if cls.only_objects]
 def kernel_of_objects(draw: Draw) -> Any:
     """Kernels on objects, on their own objects and on what they cannot take."""
     cls = draw(st.sampled_from(OBJECTS))
-    rows = draw(often((3, st.integers(2, 9).map(maker(cls))), (1, objects())))
+    rows = draw(often((3, st.integers(3, 9).map(maker(cls))), (1, objects())))
     chosen = draw(component(cls)).fitted(rows, torch.Generator().manual_seed(0))
     K, diagonal = chosen(rows, rows), chosen.diag(rows)
     check_shape(K, (len(rows), len(rows)), "kernel(X, X)")

@@ -29,6 +29,7 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.rows import Rows
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.preprocessing.input_space import InputSpace
 
@@ -79,7 +80,7 @@ class Kernel(Component, ABC):
         """The kernel for rows of this kind; by default the kernel itself."""
         return self
 
-    def storable(self, X: Any) -> Any:
+    def storable(self, X: Any) -> Rows:
         """Rows as a model file can hold them and this kernel takes them; by default the rows themselves."""
         return X
 
@@ -172,7 +173,7 @@ class Pair(Kernel):
     def only_objects(self) -> bool:  # type: ignore[override]
         return any(k.only_objects for k in self._kernels())
 
-    def storable(self, X: Any) -> Any:
+    def storable(self, X: Any) -> Rows:
         for kernel in self._kernels():
             X = kernel.storable(X)
         return X
@@ -288,7 +289,7 @@ class Scaled(Kernel):
     def only_objects(self) -> bool:  # type: ignore[override]
         return self._inner().only_objects
 
-    def storable(self, X: Any) -> Any:
+    def storable(self, X: Any) -> Rows:
         return self._inner().storable(X)
 
     def against(self, Y: Any) -> KernelColumns:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -51,7 +50,7 @@ class CommonNeighbours(CountKernel):
         return dict.fromkeys(x, 1)
 
 
-def _node(node: Any) -> str | int:
+def _node(node: object) -> str | int:
     if isinstance(node, str):
         return node
     if isinstance(node, numbers.Integral) and not isinstance(node, bool):

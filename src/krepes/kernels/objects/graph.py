@@ -13,11 +13,14 @@ import numbers
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsInt, cast
 
 import numpy as np
 
 from krepes.base.limits import is_integer
+
+if TYPE_CHECKING:
+    import networkx
 
 Label = str | int
 ENTRIES = {"edges", "labels", "edge_labels", "nodes"}
@@ -57,7 +60,7 @@ class LabelledGraph:
         }
 
 
-def read_graph(x: Any) -> LabelledGraph:
+def read_graph(x: object) -> LabelledGraph:
     """A graph from a dictionary or from networkx.
 
     >>> read_graph({"edges": [(0, 1)], "labels": ["C", "O"]})
@@ -65,8 +68,8 @@ def read_graph(x: Any) -> LabelledGraph:
     """
     if isinstance(x, LabelledGraph):
         return x
-    networkx = sys.modules.get("networkx")
-    if networkx is not None and isinstance(x, networkx.Graph):
+    library = sys.modules.get("networkx")
+    if library is not None and isinstance(x, library.Graph):
         x = _of_networkx(x)
     if not isinstance(x, Mapping):
         raise TypeError('expected a graph of networkx or a dictionary such as {"edges": [(0, 1)]}.')
@@ -79,13 +82,13 @@ def read_graph(x: Any) -> LabelledGraph:
     return _checked(x["edges"], x.get("labels"), x.get("edge_labels"), x.get("nodes"))
 
 
-def _checked(edges: Any, labels: Any, edge_labels: Any, nodes: Any) -> LabelledGraph:
+def _checked(edges: object, labels: object, edge_labels: object, nodes: object) -> LabelledGraph:
     pairs = [_pair(edge) for edge in _entries(edges, "edges")]
     given = None if labels is None else [_label(label) for label in _entries(labels, "labels")]
     needed = 1 + max((node for pair in pairs for node in pair), default=-1)
     if nodes is not None and not is_integer(nodes, 0):
         raise ValueError(f"nodes={nodes!r:.40} is not the number of nodes, an integer >= 0.")
-    n = len(given) if given is not None else needed if nodes is None else int(nodes)
+    n = len(given) if given is not None else needed if nodes is None else int(cast(SupportsInt, nodes))
     if n < needed or (nodes is not None and n != nodes):
         raise ValueError(
             f"its nodes do not fit: edges reach node {needed - 1}, "
@@ -102,7 +105,7 @@ def _checked(edges: Any, labels: Any, edge_labels: Any, nodes: Any) -> LabelledG
     return LabelledGraph(n, dict(zip(pairs, along)), tuple([""] * n if given is None else given))
 
 
-def _entries(values: Any, name: str) -> Sequence[Any]:
+def _entries(values: object, name: str) -> Sequence[Any]:
     if isinstance(values, np.ndarray):
         return values.tolist()
     if not isinstance(values, list | tuple):
@@ -110,7 +113,7 @@ def _entries(values: Any, name: str) -> Sequence[Any]:
     return values
 
 
-def _pair(edge: Any) -> tuple[int, int]:
+def _pair(edge: object) -> tuple[int, int]:
     if not (
         isinstance(edge, list | tuple | np.ndarray) and len(edge) == 2 and all(is_integer(i, 0) for i in edge)
     ):
@@ -119,7 +122,7 @@ def _pair(edge: Any) -> tuple[int, int]:
     return (i, j) if i <= j else (j, i)
 
 
-def _label(label: Any) -> Label:
+def _label(label: object) -> Label:
     if isinstance(label, str):
         return label
     if isinstance(label, numbers.Integral):
@@ -127,7 +130,7 @@ def _label(label: Any) -> Label:
     raise TypeError(f"its label {label!r:.40} is neither text nor an integer.")
 
 
-def _of_networkx(graph: Any) -> dict[str, Any]:
+def _of_networkx(graph: networkx.Graph) -> dict[str, Any]:
     """Nodes in their order; labels are the attribute "label" of nodes and edges."""
     if graph.is_directed() or graph.is_multigraph():
         raise ValueError("its edges have directions or occur twice. Give networkx.Graph(graph).")

@@ -104,7 +104,7 @@ class MeanEmbedding(ObjectKernel):
         sets, length = self.read_all(X), self._length()
         return self._squares(sets) if length is None else torch.ones(len(sets), dtype=torch.float64)
 
-    def read(self, x: Any) -> Any:
+    def read(self, x: Any) -> np.ndarray | list[Any]:
         if self._inner().only_objects:
             if isinstance(x, list | tuple):
                 return list(x)
@@ -122,7 +122,7 @@ class MeanEmbedding(ObjectKernel):
             raise ValueError("expected an array of finite numbers, one row for each point.")
         return points.reshape(len(points), -1 if points.size else 0)
 
-    def stored(self, x: Any) -> Any:
+    def stored(self, x: Any) -> object:
         return self._inner().storable(x) if self._inner().only_objects else x
 
     def _inner(self) -> Kernel:

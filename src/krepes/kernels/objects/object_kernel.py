@@ -32,10 +32,10 @@ class ObjectKernel(Kernel):
     expects: ClassVar[str] = "objects"  # in an error
 
     @abstractmethod
-    def read(self, x: Any) -> Any:
+    def read(self, x: Any) -> object:
         """One object, checked; a TypeError or ValueError says what is wrong with it."""
 
-    def stored(self, x: Any) -> Any:
+    def stored(self, x: Any) -> object:
         """What `read` returns, in a form that a model file can hold and `read` understands."""
         return x
 

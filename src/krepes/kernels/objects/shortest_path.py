@@ -35,9 +35,10 @@ class ShortestPath(CountKernel):
     --------
     A path of three nodes has two pairs at distance 1 and one at distance 2; a triangle has three at distance 1.
 
-    >>> path, triangle = {"edges": [(0, 1), (1, 2)]}, {"edges": [(0, 1), (1, 2), (0, 2)]}
-    >>> ShortestPath(normalize=False)([path], [path, triangle])
-    tensor([[5., 6.]], dtype=torch.float64)
+    >>> graphs = [{"edges": [(0, 1), (1, 2)]}, {"edges": [(0, 1), (1, 2), (0, 2)]}]
+    >>> ShortestPath(normalize=False)(graphs)
+    tensor([[5., 6.],
+            [6., 9.]], dtype=torch.float64)
     """
 
     name = "shortest_path"
