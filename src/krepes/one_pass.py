@@ -450,7 +450,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
 
 def opener_of(
-    space: FeatureSpace | None, kernel: str | Kernel | Callable | Sequence = "auto"
+    space: FeatureSpace | None, kernel: str | Kernel | Callable | list | tuple = "auto"
 ) -> Callable[[Any], Source]:
     """How the rows of a fit are opened: as those of the space that was given, where one was, or as the kernel asks."""
     if space is None:
