@@ -1,25 +1,18 @@
-"""Any objects, any kernel: words compared by the letter pairs and triples that they share."""
+"""Words as they are: a kernel on strings, a model file, and a function of your own as a kernel."""
 
 import numpy as np
-from sklearn.feature_extraction.text import HashingVectorizer
 
 from krepes import KernelEmbedding, load
+from krepes.kernels import NGrams
 
 TEXT = """gradient gradients graduate kernel kernels colonel matrix matrices mattress vector vectors victor
 tensor tensors sensor sensors landmark landmarks landscape postmark embedding embeddings bedding wedding"""
 WORDS = TEXT.split()
 
-# A word becomes a unit vector: the counts of its pairs and triples of letters.
-pieces = HashingVectorizer(analyzer="char", ngram_range=(2, 3), alternate_sign=False)
-
-
-def shared_pieces(left: list[str], right: list[str]) -> np.ndarray:
-    """The cosine of the counts, shape (len(left), len(right)): an inner product, so a kernel."""
-    return (pieces.transform(left) @ pieces.transform(right).T).toarray()
-
-
-# Objects have no augmentation that krepes could know, so: kernel PCA, or pairs of your own (positives=).
-model = KernelEmbedding(8, kernel=shared_pieces, loss="kernel_pca", n_landmarks=20, random_state=0).fit(WORDS)
+# Words are compared by the pairs and triples of letters that they share. Objects have no augmentation that krepes
+# could know, so: kernel PCA, or pairs of your own (positives=).
+pieces = NGrams("char", lengths=(2, 3))
+model = KernelEmbedding(8, kernel=pieces, loss="kernel_pca", n_landmarks=20, random_state=0).fit(WORDS)
 
 
 def directions(words: list[str]) -> np.ndarray:
@@ -33,7 +26,20 @@ for word in ("kernels", "sensor", "bedding", "eigenvector"):  # the last one is 
     nearest = [WORDS[i] for i in np.argsort(-similarity) if WORDS[i] != word][:3]
     print(f"{word:12s} coverage {model.coverage([word])[0]:.2f}, near {', '.join(nearest)}")
 
-# A file cannot hold a function: it is given again at loading, and checked.
-model.save("words.krepes", overwrite=True)
-same = load("words.krepes", kernel=shared_pieces)
-print("landmarks:", ", ".join(same.landmarks_[:5]), "...")
+model.save("words.krepes", overwrite=True)  # kernel and landmarks, as text and numbers
+print("landmarks:", ", ".join(load("words.krepes").landmarks_[:5]), "...")
+
+
+def letters_in_common(left: list[str], right: list[str]) -> np.ndarray:
+    """Any function of two lists is a kernel, if it is an inner product; here of indicator vectors of letters."""
+    return np.array([[len(set(a) & set(b)) for b in right] for a in left], dtype=float)
+
+
+own = KernelEmbedding(8, kernel=letters_in_common, loss="kernel_pca", n_landmarks=20, random_state=0).fit(
+    WORDS
+)
+own.save("letters.krepes", overwrite=True)
+same = load(
+    "letters.krepes", kernel=letters_in_common
+)  # a file cannot hold a function: it is given again, and checked
+print("a function of one's own:", same.transform(["eigenvector"]).shape)

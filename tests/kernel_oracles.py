@@ -76,3 +76,92 @@ def smoothed(factor: Callable[[float], float], t: float, noise: float, length: f
         integrate.quad(integrand, a, b, epsabs=1e-300, epsrel=1e-12, limit=200)[0]
         for a, b in itertools.pairwise(edges)
     )
+
+
+# Kernels on objects: counts in plain dictionaries, and their inner product
+
+
+def objects_matrix(k: Callable, X: list, Y: list, normalize: bool = True) -> Tensor:
+    """k(x, y), or k(x, y) / sqrt(k(x, x) k(y, y)) and 0 where that is 0 / 0, in a double loop."""
+
+    def value(x, y):
+        scale = math.sqrt(k(x, x)) * math.sqrt(k(y, y)) if normalize else 1.0
+        return k(x, y) / scale if scale > 0 else 0.0
+
+    return torch.tensor([[value(x, y) for y in Y] for x in X], dtype=torch.float64).reshape(len(X), len(Y))
+
+
+def of_counts(counts: Callable[..., dict]) -> Callable:
+    """sum_u c_u(x) c_u(y)."""
+    return lambda x, y: sum(c * counts(y).get(u, 0) for u, c in counts(x).items())
+
+
+def _tally(pieces) -> dict:
+    found: dict = {}
+    for piece in pieces:
+        found[piece] = found.get(piece, 0) + 1
+    return found
+
+
+def substring_counts(x: str, length: int) -> dict:
+    return _tally(x[i : i + length] for i in range(len(x)) if i + length <= len(x))
+
+
+def mismatch_counts(x: str, length: int, mismatches: int, alphabet: str) -> dict:
+    """Every string over the alphabet is compared with every substring of x."""
+    found = {}
+    for u in itertools.product(alphabet, repeat=length):
+        windows = [x[i : i + length] for i in range(len(x) - length + 1)]
+        near = [w for w in windows if set(w) <= set(alphabet)]
+        found["".join(u)] = sum(sum(a != b for a, b in zip(u, w)) <= mismatches for w in near)
+    return found
+
+
+def subsequence_weights(x: str, length: int, decay: float) -> dict:
+    """All choices of places, one by one."""
+    found: dict = {}
+    for places in itertools.combinations(range(len(x)), length):
+        u = "".join(x[i] for i in places)
+        found[u] = found.get(u, 0.0) + decay ** (places[-1] - places[0] + 1)
+    return found
+
+
+def surroundings(graph: dict, rounds: int) -> dict:
+    """Labels of Weisfeiler and Lehman as nested tuples."""
+    edges = {tuple(sorted(e)): label for e, label in zip(graph["edges"], graph["edge_labels"])}
+    labels: list = [("label", repr(label)) for label in graph["labels"]]
+    seen = list(labels)
+    for _ in range(rounds):
+        new = []
+        for v, own in enumerate(labels):
+            near = []
+            for (i, j), label in edges.items():
+                if v in (i, j):
+                    near.append((repr(label), labels[i + j - v]))
+            new.append((own, tuple(sorted(near))))
+        labels = new
+        seen += labels
+    return _tally(seen)
+
+
+def distances_of_labels(graph: dict) -> dict:
+    """Floyd and Warshall's distances of all pairs of nodes."""
+    n = len(graph["labels"])
+    D = [[0 if i == j else math.inf for j in range(n)] for i in range(n)]
+    for i, j in graph["edges"]:
+        if i != j:
+            D[i][j] = D[j][i] = 1
+    for k, i, j in itertools.product(range(n), repeat=3):
+        D[i][j] = min(D[i][j], D[i][k] + D[k][j])
+    names = [repr(label) for label in graph["labels"]]
+    pairs = [(i, j) for i in range(n) for j in range(i) if D[i][j] < math.inf]
+    return _tally((*sorted((names[i], names[j])), D[i][j]) for i, j in pairs)
+
+
+def mean_of_pairs(k: Callable) -> Callable:
+    """The mean of k(a, b) over all pairs of members; 0 where there are none."""
+
+    def mean(A, B):
+        return sum(k(a, b) for a in A for b in B) / (len(A) * len(B)) if len(A) and len(B) else 0.0
+
+    return mean

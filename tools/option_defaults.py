@@ -250,7 +250,11 @@ def _choices(default: Any, about: str, component: type[Component] | None) -> tup
         words.append("none")
     if component is not None:
         own = named(component).items()
-        words += sorted(name for name, cls in own if cls.__module__.startswith("krepes."))
+        words += sorted(
+            name
+            for name, cls in own
+            if cls.__module__.startswith("krepes.") and not getattr(cls, "only_objects", False)
+        )  # files have rows of numbers and categories, not objects
     return tuple(dict.fromkeys(words))
 
 

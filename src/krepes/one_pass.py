@@ -43,7 +43,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
-from krepes.sources import Source, open_source
+from krepes.sources import Source, open_objects, open_source
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -153,7 +153,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space))
+        data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space, self.kernel))
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data) if space is None else space.decomposed()
         space, total = self._read(space, data, checkpoint)
@@ -183,7 +183,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
         if not hasattr(self, "space_"):
             self._check_parameters()
-            data = FitData.open(X, **given)
+            data = FitData.open(X, **given, opener=opener_of(None, self.kernel))
             space = self._prepared(data, views_needed)
             if first_row and space.landmark_rows is not None:
                 space = replace(space, landmark_rows=space.landmark_rows + first_row)
@@ -202,7 +202,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     def prepare(self, X: Any, *, sample_weight: Any = None) -> FeatureSpace:
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
-        return self._prepared(FitData.open(X, weight=sample_weight))
+        return self._prepared(FitData.open(X, weight=sample_weight, opener=opener_of(None, self.kernel)))
 
     def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
         """A feature space; `views_needed` of every sample will be compared."""
@@ -449,10 +449,13 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         return self._fitted_space().seed
 
 
-def opener_of(space: FeatureSpace | None) -> Callable[[Any], Source]:
-    """How the rows of a fit are opened: as those of the space that was given, where one was."""
+def opener_of(
+    space: FeatureSpace | None, kernel: str | Kernel | Callable | list | tuple = "auto"
+) -> Callable[[Any], Source]:
+    """How the rows of a fit are opened: as those of the space that was given, where one was, or as the kernel asks."""
     if space is None:
-        return open_source
+        kernels = kernel if isinstance(kernel, list | tuple) else [kernel]
+        return open_objects if any(as_kernel(k).only_objects for k in kernels) else open_source
     if not isinstance(space, FeatureSpace):
         raise TypeError(
             f"space= takes a FeatureSpace, from prepare(X) or another model's space_; got {type(space).__name__}."

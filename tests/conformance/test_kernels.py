@@ -13,6 +13,7 @@ import krepes.kernels
 from krepes.base.components import Component, named
 from krepes.kernels import (
     CoordinateProduct,
+    CountKernel,
     Custom,
     EmpiricalNTK,
     Gaussian,
@@ -21,6 +22,7 @@ from krepes.kernels import (
     Laplacian,
     Linear,
     Matern,
+    ObjectKernel,
     Product,
     Reweighted,
     Scaled,
@@ -30,6 +32,7 @@ from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.dot_product import Polynomial
 from krepes.networks import MLP
 from labels import label
+from sample_objects import CASES
 from tolerances import TOLERANCE, assert_same
 
 
@@ -63,7 +66,9 @@ VARIANTS += [
     EmpiricalNTK(MLP(widths=(8,)), method="full", normalize=False, seed=1),
     EmpiricalNTK(MLP(widths=(8,)), method="sketch", sketch_size=64, seed=2),
 ]
-KERNELS = [SMALL.get(cls) or cls() for cls in named(Kernel).values()] + VARIANTS
+# Kernels on objects are in test_object_kernels.py.
+ON_VECTORS = {name: cls for name, cls in named(Kernel).items() if not cls.only_objects}
+KERNELS = [SMALL.get(cls) or cls() for cls in ON_VECTORS.values()] + VARIANTS
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=label)
 
@@ -76,7 +81,11 @@ def data(n: int = 40, dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 def test_every_exported_kernel_is_tested_here():
     exported = {getattr(krepes.kernels, name) for name in krepes.kernels.__all__ if name[0].isupper()}
-    assert exported - {Kernel, CoordinateProduct, KernelCheck} <= {type(kernel) for kernel in KERNELS}
+    on_objects = {kind for kind in exported if getattr(kind, "only_objects", False) is True}
+    assert exported - on_objects - {Kernel, CoordinateProduct, KernelCheck} <= {
+        type(kernel) for kernel in KERNELS
+    }
+    assert on_objects - {ObjectKernel, CountKernel} <= {type(kernel) for kernel, _ in CASES}
 
 
 @every_kernel

@@ -20,6 +20,7 @@ from krepes.losses import Loss, as_loss, check_loss
 from krepes.networks import Network, as_network
 from krepes.solvers import choose_solver
 from krepes.views import NoViews, Paired, Views
+from sample_objects import maker
 
 KERNELS = (
     "as_kernel",
@@ -29,6 +30,8 @@ KERNELS = (
     "Scaled",
     "Reweighted",
     "Custom",
+    "ObjectKernel",
+    "CountKernel",
     *(cls.__name__ for cls in named(Kernel).values()),
 )
 BOUNDED = (Gaussian, Laplacian, Matern)
@@ -77,6 +80,21 @@ def kernel_check(draw: Draw) -> Any:
         raise ChangedError("a verdict that contradicts itself")
     numbers = (found.smallest_eigenvalue, found.tolerance)
     return [number for number in numbers if number is not None]
+
+
+OBJECTS = [cls for cls in named(Kernel).values() if cls.only_objects]
+
+
+@target(*(cls.__name__ for cls in OBJECTS), weight=1)
+def kernel_of_objects(draw: Draw) -> Any:
+    """Kernels on objects, on their own objects and on what they cannot take."""
+    cls = draw(st.sampled_from(OBJECTS))
+    rows = draw(often((3, st.integers(3, 9).map(maker(cls))), (1, objects())))
+    chosen = draw(component(cls)).fitted(rows, torch.Generator().manual_seed(0))
+    K, diagonal = chosen(rows, rows), chosen.diag(rows)
+    check_shape(K, (len(rows), len(rows)), "kernel(X, X)")
+    check_shape(diagonal, (len(rows),), "kernel.diag(X)")
+    return K, diagonal
 
 
 SELECTORS = ("LandmarkSelector", *(cls.__name__ for cls in named(LandmarkSelector).values()))

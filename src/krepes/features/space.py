@@ -222,6 +222,7 @@ class FeatureSpace:
         seed: int,
         decompose: bool = True,
     ) -> FeatureSpace:
+        landmarks = kernel.storable(landmarks)
         fixed = (inputs, kernel, views, landmarks, landmark_rows, views_per_landmark)
         if not decompose:
             features = NystromMap.restored(kernel, landmarks, placement.dtype, None)

@@ -13,12 +13,26 @@ from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
+from krepes.kernels.objects import (
+    CommonNeighbours,
+    CountKernel,
+    MeanEmbedding,
+    Mismatch,
+    NGrams,
+    ObjectKernel,
+    ShortestPath,
+    Spectrum,
+    Subsequence,
+    WeisfeilerLehman,
+)
 from krepes.kernels.reweighted import Reweighted
 
 __all__ = [
     "ArcCosine",
     "Automatic",
+    "CommonNeighbours",
     "CoordinateProduct",
+    "CountKernel",
     "Custom",
     "EmpiricalNTK",
     "Gaussian",
@@ -28,12 +42,20 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "MeanEmbedding",
+    "Mismatch",
+    "NGrams",
+    "ObjectKernel",
     "Polynomial",
     "Product",
     "Reweighted",
     "Scaled",
+    "ShortestPath",
     "Sigmoid",
+    "Spectrum",
+    "Subsequence",
     "Sum",
+    "WeisfeilerLehman",
     "as_kernel",
     "check_kernel",
 ]

@@ -29,6 +29,7 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.rows import Rows
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.preprocessing.input_space import InputSpace
 
@@ -48,6 +49,7 @@ class Kernel(Component, ABC):
 
     positive_semidefinite: ClassVar[bool] = True
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
+    only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod
@@ -77,6 +79,10 @@ class Kernel(Component, ABC):
     def suited(self, inputs: InputSpace) -> Kernel:
         """The kernel for rows of this kind; by default the kernel itself."""
         return self
+
+    def storable(self, X: Any) -> Rows:
+        """Rows as a model file can hold them and this kernel takes them; by default the rows themselves."""
+        return X
 
     def product_terms(self) -> ProductTerms | None:
         """This kernel as a weighted sum of kernels that are products over coordinates, or None."""
@@ -162,6 +168,15 @@ class Pair(Kernel):
     @property
     def takes_objects(self) -> bool:  # type: ignore[override]
         return all(k.takes_objects for k in self._kernels())
+
+    @property
+    def only_objects(self) -> bool:  # type: ignore[override]
+        return any(k.only_objects for k in self._kernels())
+
+    def storable(self, X: Any) -> Rows:
+        for kernel in self._kernels():
+            X = kernel.storable(X)
+        return X
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Pair:
         left, right = (kernel.fitted(X, generator) for kernel in self._kernels())
@@ -269,6 +284,13 @@ class Scaled(Kernel):
     @property
     def takes_objects(self) -> bool:  # type: ignore[override]
         return self._inner().takes_objects
+
+    @property
+    def only_objects(self) -> bool:  # type: ignore[override]
+        return self._inner().only_objects
+
+    def storable(self, X: Any) -> Rows:
+        return self._inner().storable(X)
 
     def against(self, Y: Any) -> KernelColumns:
         block, factor = self._inner().against(Y), self._factor()

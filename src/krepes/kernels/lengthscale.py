@@ -19,8 +19,12 @@ def median_distance(
     if len(X) > 1000:
         order = torch.randperm(len(X), generator=generator)
         X = X[order[:1000].to(X.device)]
-    D = distances_to(X.double())(X.double())
-    pairs = D[tuple(torch.triu_indices(len(X), len(X), offset=1))]
+    return middle_distance(distances_to(X.double())(X.double()))
+
+
+def middle_distance(D: Tensor) -> float:
+    """The median of the distances between different rows, of which D, (n, n), has all; see `median_distance`."""
+    pairs = D[tuple(torch.triu_indices(len(D), len(D), offset=1))]
     positive = pairs[pairs > 0]
     if positive.numel() == 0:
         return 1.0

@@ -23,8 +23,9 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
             X = torch.as_tensor(array)
         except (TypeError, ValueError):
             raise TypeError(
-                "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects: a "
-                "callable k(X, Y) -> (n, m), or krepes.kernels.Custom(function, pairwise=True)."
+                "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects, such "
+                "as krepes.kernels.Spectrum() for strings, a callable k(X, Y) -> (n, m), or "
+                "krepes.kernels.Custom(function, pairwise=True)."
             ) from None
         if array.dtype.kind == "f":
             check_squares(array, "X")

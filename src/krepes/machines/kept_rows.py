@@ -19,6 +19,7 @@ from krepes.base.model_file import State
 from krepes.base.rows import Rows, concat_rows, take_rows
 from krepes.base.schema import check_entries
 from krepes.base.streams import uniform
+from krepes.kernels import Kernel
 
 MOST_BYTES = 256 * 2**20
 _KEPT = 29  # purpose of a random stream
@@ -125,10 +126,10 @@ class KeptRows:
 
 
 class KeepRows(SumOfValues[KeptRows]):
-    """Keeps a uniform sample of the rows it is given."""
+    """Keeps a uniform sample of the rows it is given, in the form in which a kernel on objects stores them."""
 
-    def __init__(self, most: int, seed: int):
-        self.most, self.seed = most, seed
+    def __init__(self, most: int, seed: int, kernel: Kernel | None = None):
+        self.most, self.seed, self.kernel = most, seed, kernel
         super().__init__()
 
     def of(self, block: Block, before: KeptRows | None) -> KeptRows:
@@ -145,9 +146,12 @@ class KeepRows(SumOfValues[KeptRows]):
             self._draws(block.rows), most,
         )  # fmt: skip
         if (weight > 0).all():
-            return value._smallest()
+            return self._storable(value._smallest())
         counting = np.flatnonzero(weight > 0)  # rows of weight zero are as if they were not there
-        return replace(value.take(counting), seen=len(counting))._smallest()
+        return self._storable(replace(value.take(counting), seen=len(counting))._smallest())
+
+    def _storable(self, value: KeptRows) -> KeptRows:
+        return value if self.kernel is None else replace(value, inputs=self.kernel.storable(value.inputs))
 
     def _draws(self, rows: Tensor) -> Tensor:
         return uniform(rows, 1, self.seed, _KEPT)[:, 0]

@@ -24,7 +24,7 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.table_encoder import TableEncoder
-from krepes.sources import Rows, Source, TableSource, open_source
+from krepes.sources import Rows, Source, TableSource, open_objects, open_source
 
 
 class Normalize(Component):
@@ -133,6 +133,8 @@ class InputSpace(Component):
 
     def open(self, data: Any) -> Source:
         """The source of some data as this space takes them: images at its size, only the columns that it uses."""
+        if self.kind == "objects":
+            return open_objects(data)
         folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
         size = (self.shape[0], self.shape[1]) if folder and self.kind == "images" else None
         return self.selected(open_source(data, size=size))

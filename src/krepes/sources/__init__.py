@@ -3,7 +3,7 @@
 from krepes.base.earlier_paths import keep_paths
 from krepes.base.rows import Rows
 from krepes.sources.arrays.numpy_files import read_array
-from krepes.sources.opening import open_source
+from krepes.sources.opening import open_objects, open_source
 from krepes.sources.row_sampling import Reservoir, reservoir
 from krepes.sources.source import Source, TableSource
 
@@ -12,6 +12,7 @@ __all__ = [
     "Rows",
     "Source",
     "TableSource",
+    "open_objects",
     "open_source",
     "read_array",
     "reservoir",

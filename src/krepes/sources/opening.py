@@ -31,6 +31,7 @@ from krepes.sources.tables.parquet_files import open_parquet
 
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
 _PATHS = "an .npy, .npz, .csv, .tsv or .parquet file, or a folder of Parquet files or of PNG and JPEG images"
 
 
@@ -69,6 +70,23 @@ def open_source(
     if not isinstance(source, TableSource):
         raise ValueError(f"columns={columns!r} is for tables; got {source.describe()}.")
     return source.select(columns)
+
+
+def open_objects(data: Any) -> Source:
+    """Make a source of objects: of a list, an array or a column, each entry of which is one object.
+
+    >>> open_objects([[1, 2], [3, 4]]).describe()         # where `open_source` sees an array of numbers
+    'list of 2 objects (list)'
+    """
+    column = isinstance(data, np.ndarray) or is_tensor(data) or type(data).__name__ == "Series"
+    if isinstance(data, (list, tuple)) or (column and data.ndim > 0):
+        if len(data) == 0:
+            raise ValueError(EMPTY_LIST)
+        return ObjectSource(data if isinstance(data, (list, tuple)) else list(data))
+    source = open_source(data)
+    if source.kind != "objects":
+        raise TypeError(f"This kernel compares objects; got {source.describe()}. Give a list of the objects.")
+    return source
 
 
 def _open_object(data: Any) -> Source:
@@ -123,7 +141,7 @@ def _open_array(X: np.ndarray) -> Source:
 
 def _open_list(data: Sequence[Any]) -> Source:
     if len(data) == 0:
-        raise ValueError("Found a list with 0 sample(s) while a minimum of 1 is required.")
+        raise ValueError(EMPTY_LIST)
     X = numeric_list(data)
     return ObjectSource(data) if X is None else ArraySource(X)
 

@@ -58,9 +58,9 @@ from krepes.machines.kernel_ridge.solution import (
 from krepes.machines.kernel_ridge.solving import penalty_errors, ridge_fits, solution_of
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice
 from krepes.machines.labelled_machine import LabelledMachine
+from krepes.one_pass import opener_of
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
-from krepes.sources import open_source
 
 MOST_FOLDS = 1000
 
@@ -159,8 +159,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
                 self.choice_, self.metric_ = choice, choice.chosen.metric
             if space is None and (X_unlabelled is not None or self._may_iterate):
-                unlabelled = None if X_unlabelled is None else open_source(X_unlabelled)
-                space = self._prepared(FitData.open(X, y=encoded, weight=weight), unlabelled=unlabelled)
+                opener = opener_of(None, self.kernel)
+                unlabelled = None if X_unlabelled is None else opener(X_unlabelled)
+                data = FitData.open(X, y=encoded, weight=weight, opener=opener)
+                space = self._prepared(data, unlabelled=unlabelled)
             if space is not None and self._iterates(len(space.landmarks)):
                 return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
             super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
@@ -173,7 +175,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         machine = clone(self)
         machine._check_parameters()
         encoded, weight = machine._started(X, y, sample_weight)
-        space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
+        space = machine._prepared(
+            FitData.open(X, y=encoded, weight=weight, opener=opener_of(None, self.kernel))
+        )
         self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
         return space
 

@@ -89,7 +89,7 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
             by, n_keys = ByFoldAndClass(by, targets.n_outputs), n_folds * targets.n_outputs  # type: ignore[assignment]
         self.space, self.targets = space, targets
         self.equations = Split(NormalEquations(space, targets), by, n_keys)
-        self.keeping = KeepRows(n_kept, space.seed)
+        self.keeping = KeepRows(n_kept, space.seed, space.kernel)
         self.settings = digest([n_folds, n_kept, by_class])
         super().__init__()
 
