@@ -11,19 +11,24 @@ from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 from krepes.kernels.reweighted import Reweighted
+from krepes.kernels.series import GlobalAlignment
 
 __all__ = [
     "ArcCosine",
     "Automatic",
+    "ChiSquared",
     "CoordinateProduct",
     "Custom",
     "EmpiricalNTK",
     "Gaussian",
+    "GlobalAlignment",
     "InfiniteWidth",
+    "Intersection",
     "Kernel",
     "Laplacian",
     "Linear",
