@@ -48,9 +48,17 @@ def missing_functions(kernel: Kernel) -> Iterator[Kernel]:
     """The kernels, inside a kernel, whose function or module is only noted in the file."""
     if isinstance(_external(kernel), External):
         yield kernel
-    for part in vars(kernel).values():
-        if isinstance(part, Kernel):
-            yield from missing_functions(part)
+    for part in _kernels_in(list(vars(kernel).values())):
+        yield from missing_functions(part)
+
+
+def _kernels_in(value: object) -> Iterator[Kernel]:
+    """The kernels in lists and dictionaries of parameters."""
+    if isinstance(value, Kernel):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _kernels_in(each)
 
 
 def kernel_probe(kernel: Kernel, landmarks: Rows) -> Tensor:

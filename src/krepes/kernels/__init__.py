@@ -1,16 +1,15 @@
 """Kernels k(x, y): one file per family. Adding one is a file here and a line below."""
 
-from collections.abc import Callable
-
-from krepes.base.components import resolve
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
+from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.kernels.custom import Custom
+from krepes.kernels.custom import Custom, as_kernel
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.gower import Gower
 from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
@@ -22,11 +21,13 @@ __all__ = [
     "ArcCosine",
     "Automatic",
     "ChiSquared",
+    "ColumnKernel",
     "CoordinateProduct",
     "Custom",
     "EmpiricalNTK",
     "Gaussian",
     "GlobalAlignment",
+    "Gower",
     "InfiniteWidth",
     "Intersection",
     "Kernel",
@@ -41,10 +42,3 @@ __all__ = [
     "Sum",
     "as_kernel",
 ]
-
-
-def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
-    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
-    if callable(value) and not isinstance(value, Kernel | type):
-        return Custom(value)
-    return resolve(Kernel, value)

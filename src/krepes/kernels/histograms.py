@@ -5,9 +5,9 @@
     ... additive        sum_j 2 x_j y_j / (x_j + y_j) = (sum_j x_j + sum_j y_j - chi2(x, y)) / 2  [vedaldi]
     Intersection        sum_j min(x_j, y_j) = (sum_j x_j + sum_j y_j - |x - y|_1) / 2             [maji]
 
-All are positive semi-definite on numbers >= 0: min(x, y) is the overlap of the intervals [0, x] and [0, y]; 2 x y / (x +
-y) is 2 x y times the integral of e^(-t x) e^(-t y); and x + y - chi2 is twice the latter, so that -chi2 is
-conditionally definite and its exponential definite. Negative numbers are refused.
+All are positive semi-definite on numbers >= 0. min(x, y) is the overlap of the intervals [0, x] and [0, y]; 2 x y /
+(x + y) is 2 x y times the integral of e^(-t x) e^(-t y) over t > 0; chi2 is a sum of one-row terms minus twice the
+latter, so that -chi2 is conditionally definite and its exponential definite. Negative numbers are refused.
 
 Cost O(n m d), compiled by numba as L1 distances are; memory is that of the result.
 """
@@ -45,6 +45,8 @@ class ChiSquared(VectorKernel):
     tensor([[4.]], dtype=torch.float64)
     """
 
+    takes_encoded = False
+
     def __init__(self, lengthscale: float | str = "median", additive: bool = False):
         self.lengthscale = lengthscale
         self.additive = additive
@@ -77,6 +79,8 @@ class Intersection(VectorKernel):
     tensor([[2.]], dtype=torch.float64)
     """
 
+    takes_encoded = False
+
     def against_rows(self, Y: Tensor) -> KernelColumns:
         distances = manhattan_distances_to(_checked(Y))
         return lambda X: _overlap(_checked(X), Y, distances(X))
@@ -96,6 +100,7 @@ def _checked(X: Tensor) -> Tensor:
         column = int((X < 0).any(0).nonzero()[0, 0])
         raise ValueError(
             f"A kernel of histograms compares numbers >= 0, but column {column} has {X[:, column].min().item():.4g}. "
-            "Tables are standardised before kernels see them: give the counts as an array, or take another kernel."
+            "The columns of a table are standardised before most kernels see them: give the counts as an array, or "
+            "name their columns in a ColumnKernel, which hands them over as they are."
         )
     return X

@@ -109,7 +109,9 @@ class GlobalAlignment(Kernel):
         if self.triangular is None:
             return 0
         if not is_integer(self.triangular, least=1):
-            raise ValueError(f"triangular={self.triangular!r}: expected None or a whole number of steps >= 1.")
+            raise ValueError(
+                f"triangular={self.triangular!r}: expected None or a whole number of steps >= 1."
+            )
         return int(self.triangular)
 
 

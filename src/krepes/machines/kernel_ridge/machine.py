@@ -446,7 +446,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             kernels: list[Kernel] = [Laplacian(norm=1)] if narrow else []
             kernels += [Gaussian(), Laplacian()]
         else:
-            kernels = self._given_kernels()
+            kernels = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self._given_kernels()]
         if self._searches_lengthscale:
             return kernels
         return [
@@ -457,7 +457,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
         """Kernel, lengthscale and metric, from a sample of the candidates and their targets."""
         if not isinstance(candidates.rows, Tensor):
-            return self._given_kernels()[0].fitted(candidates.rows, torch.Generator().manual_seed(seed))
+            suited = self._given_kernels()[0].suited(inputs)
+            return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         rows = as_rows(candidates.rows)
         kernels = self._kernels(inputs, rows.shape[1])
         places = np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]
