@@ -14,6 +14,7 @@ from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
+from krepes.kernels.precomputed import Precomputed
 from krepes.kernels.reweighted import Reweighted
 from krepes.kernels.series import GlobalAlignment
 
@@ -35,6 +36,7 @@ __all__ = [
     "Linear",
     "Matern",
     "Polynomial",
+    "Precomputed",
     "Product",
     "Reweighted",
     "Scaled",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from krepes.base.components import resolve
 from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.precomputed import Precomputed, is_precomputed
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
 
@@ -97,4 +98,6 @@ def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
     """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
     if callable(value) and not isinstance(value, Kernel | type):
         return Custom(value)
+    if is_precomputed(value):
+        return Precomputed()
     return resolve(Kernel, value)

@@ -3,6 +3,7 @@
     vectors     used as given, (b, d); minus a shift in float64 where single precision would lose their spread
     images      used as given, (b, h, w[, c]); integer pixels are divided by 255
     table       encoded by a TableEncoder, (b, d)
+    precomputed rows of a kernel matrix, (b, 1 + n), each after its number
     objects     used as given, a list; of a table, records of its encoded columns and of columns as they are
 
 Decided once, from the first source; later batches must fit, and NaN or infinite values are refused with the
@@ -26,6 +27,7 @@ from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.preprocessing.table_records import table_records
 from krepes.sources import Rows, Source, TableSource, open_source
+from krepes.sources.arrays.kernel_matrices import new_rows
 
 
 class Normalize(Component):
@@ -78,7 +80,7 @@ class InputSpace(Component):
 
     Parameters
     ----------
-    kind : "vectors", "images", "table" or "objects"
+    kind : "vectors", "images", "table", "precomputed" or "objects"
     shape : tuple of int
         The shape of one row before encoding; empty for tables and objects.
     divide : float
@@ -147,6 +149,8 @@ class InputSpace(Component):
 
     def open(self, data: Any) -> Source:
         """The source of some data as this space takes them: images at its size, only the columns that it uses."""
+        if self.kind == "precomputed":
+            return new_rows(data, self.shape[0] - 1)
         folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
         size = (self.shape[0], self.shape[1]) if folder and self.kind == "images" else None
         return self.selected(open_source(data, size=size))
@@ -170,6 +174,8 @@ class InputSpace(Component):
             return len(self.names_)
         if self.kind == "objects":
             return None
+        if self.kind == "precomputed":
+            return self.shape[0] - 1  # without the number of the row
         return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
 
     @property

@@ -38,6 +38,7 @@ from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
+from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.labelled import labels_of
@@ -190,8 +191,14 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
             if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
                 self.choice_, self.metric_ = choice, choice.chosen.metric
             if space is None and (X_unlabelled is not None or self._may_iterate):
+                if X_unlabelled is not None and is_precomputed(self.kernel):
+                    raise ValueError(
+                        "X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out."
+                    )
                 unlabelled = None if X_unlabelled is None else open_source(X_unlabelled)
-                space = self._prepared(FitData.open(X, y=encoded, weight=weight), unlabelled=unlabelled)
+                space = self._prepared(
+                    FitData.open(X, y=encoded, weight=weight, opener=self._opener()), unlabelled=unlabelled
+                )
             if space is not None and self._iterates(len(space.landmarks)):
                 return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
             super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
@@ -208,7 +215,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
         machine = clone(self)
         machine._check_parameters()
         encoded, weight = machine._started(X, y, sample_weight, None)
-        space = machine._prepared(FitData.open(X, y=encoded, weight=weight))
+        space = machine._prepared(FitData.open(X, y=encoded, weight=weight, opener=self._opener()))
         self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
         return space
 
@@ -234,7 +241,7 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
                 "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
             )
         given = as_weights(weight, len(y))
-        data = FitData.open(X, y=y, weight=self._balanced(y, given), opener=space.inputs.open)
+        data = FitData.open(X, y=y, weight=self._balanced(y, given), opener=self._opener(space))
         reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
 
         def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
@@ -456,6 +463,8 @@ class RidgeMachine(OnePassEstimator[RidgeTotal, RidgeSolution]):
 
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
         """Kernel, lengthscale and metric, from a sample of the candidates and their targets."""
+        if inputs.kind == "precomputed":
+            return self._given_kernels()[0]
         if not isinstance(candidates.rows, Tensor):
             suited = self._given_kernels()[0].suited(inputs)
             return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
