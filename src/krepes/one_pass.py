@@ -212,7 +212,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         given = is_precomputed(self.kernel) if space is None else space.inputs.kind == "precomputed"
         return fitted_matrix if given else opener
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags

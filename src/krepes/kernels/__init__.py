@@ -15,6 +15,7 @@ from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 from krepes.kernels.precomputed import Precomputed
+from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.reweighted import Reweighted
 from krepes.kernels.series import GlobalAlignment
 
@@ -38,6 +39,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Product",
+    "RandomWarping",
     "Reweighted",
     "Scaled",
     "Sigmoid",

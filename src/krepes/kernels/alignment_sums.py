@@ -1,4 +1,4 @@
-"""Sums over alignments compiled by numba; importing this module fails where it is not installed.
+"""Sums and minima over alignments compiled by numba; importing this module fails where it is not installed.
 
 A row G[s, .] is kept as numbers and a common logarithm. Where a number becomes so small beside the largest of its row
 that digits would be lost, the pair is reported as lost, and has to be computed with logarithms.
@@ -49,3 +49,27 @@ def alignment_sums(k: np.ndarray, edges: np.ndarray, band: int) -> tuple[np.ndar
     logs, lost = np.empty(len(edges) - 1), np.zeros(len(edges) - 1, dtype=np.bool_)
     _alignment_sums(k, edges, band, logs, lost)
     return logs, lost
+
+
+@njit(nogil=True, cache=True)
+def _shortest_alignments(cost, edges, found):  # cost: (t, all points), edges: (m + 1,), found: (m,)
+    for j in range(len(edges) - 1):
+        start, width = edges[j], edges[j + 1] - edges[j]
+        row = np.full(width + 1, np.inf)
+        row[0] = 0.0
+        for s in range(cost.shape[0]):
+            diagonal, left = row[0], np.inf
+            row[0] = np.inf
+            for u in range(width):
+                above = row[u + 1]
+                left = cost[s, start + u] + min(left, above, diagonal)
+                diagonal = above
+                row[u + 1] = left
+        found[j] = row[width]
+
+
+def shortest_alignments(cost: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The least sum of costs over alignments of a series with those between the edges, (m,)."""
+    found = np.empty(len(edges) - 1)
+    _shortest_alignments(cost, edges, found)
+    return found

@@ -13,7 +13,7 @@ records already. Cost: that of the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ class ColumnKernel(Kernel):
             places = [_positions(columns, X.shape[1]) for _, _, columns in self._parts()]
         return [X[:, each] for each in places]
 
-    def _of_records(self, X: list[Any], i: int) -> Any:
+    def _of_records(self, X: list[Any], i: int) -> Tensor | list[Any]:
         _, kernel, columns = self._parts()[i]
         keys: Sequence[Any] = self.places[i] if self.places is not None else _keys(columns, X[0])
         try:
@@ -252,7 +252,7 @@ def _takes_values(kernel: Kernel) -> bool:
     return kernel.takes_objects or not kernel.takes_encoded
 
 
-def _is_record(row: Any) -> bool:
+def _is_record(row: object) -> bool:
     """Whether a row is a dict, or a sequence that is not all numbers."""
     return isinstance(row, Mapping | list | tuple)
 
@@ -303,7 +303,7 @@ def _position(column: int, width: int) -> int:
     return int(column) % width
 
 
-def _keys(columns: Columns, row: Any) -> list[Any]:
+def _keys(columns: Columns, row: Sized) -> list[Any]:
     """What the columns are called in a record."""
     if isinstance(columns, slice):
         return list(range(len(row))[columns])

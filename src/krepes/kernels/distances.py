@@ -88,7 +88,7 @@ def chi_squared_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
             total += (x[:, None] - y).square_().div_(x[:, None] + y + tiny)
         return total
 
-    return _compiled_or("chi_squared", Y, by_columns)
+    return _compiled_or("chi_squared_sums", Y, by_columns)
 
 
 def _compiled_or(name: str, Y: Tensor, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

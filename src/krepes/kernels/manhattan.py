@@ -45,7 +45,7 @@ def manhattan(X: np.ndarray, Y: np.ndarray, n_threads: int = 1) -> np.ndarray:
     return _by_rows(_manhattan, X, Y, n_threads)
 
 
-def chi_squared(X: np.ndarray, Y: np.ndarray, n_threads: int = 1) -> np.ndarray:
+def chi_squared_sums(X: np.ndarray, Y: np.ndarray, n_threads: int = 1) -> np.ndarray:
     """Sum_k (X_ik - Y_jk)^2 / (X_ik + Y_jk) of numbers >= 0, shape (n, m)."""
     return _by_rows(_chi_squared, X, Y, n_threads)
 

@@ -27,6 +27,7 @@ class Precomputed(VectorKernel):
 
     Examples
     --------
+    >>> import torch
     >>> rows = torch.tensor([[0.0, 1.0, 0.5], [1.0, 0.5, 2.0]])       # numbers 0 and 1, then K
     >>> Precomputed()(rows)
     tensor([[1.0000, 0.5000],

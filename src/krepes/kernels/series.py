@@ -83,18 +83,19 @@ class GlobalAlignment(Kernel):
             left = as_series(X, right)
             logs = alignments(left, right, length, band)
             logs -= (self_alignments(left, length, band)[:, None] + own) / 2
-            return _like(X, np.exp(np.minimum(logs, 0.0, out=logs)))
+            return like_rows(X, np.exp(np.minimum(logs, 0.0, out=logs)))
 
         return block
 
     def diag(self, X: Any) -> Tensor:
-        return _like(X, np.ones(len(as_series(X))))
+        return like_rows(X, np.ones(len(as_series(X))))
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> GlobalAlignment:
         if not isinstance(self.lengthscale, str):
             return self
         multiple = medians(self.lengthscale)
         series = as_series(X)
+        generator = torch.Generator().manual_seed(0) if generator is None else generator
         order = torch.randperm(len(series), generator=generator)[:MEDIAN_SERIES].tolist()
         points = torch.from_numpy(np.concatenate([series[i] for i in order]))
         points = points[torch.randperm(len(points), generator=generator)[:MEDIAN_POINTS]]
@@ -132,7 +133,7 @@ def as_series(X: Any, like: Sequence[Series] | None = None) -> list[Series]:
     return found
 
 
-def _one_series(row: Any, i: int) -> Series:
+def _one_series(row: object, i: int) -> Series:
     try:
         given = row.detach().cpu().numpy() if isinstance(row, Tensor) else row
         series = np.asarray(given, dtype=np.float64)
@@ -148,7 +149,7 @@ def _one_series(row: Any, i: int) -> Series:
     return np.ascontiguousarray(series.reshape(len(series), -1))
 
 
-def _like(X: Any, values: np.ndarray) -> Tensor:
+def like_rows(X: Any, values: np.ndarray) -> Tensor:
     K = torch.from_numpy(values)
     return K.to(X) if isinstance(X, Tensor) and X.is_floating_point() else K
 
@@ -163,7 +164,23 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
 
     The points of all series on the right stand side by side, so that local kernel values are matrix products.
     """
-    logs = np.empty((len(left), len(right)))
+    return over_pairs(
+        left,
+        right,
+        lambda x, points, edges: _summed(local_kernel(x, points, lengthscale), edges, band),
+    )
+
+
+def over_pairs(
+    left: Sequence[Series],
+    right: Sequence[Series],
+    values_of: Callable[[Tensor, Tensor, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """A function of all pairs, (n, m), in blocks of the right side and with as many threads as torch uses.
+
+    `values_of(x, points, edges)` gives the values of one series with those between the edges, (k,).
+    """
+    found = np.empty((len(left), len(right)))
     lengths = [len(y) for y in right]
     longest = max((len(x) for x in left), default=1)
     first = 0
@@ -176,8 +193,7 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
         edges = np.cumsum([0, *lengths[first:last]])
 
         def fill(i: int, points=points, edges=edges, part=slice(first, last)) -> None:
-            kappa = local_kernel(torch.from_numpy(left[i]), points, lengthscale)
-            logs[i, part] = _summed(kappa, edges, band)
+            found[i, part] = values_of(torch.from_numpy(left[i]), points, edges)
 
         n_threads = torch.get_num_threads()
         if n_threads == 1 or len(left) == 1:
@@ -186,18 +202,22 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(fill, range(len(left))))
         first = last
-    return logs
+    return found
 
 
 def local_kernel(x: Tensor, points: Tensor, lengthscale: float) -> Tensor:
     """k(x_s, y_t), (t, all points)."""
-    squares = torch.cdist(x, points, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    return squares.mul_(-0.5 / lengthscale**2).exp_()
+    return point_distances(x, points).square_().mul_(-0.5 / lengthscale**2).exp_()
+
+
+def point_distances(x: Tensor, points: Tensor) -> Tensor:
+    """|x_s - y_t|, (t, all points), from differences."""
+    return torch.cdist(x, points, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _summed(k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
     """log G of one series with those between the edges, by numba where it is installed."""
-    compiled = _compiled()
+    compiled = compiled_sum("alignment_sums")
     if compiled is None:
         return _in_logarithms(k, edges, band, range(len(edges) - 1))
     logs, lost = compiled(k.numpy(), edges, band)
@@ -208,12 +228,13 @@ def _summed(k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
 
 
 @cache
-def _compiled() -> Callable | None:
+def compiled_sum(name: str) -> Callable | None:
+    """A function of `alignment_sums`; None without numba."""
     try:
-        from krepes.kernels.alignment_sums import alignment_sums
+        from krepes.kernels import alignment_sums
     except ImportError:
         return None
-    return alignment_sums
+    return getattr(alignment_sums, name)
 
 
 def _in_logarithms(k: Tensor, edges: np.ndarray, band: int, which: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -226,15 +247,31 @@ def _in_logarithms(k: Tensor, edges: np.ndarray, band: int, which: Sequence[int]
     for place, j in enumerate(which):
         wk = weight[:, : widths[place]] * k[:, edges[j] : edges[j + 1]]
         log_kappa[place, :, : widths[place]] = wk.log() - (2 - wk).log()
-    none = torch.full((len(widths), t + 1), -torch.inf, dtype=torch.float64)  # by s, of one anti-diagonal
+    return along_diagonals(log_kappa, widths, -torch.inf, lambda three: three.logsumexp(0))
+
+
+def along_diagonals(
+    local: Tensor,  # (m, t, u)
+    widths: np.ndarray,  # (m,), the lengths of the series on the right, at most u
+    nothing: float,
+    join: Callable[[Tensor], Tensor],  # (3, m, cells) -> (m, cells)
+) -> np.ndarray:
+    """What comes to the ends of all pairs, (m,), where a cell is its local value plus what joins in it.
+
+    Cells of one anti-diagonal do not depend on each other, so that they are computed at once.
+    """
+    m, t, u = local.shape
+    none = torch.full((m, t + 1), nothing, dtype=local.dtype)  # by s, of one anti-diagonal
     before, last = none.clone(), none.clone()
-    before[:, 0] = 0.0  # G[0, 0] = 1
-    ends = torch.empty(len(widths), dtype=torch.float64)
+    before[:, 0] = 0.0  # the cell before the first
+    ends = torch.empty(m, dtype=local.dtype)
     for diagonal in range(2, t + u + 1):  # s + t of the cells, both counted from 1
         s = torch.arange(max(1, diagonal - u), min(t, diagonal - 1) + 1)
-        total = torch.stack([last[:, s - 1], last[:, s], before[:, s - 1]]).logsumexp(0)
         new = none.clone()
-        new[:, s] = total + log_kappa[:, s - 1, diagonal - s - 1]
+        new[:, s] = (
+            join(torch.stack([last[:, s - 1], last[:, s], before[:, s - 1]]))
+            + local[:, s - 1, diagonal - s - 1]
+        )
         before, last = last, new
         at_end = torch.from_numpy(widths == diagonal - t)
         ends[at_end] = new[at_end, t]

@@ -48,8 +48,9 @@ _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
 
 
-def _only(table: Any, names: list[str]) -> pa.Table:
+def _only(table: Rows, names: list[str]) -> pa.Table:
     """A table with only these columns."""
+    assert isinstance(table, pa.Table)
     return table if table.column_names == names else table.select(names)
 
 

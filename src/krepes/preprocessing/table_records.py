@@ -27,7 +27,7 @@ def table_records(batch: Rows, encoder: TableEncoder | None, raw: Sequence[str])
     return [[*numbers, *rest] for numbers, *rest in zip(encoder.transform(table).tolist(), *values)]
 
 
-def _table(batch: Any) -> pa.Table:
+def _table(batch: Rows) -> pa.Table:
     source = open_source(batch)
     if not isinstance(source, TableSource):
         raise ValueError(f"This model compares the columns of a table by name; got {source.describe()}.")

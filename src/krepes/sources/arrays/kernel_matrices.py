@@ -51,9 +51,9 @@ class KernelMatrixSource(Source):
         return np.concatenate([numbers, self.K[which]], axis=1)
 
 
-def fitted_matrix(K: Any) -> KernelMatrixSource:
+def fitted_matrix(X: Any) -> KernelMatrixSource:
     """The matrix that a model is fitted on: square, symmetric, with a diagonal >= 0."""
-    K = _matrix(K)
+    K = _matrix(X)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"kernel='precomputed' is fitted on the square matrix of all pairs of rows; got {K.shape[0]:,} × "
@@ -63,9 +63,9 @@ def fitted_matrix(K: Any) -> KernelMatrixSource:
     return KernelMatrixSource(K, fitting=True)
 
 
-def new_rows(K: Any, n_fitted: int, estimator: str = "KernelEmbedding") -> KernelMatrixSource:
+def new_rows(X: Any, n_fitted: int, estimator: str = "KernelEmbedding") -> KernelMatrixSource:
     """Kernel values between new rows and the n rows that were fitted."""
-    K = _matrix(K)
+    K = _matrix(X)
     if K.shape[1] != n_fitted:
         raise ValueError(
             f"X has {K.shape[1]} features, but {estimator} is expecting {n_fitted} features as input: the kernel "
@@ -74,15 +74,15 @@ def new_rows(K: Any, n_fitted: int, estimator: str = "KernelEmbedding") -> Kerne
     return KernelMatrixSource(K, fitting=False)
 
 
-def _matrix(K: Any) -> np.ndarray:
-    if isinstance(K, str | os.PathLike | Source):
+def _matrix(X: Any) -> np.ndarray:
+    if isinstance(X, str | os.PathLike | Source):
         raise TypeError(
             "kernel='precomputed' takes a matrix of kernel values in memory, not files or sources."
         )
-    array = K.detach().cpu().numpy() if is_tensor(K) else np.asarray(K)
+    array = X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"kernel='precomputed' takes a matrix of kernel values; got {type(K).__name__} of shape {array.shape} and "
+            f"kernel='precomputed' takes a matrix of kernel values; got {type(X).__name__} of shape {array.shape} and "
             f"dtype {array.dtype}."
         )
     if len(array) == 0:
