@@ -167,7 +167,7 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
     return over_pairs(
         left,
         right,
-        lambda x, points, edges: _summed(local_kernel(x, points, lengthscale), edges, band),
+        lambda x, points, edges: _summed(exponents(x, points, lengthscale), edges, band),
     )
 
 
@@ -205,9 +205,9 @@ def over_pairs(
     return found
 
 
-def local_kernel(x: Tensor, points: Tensor, lengthscale: float) -> Tensor:
-    """k(x_s, y_t), (t, all points)."""
-    return point_distances(x, points).square_().mul_(-0.5 / lengthscale**2).exp_()
+def exponents(x: Tensor, points: Tensor, lengthscale: float) -> Tensor:
+    """log k(x_s, y_t), (t, all points)."""
+    return point_distances(x, points).div_(lengthscale).square_().mul_(-0.5)
 
 
 def point_distances(x: Tensor, points: Tensor) -> Tensor:
@@ -215,15 +215,15 @@ def point_distances(x: Tensor, points: Tensor) -> Tensor:
     return torch.cdist(x, points, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _summed(k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
+def _summed(log_k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
     """log G of one series with those between the edges, by numba where it is installed."""
     compiled = compiled_sum("alignment_sums")
     if compiled is None:
-        return _in_logarithms(k, edges, band, range(len(edges) - 1))
-    logs, lost = compiled(k.numpy(), edges, band)
+        return _in_logarithms(log_k, edges, band, range(len(edges) - 1))
+    logs, lost = compiled(log_k.exp().numpy(), edges, band)
     if lost.any():
         again = np.flatnonzero(lost)
-        logs[again] = _in_logarithms(k, edges, band, again)
+        logs[again] = _in_logarithms(log_k, edges, band, again)
     return logs
 
 
@@ -237,16 +237,18 @@ def compiled_sum(name: str) -> Callable | None:
     return getattr(alignment_sums, name)
 
 
-def _in_logarithms(k: Tensor, edges: np.ndarray, band: int, which: Sequence[int] | np.ndarray) -> np.ndarray:
+def _in_logarithms(
+    log_k: Tensor, edges: np.ndarray, band: int, which: Sequence[int] | np.ndarray
+) -> np.ndarray:
     """log G of one series with some of those between the edges, along anti-diagonals, all of them at once."""
-    t, widths = len(k), np.diff(edges)[list(which)]
+    t, widths = len(log_k), np.diff(edges)[list(which)]
     u = int(widths.max())
     log_kappa = torch.full((len(widths), t, u), -torch.inf, dtype=torch.float64)
     steps = torch.arange(t, dtype=torch.float64)[:, None] - torch.arange(u)
     weight = (1 - steps.abs() / band).clamp_(min=0) if band else torch.ones_like(steps)
     for place, j in enumerate(which):
-        wk = weight[:, : widths[place]] * k[:, edges[j] : edges[j + 1]]
-        log_kappa[place, :, : widths[place]] = wk.log() - (2 - wk).log()
+        w, part = weight[:, : widths[place]], log_k[:, edges[j] : edges[j + 1]]
+        log_kappa[place, :, : widths[place]] = w.log() + part - (2 - w * part.exp()).log()
     return along_diagonals(log_kappa, widths, -torch.inf, lambda three: three.logsumexp(0))
 
 
