@@ -92,7 +92,10 @@ def log_alignments(x, y, lengthscale, triangular):
             w = 1.0 if triangular is None else max(0.0, 1 - abs(s - t) / triangular)
             if w > 0:
                 local = math.log(w) + exponent - math.log(2 - w * math.exp(exponent))
-                logs[s, t] = local + special.logsumexp([logs[s - 1, t], logs[s, t - 1], logs[s - 1, t - 1]])
+                before = (logs[s - 1, t], logs[s, t - 1], logs[s - 1, t - 1])
+                high = max(before)
+                if high > -math.inf:
+                    logs[s, t] = local + high + math.log(sum(math.exp(each - high) for each in before))
     return logs[-1, -1]
 
 
