@@ -75,6 +75,13 @@ class ColumnKernel(Kernel):
         self.weights = weights
         self.places = places
 
+    def check_restored(self) -> None:
+        parts = self._checked()
+        if self.places is not None and not (
+            len(self.places) == len(parts) and all(places and min(places) >= 0 for places in self.places)
+        ):
+            raise ValueError("ColumnKernel.places does not fit its parts.")
+
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
         return all(kernel.positive_semidefinite for _, kernel, _ in self._parts())

@@ -28,6 +28,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.schema import check_entries
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
@@ -72,6 +73,12 @@ class Gower(VectorKernel):
         self.profile = profile
         self.missing = missing
         self.layout = layout
+
+    def check_restored(self) -> None:
+        self._check()
+        entries = {"category": bool, "places": list[int], "missing": int | None}
+        for column in self.layout or []:
+            check_entries("A column", column, entries, optional=set())
 
     @property
     def shift_invariant(self) -> bool:
