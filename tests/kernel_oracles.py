@@ -165,3 +165,54 @@ def mean_of_pairs(k: Callable) -> Callable:
         return sum(k(a, b) for a in A for b in B) / (len(A) * len(B)) if len(A) and len(B) else 0.0
 
     return mean
+
+
+def chi_squared(x, y):
+    return sum((a - b) ** 2 / (a + b) for a, b in zip(x, y) if a + b > 0)
+
+
+def log_alignments(x, y, lengthscale, triangular):
+    """log of the sum over all alignments, cell by cell in logarithms, as Cuturi writes it."""
+    logs = np.full((len(x) + 1, len(y) + 1), -np.inf)
+    logs[0, 0] = 0.0
+    for s in range(1, len(x) + 1):
+        for t in range(1, len(y) + 1):
+            exponent = -sum((x[s - 1] - y[t - 1]) ** 2) / (2 * lengthscale**2)
+            w = 1.0 if triangular is None else max(0.0, 1 - abs(s - t) / triangular)
+            if w > 0:
+                local = math.log(w) + exponent - math.log(2 - w * math.exp(exponent))
+                before = (logs[s - 1, t], logs[s, t - 1], logs[s - 1, t - 1])
+                high = max(before)
+                if high > -math.inf:
+                    logs[s, t] = local + high + math.log(sum(math.exp(each - high) for each in before))
+    return logs[-1, -1]
+
+
+def global_alignment(x, y, lengthscale, triangular):
+    xy, xx, yy = (log_alignments(a, b, lengthscale, triangular) for a, b in ((x, y), (x, x), (y, y)))
+    return math.exp(xy - (xx + yy) / 2)
+
+
+def warped_distance(x, w):
+    """Dynamic time warping: the least sum of distances over alignments."""
+    best = np.full((len(x) + 1, len(w) + 1), np.inf)
+    best[0, 0] = 0.0
+    for s in range(1, len(x) + 1):
+        for t in range(1, len(w) + 1):
+            before = min(best[s - 1, t], best[s, t - 1], best[s - 1, t - 1])
+            best[s, t] = math.dist(x[s - 1], w[t - 1]) + before
+    return best[-1, -1]
+
+
+def gower(x, y, lengthscale, combine, profile, missing, deviations, may_miss):
+    """Rows as dicts; None is missing; numbers are divided by their deviations; a row's own columns are x's keys."""
+    found = []
+    for name in x:
+        a, b = x[name], y[name]
+        if a is None or b is None:
+            found.append(1.0 if a is None and b is None else missing)
+            continue
+        d = float(a != b) if isinstance(a, str) else abs(a - b) / deviations[name]
+        s = math.exp(-d / lengthscale) if profile == "laplacian" else math.exp(-(d**2) / (2 * lengthscale**2))
+        found.append(missing**2 + (1 - missing**2) * s if name in may_miss else s)
+    return math.prod(found) if combine == "product" else sum(found) / len(found)

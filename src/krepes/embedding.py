@@ -258,9 +258,7 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        data = self._opened(
-            task, X, positives, negatives, sample_weight, opener_of(space or self.space, self.kernel)
-        )
+        data = self._opened(task, X, positives, negatives, sample_weight, self._opener(space or self.space))
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data, task.loss.views_needed) if space is None else self._by_folds(space)
         if task.of_samples:
@@ -308,7 +306,7 @@ class KernelEmbedding(
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight, opener_of(self.space, self.kernel))
+        data = self._opened(task, X, positives, negatives, sample_weight, self._opener(self.space))
         return self._prepared(data, task.loss.views_needed)
 
     def _check_parameters(self) -> None:

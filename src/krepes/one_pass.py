@@ -39,11 +39,13 @@ from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
+from krepes.kernels.precomputed import is_precomputed
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
 from krepes.sources import Source, open_objects, open_source
+from krepes.sources.arrays.kernel_matrices import fitted_matrix
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -153,7 +155,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        data = FitData.open(X, y=y, weight=sample_weight, opener=opener_of(space, self.kernel))
+        data = FitData.open(X, y=y, weight=sample_weight, opener=self._opener(space))
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data) if space is None else space.decomposed()
         space, total = self._read(space, data, checkpoint)
@@ -183,7 +185,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
         if not hasattr(self, "space_"):
             self._check_parameters()
-            data = FitData.open(X, **given, opener=opener_of(None, self.kernel))
+            data = FitData.open(X, **given, opener=self._opener())
             space = self._prepared(data, views_needed)
             if first_row and space.landmark_rows is not None:
                 space = replace(space, landmark_rows=space.landmark_rows + first_row)
@@ -202,7 +204,18 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     def prepare(self, X: Any, *, sample_weight: Any = None) -> FeatureSpace:
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
-        return self._prepared(FitData.open(X, weight=sample_weight, opener=opener_of(None, self.kernel)))
+        return self._prepared(FitData.open(X, weight=sample_weight, opener=self._opener()))
+
+    def _opener(self, space: FeatureSpace | None = None) -> Callable[[Any], Source]:
+        """How the rows of a fit are opened; a kernel matrix has rows that know which column is theirs."""
+        opener = opener_of(space, self.kernel)
+        given = is_precomputed(self.kernel) if space is None else space.inputs.kind == "precomputed"
+        return fitted_matrix if given else opener
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
 
     def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
         """A feature space; `views_needed` of every sample will be compared."""

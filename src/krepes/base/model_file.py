@@ -206,6 +206,8 @@ def encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
     if isinstance(value, tuple | list | np.ndarray):
         items = [encode(item, f"{path}.{i}", tensors) for i, item in enumerate(value)]
         return {"~tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, slice):
+        return {"~slice": [value.start, value.stop, value.step]}
     if isinstance(value, dict):
         if any(not isinstance(key, str) for key in value):
             raise TypeError(f"Cannot store {path}: its keys must be strings.")
@@ -243,6 +245,8 @@ def decode(value: Json, tensors: dict[str, Tensor]) -> Any:
         return tensors[content].numpy()
     if tag == "~tuple":
         return tuple(decode(item, tensors) for item in content)
+    if tag == "~slice":
+        return slice(*content)
     if tag == "~dict":
         return {key: decode(item, tensors) for key, item in content.items()}
     if tag == "~external":

@@ -35,7 +35,7 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
 from krepes.sources import reservoir
 from krepes.sources.row_subset import subset
-from krepes.views import NoViews, Views
+from krepes.views import Image, NoViews, Tabular, Views
 from krepes.views.choosing import choose_views
 
 VIEW_ROWS = 10_000  # that the scale of views is learned from
@@ -161,7 +161,13 @@ class FeatureSpace:
             engine,
             progress,
             may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
+            table_columns=kernel.table_columns,
         )
+        if inputs.raw_ and isinstance(chosen_views, Tabular | Image):
+            raise ValueError(
+                f"There is no augmentation for columns that are compared as they are ({', '.join(inputs.raw_)}): give "
+                "positives= (a second view of every row), or use loss='kernel_pca'."
+            )
         if counting is not None:
             candidates = replace(candidates, indices=counting[candidates.indices])
         if learn_kernel is None:

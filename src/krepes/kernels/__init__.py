@@ -5,11 +5,14 @@ from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
 from krepes.kernels.checking.check_result import KernelCheck
 from krepes.kernels.checking.kernel_check import check_kernel
+from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.custom import Custom, as_kernel
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.gower import Gower
+from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
@@ -25,18 +28,26 @@ from krepes.kernels.objects import (
     Subsequence,
     WeisfeilerLehman,
 )
+from krepes.kernels.precomputed import Precomputed
+from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.reweighted import Reweighted
+from krepes.kernels.series import GlobalAlignment
 
 __all__ = [
     "ArcCosine",
     "Automatic",
+    "ChiSquared",
+    "ColumnKernel",
     "CommonNeighbours",
     "CoordinateProduct",
     "CountKernel",
     "Custom",
     "EmpiricalNTK",
     "Gaussian",
+    "GlobalAlignment",
+    "Gower",
     "InfiniteWidth",
+    "Intersection",
     "Kernel",
     "KernelCheck",
     "Laplacian",
@@ -47,7 +58,9 @@ __all__ = [
     "NGrams",
     "ObjectKernel",
     "Polynomial",
+    "Precomputed",
     "Product",
+    "RandomWarping",
     "Reweighted",
     "Scaled",
     "ShortestPath",

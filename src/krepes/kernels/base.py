@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -50,6 +50,7 @@ class Kernel(Component, ABC):
     positive_semidefinite: ClassVar[bool] = True
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
     only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
+    takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod
@@ -83,6 +84,10 @@ class Kernel(Component, ABC):
     def storable(self, X: Any) -> Rows:
         """Rows as a model file can hold them and this kernel takes them; by default the rows themselves."""
         return X
+
+    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+        """Of a table's columns, those compared encoded and those compared as they are; None is all of them, encoded."""
+        return None
 
     def product_terms(self) -> ProductTerms | None:
         """This kernel as a weighted sum of kernels that are products over coordinates, or None."""
@@ -181,6 +186,22 @@ class Pair(Kernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Pair:
         left, right = (kernel.fitted(X, generator) for kernel in self._kernels())
         return type(self)(left, right)
+
+    def suited(self, inputs: InputSpace) -> Pair:
+        left, right = (kernel.suited(inputs) for kernel in self._kernels())
+        return type(self)(left, right)
+
+    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+        left, right = (kernel.table_columns(names) for kernel in self._kernels())
+        if left is None and right is None:
+            return None
+        if left is None or right is None:
+            raise ValueError(
+                "A ColumnKernel can be added to or multiplied with another one only: make the other kernel one of its "
+                "parts."
+            )
+        first, second = ([*dict.fromkeys([*a, *b])] for a, b in zip(left, right))
+        return first, second
 
     @property
     def geometry(self) -> Geometry | None:
@@ -301,6 +322,12 @@ class Scaled(Kernel):
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Scaled:
         return Scaled(self._inner().fitted(X, generator), self.factor)
+
+    def suited(self, inputs: InputSpace) -> Scaled:
+        return Scaled(self._inner().suited(inputs), self.factor)
+
+    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+        return self._inner().table_columns(names)
 
     @property
     def geometry(self) -> Geometry | None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from krepes.base.components import resolve
 from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.precomputed import Precomputed, is_precomputed
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
 
@@ -102,3 +103,12 @@ class Custom(Kernel):
         if isinstance(X, Tensor) and X.is_floating_point():
             return K.to(device=X.device, dtype=X.dtype, copy=True)
         return K.to(torch.float64, copy=True)
+
+
+def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
+    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
+    if callable(value) and not isinstance(value, Kernel | type):
+        return Custom(value)
+    if is_precomputed(value):
+        return Precomputed()
+    return resolve(Kernel, value)

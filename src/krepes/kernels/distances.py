@@ -12,6 +12,7 @@ computed again from their differences.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -71,25 +72,42 @@ def distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
 
 def manhattan_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
     """A function X -> sum_j |x_j - y_j|, shape (b, m); numba where it is installed, else torch."""
-    fast = _numba_manhattan() if Y.device.type == "cpu" else None
+    return _compiled_or("manhattan", Y, lambda X: torch.cdist(X, Y, p=1))
+
+
+def chi_squared_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
+    """A function X -> sum_j (x_j - y_j)^2 / (x_j + y_j) of numbers >= 0, shape (b, m); 0 / 0 is 0.
+
+    Numba where it is installed, else column by column with torch.
+    """
+    tiny = torch.finfo(Y.dtype).tiny
+
+    def by_columns(X: Tensor) -> Tensor:
+        total = X.new_zeros(len(X), len(Y))
+        for x, y in zip(X.mT, Y.mT):
+            total += (x[:, None] - y).square_().div_(x[:, None] + y + tiny)
+        return total
+
+    return _compiled_or("chi_squared_sums", Y, by_columns)
+
+
+def _compiled_or(name: str, Y: Tensor, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The compiled sum of that name on a CPU where numba is installed; otherwise, and for gradients, the plain one."""
+    fast = _compiled(name) if Y.device.type == "cpu" else None
 
     def block(X: Tensor) -> Tensor:
         if fast is None or X.requires_grad:
-            return torch.cdist(X, Y, p=1)
+            return plain(X)
         return torch.from_numpy(fast(X.detach().numpy(), Y.detach().numpy(), torch.get_num_threads()))
 
     return block
 
 
-_MANHATTAN: list[Callable | None] = []  # compiled on first use
-
-
-def _numba_manhattan() -> Callable | None:
-    if not _MANHATTAN:
-        try:
-            from krepes.kernels.manhattan import manhattan
-        except ImportError:
-            _MANHATTAN.append(None)
-        else:
-            _MANHATTAN.append(manhattan)
-    return _MANHATTAN[0]
+@cache
+def _compiled(name: str) -> Callable | None:
+    """Compiled on first use; None without numba."""
+    try:
+        from krepes.kernels import manhattan
+    except ImportError:
+        return None
+    return getattr(manhattan, name)

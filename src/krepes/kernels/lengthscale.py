@@ -1,11 +1,46 @@
-"""The lengthscale from data: the median distance between rows."""
+"""The lengthscale: a positive number, or a rule by the median distance between rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from krepes.base.limits import is_number
+
+
+def medians(rule: str) -> float:
+    """The multiple of the median distance that a rule names.
+
+    >>> medians("median"), medians("4 median")
+    (1.0, 4.0)
+    """
+    words = rule.split()
+    if words[-1:] == ["median"] and len(words) <= 2:
+        try:
+            multiple = float(words[0]) if len(words) == 2 else 1.0
+        except ValueError:
+            multiple = 0.0
+        if 0 < multiple < math.inf:
+            return multiple
+    raise ValueError(
+        f"lengthscale={rule!r}: expected a positive number, 'median', or a multiple of it such as '4 median'."
+    )
+
+
+def fixed_lengthscale(lengthscale: float | str) -> float:
+    """A lengthscale that is one positive number already."""
+    if isinstance(lengthscale, str):
+        medians(lengthscale)
+        raise ValueError(
+            f"lengthscale={lengthscale!r} depends on data: call kernel.fitted(X) first, or give a number (estimators "
+            "do this for you)."
+        )
+    if not is_number(lengthscale, above=0):
+        raise ValueError(f"lengthscale={lengthscale!r}: expected a positive, finite number or 'median'.")
+    return float(lengthscale)
 
 
 def median_distance(

@@ -14,7 +14,6 @@ A lengthscale per feature, shape (d,), is accepted everywhere a number is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from torch import Tensor
 
 from krepes.kernels.base import Geometry, KernelColumns, no_slope
 from krepes.kernels.distances import distances_to
-from krepes.kernels.lengthscale import median_distance
+from krepes.kernels.lengthscale import median_distance, medians
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
@@ -129,18 +128,13 @@ class RadialKernel(VectorKernel):
 
     def medians(self) -> float:
         """The multiple of the median distance that a rule names; 1 for "median"."""
-        words = str(self.lengthscale).split()
-        if words[-1:] == ["median"] and len(words) <= 2:
-            try:
-                multiple = float(words[0]) if len(words) == 2 else 1.0
-            except ValueError:
-                multiple = 0.0
-            if 0 < multiple < math.inf:
-                return multiple
-        raise ValueError(
-            f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, 'median', or a "
-            "multiple of it such as '4 median'."
-        )
+        try:
+            return medians(str(self.lengthscale))
+        except ValueError:
+            raise ValueError(
+                f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, 'median', or a "
+                "multiple of it such as '4 median'."
+            ) from None
 
     def _lengthscale(self, n_features: int) -> float | np.ndarray:
         if isinstance(self.lengthscale, str):

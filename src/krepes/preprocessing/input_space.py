@@ -3,7 +3,8 @@
     vectors     used as given, (b, d); minus a shift in float64 where single precision would lose their spread
     images      used as given, (b, h, w[, c]); integer pixels are divided by 255
     table       encoded by a TableEncoder, (b, d)
-    objects     used as given, a list
+    precomputed rows of a kernel matrix, (b, 1 + n), each after its number
+    objects     used as given, a list; of a table, records of its encoded columns and of columns as they are
 
 Decided once, from the first source; later batches must fit, and NaN or infinite values are refused with the
 names of their columns.
@@ -24,7 +25,9 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.table_encoder import TableEncoder
+from krepes.preprocessing.table_records import table_records
 from krepes.sources import Rows, Source, TableSource, open_objects, open_source
+from krepes.sources.arrays.kernel_matrices import new_rows
 
 
 class Normalize(Component):
@@ -77,7 +80,7 @@ class InputSpace(Component):
 
     Parameters
     ----------
-    kind : "vectors", "images", "table" or "objects"
+    kind : "vectors", "images", "table", "precomputed" or "objects"
     shape : tuple of int
         The shape of one row before encoding; empty for tables and objects.
     divide : float
@@ -90,6 +93,9 @@ class InputSpace(Component):
     ----------
     shift_ : Tensor of shape (d,), float64, or None
         Subtracted from vectors before they are rounded to the model's dtype. None, the usual case: nothing is.
+    raw_, names_ : list of str
+        Columns of a table that kernels compare as they are, and all columns of it. Rows are then records: encoded
+        numbers, then these values.
 
     Examples
     --------
@@ -98,7 +104,10 @@ class InputSpace(Component):
     tensor([[1., 2.]])
     """
 
-    shift_: Tensor | None = None  # an attribute of the object, and of its file, only where there is one
+    # attributes of the object, and of its file, only where there are any
+    shift_: Tensor | None = None
+    raw_: Sequence[str] = ()
+    names_: Sequence[str] = ()
 
     def __init__(
         self,
@@ -125,6 +134,13 @@ class InputSpace(Component):
         divide = 255.0 if source.kind == "images" and integers else 1.0
         return cls(source.kind, tuple(sample.shape[1:]), divide)
 
+    @classmethod
+    def of_records(cls, encoder: TableEncoder | None, raw: list[str], names: list[str]) -> InputSpace:
+        """Rows of a table of which some columns are compared as they are."""
+        space = cls("objects", encoder=encoder)
+        space.raw_, space.names_ = raw, names
+        return space
+
     def check_restored(self) -> None:
         if self.shift_ is not None and (
             self.kind != "vectors" or self.shift_.shape != self.shape or self.shift_.dtype != torch.float64
@@ -135,21 +151,33 @@ class InputSpace(Component):
         """The source of some data as this space takes them: images at its size, only the columns that it uses."""
         if self.kind == "objects":
             return open_objects(data)
+        if self.kind == "precomputed":
+            return new_rows(data, self.shape[0] - 1)
         folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
         size = (self.shape[0], self.shape[1]) if folder and self.kind == "images" else None
         return self.selected(open_source(data, size=size))
 
     def selected(self, source: Source) -> Source:
         """A source with only the columns that this space uses."""
-        if self.encoder is not None and isinstance(source, TableSource):
-            return source.select(self.encoder.used_columns_)
+        encoded = [] if self.encoder is None else self.encoder.used_columns_
+        if isinstance(source, TableSource) and (encoded or self.raw_):
+            return source.select([*dict.fromkeys([*encoded, *self.raw_])])
         return source
+
+    @property
+    def table_names(self) -> list[str]:
+        """The columns of the table, where rows are those of one."""
+        return list(self.names_) if self.encoder is None else self.encoder.input_columns_
 
     @property
     def n_features(self) -> int | None:
         """The flattened width of a raw row; None for objects."""
+        if self.raw_:
+            return len(self.names_)
         if self.kind == "objects":
             return None
+        if self.kind == "precomputed":
+            return self.shape[0] - 1  # without the number of the row
         return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
 
     @property
@@ -160,12 +188,14 @@ class InputSpace(Component):
     @property
     def groups(self) -> list[list[int]] | None:
         """Encoded columns that belong to one column of the table."""
-        return None if self.encoder is None else self.encoder.groups_
+        return None if self.encoder is None or self.raw_ else self.encoder.groups_
 
     def tensor(
         self, batch: Rows, dtype: torch.dtype, device: torch.device | str = "cpu"
     ) -> Tensor | list[Any]:
         """A raw batch as a tensor (a list for objects), checked."""
+        if self.raw_:
+            return table_records(batch, self.encoder, self.raw_)
         if self.kind == "objects":
             return list(batch)
         if self.encoder is not None:

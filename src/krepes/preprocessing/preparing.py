@@ -7,6 +7,7 @@ the columns' moments and levels.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +24,13 @@ from krepes.engines import Engine
 from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.table_encoder import TableEncoder
-from krepes.sources import Source, reservoir
+from krepes.sources import Source, TableSource, reservoir
+from krepes.sources.tables.vectors_as_table import VectorsTable
 
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter
 FAR_FOR_PRODUCTS = 300  # beyond which it loses them in products x.y, which grow with the square
 
+TableColumns = tuple[list[str], list[str]]  # encoded, and as they are
 Preprocess = str | TableEncoder | Normalize | None  # as an estimator takes it
 
 
@@ -48,13 +51,34 @@ def prepare_inputs(
     engine: Engine,
     progress: Progress,
     may_shift: bool = False,
+    table_columns: Callable[[Sequence[str]], TableColumns | None] | None = None,
 ) -> tuple[InputSpace, Candidates]:
     """Fit the input space and draw the candidates.
 
     `may_shift`: whether vectors may be moved all together, because kernel and views do not see where zero is.
+    `table_columns`: the columns that a kernel compares, given those of a table: `Kernel.table_columns`.
     """
     encoder = choose_encoder(preprocess, source)
-    if isinstance(encoder, TableEncoder):
+    chosen = None
+    if isinstance(encoder, TableEncoder) and table_columns is not None:
+        table = source if isinstance(source, TableSource) else VectorsTable(source)
+        names = table.column_names
+        chosen = table_columns(names)
+    if isinstance(encoder, TableEncoder) and chosen is not None:
+        encoded, raw = chosen
+        encoder = _of_columns(encoder, encoded, raw, names)
+        if encoded:
+            sample, indices = encoder.fit_source(
+                source, seed=seed, n_candidates=n_candidates, engine=engine, progress=progress, along=raw
+            )
+            space = (
+                InputSpace.of_records(encoder, raw, names) if raw else InputSpace("table", encoder=encoder)
+            )
+        else:
+            with progress.stage("Preparing", None):
+                sample, indices = reservoir(table.select(raw), n_candidates, seed)
+            space = InputSpace.of_records(None, raw, names)
+    elif isinstance(encoder, TableEncoder):
         encoder = clone(encoder)
         sample, indices = encoder.fit_source(
             source, seed=seed, n_candidates=n_candidates, engine=engine, progress=progress
@@ -69,6 +93,20 @@ def prepare_inputs(
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
     return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+
+
+def _of_columns(
+    encoder: TableEncoder, encoded: Sequence[str], raw: Sequence[str], names: Sequence[str]
+) -> TableEncoder:
+    """An encoder of only some columns, to fit."""
+    unused = [*encoder.exclude, *([] if encoder.label is None else [encoder.label])]
+    both = [name for name in unused if name in {*encoded, *raw}]
+    if both:
+        raise ValueError(
+            f"The kernel compares {', '.join(map(repr, both))}, which is excluded or the label: name it in one place."
+        )
+    excluded = [name for name in names if name not in encoded and name != encoder.label]
+    return clone(encoder).set_params(exclude=excluded)
 
 
 def _keep_spread(space: InputSpace, sample: Rows, may_shift: bool) -> None:

@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
+import pyarrow as pa
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.caller_warning import warn
@@ -45,6 +46,12 @@ from krepes.sources.tables.vectors_as_table import VectorsTable
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
+
+
+def _only(table: Rows, names: list[str]) -> pa.Table:
+    """A table with only these columns."""
+    assert isinstance(table, pa.Table)
+    return table if table.column_names == names else table.select(names)
 
 
 class TableEncoder(TransformerMixin, Component):
@@ -155,6 +162,7 @@ class TableEncoder(TransformerMixin, Component):
         batch_rows: int | None = None,
         engine: Engine | None = None,
         progress: Progress | None = None,
+        along: Sequence[str] = (),
     ) -> tuple[Rows, np.ndarray]:
         """Learn the columns of a source in one scan that also draws a uniform sample of rows.
 
@@ -166,6 +174,7 @@ class TableEncoder(TransformerMixin, Component):
         batch_rows : rows to read at once; changes no result.
         engine : who reads the rows ahead; by default this process.
         progress : what shows how far the scan is.
+        along : columns that the sample has besides, which need not be features.
 
         Returns
         -------
@@ -180,18 +189,38 @@ class TableEncoder(TransformerMixin, Component):
         chunk_rows = max(1024, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
         sample = Reservoir(max(n_candidates, median_rows), seed)
-        scan = ColumnScan(table_source.schema)
+        scan, scanned = ColumnScan(table_source.schema), table_source.column_names
+        if along:
+            whole = source if isinstance(source, TableSource) else VectorsTable(source)
+            table_source = whole.select([*dict.fromkeys([*scanned, *along])])
         blocks = as_engine(engine).stream(
             RawReader(table_source), batch_rows or chunk_rows, progress=progress, name="Preparing"
         )
         for start, table in rebatch((block.inputs[0] for block in blocks), chunk_rows):
-            scan.add(table)
+            scan.add(_only(table, scanned))
             sample.add(start, table)
         refuse_infinite(sorted(scan.infinite))
         decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_)
-        self.columns_, self.roles_ = decide(usable.schema, scan, sample.rows()[0])
+        self.columns_, self.roles_ = decide(usable.schema, scan, _only(sample.rows()[0], scanned))
         self._finish()
         return sample.rows(n_candidates)
+
+    def part(self, columns: Sequence[str]) -> TableEncoder:
+        """A fitted encoder of only these columns; an error that says why where one was left out."""
+        part = clone(self)
+        for name, value in vars(self).items():
+            setattr(part, name, value)
+        missing = [role for role in self.roles_ if role["column"] in columns and not role["n_outputs"]]
+        if missing:
+            reasons = "; ".join(f"{role['column']!r}: {role['detail'] or role['role']}" for role in missing)
+            raise ValueError(
+                f"The table's encoding leaves out {reasons}. Give such columns a kernel on objects, or leave them out."
+            )
+        part.columns_ = [column for column in self.columns_ if column["column"] in columns]
+        part.roles_ = [role for role in self.roles_ if role["column"] in columns]
+        part.groups_ = part._layout()
+        part.n_features_out_ = part.groups_[-1][-1] + 1
+        return part
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""

@@ -12,6 +12,11 @@ from krepes.views.tabular import Tabular
 
 def choose_views(views: str | Views | None, source: Source, views_needed: int, paired: bool) -> Views:
     """The views object for a source: `views="auto"` picks by its kind and size, pairs need none."""
+    if source.kind == "precomputed" and (paired or views_needed > 1):
+        raise ValueError(
+            "A kernel matrix has no views of its rows: use loss='kernel_pca', or a kernel of rows in the place of "
+            "kernel='precomputed'."
+        )
     if paired:
         if views_needed < 2:
             raise ValueError(

@@ -100,9 +100,17 @@ def depends_on_batch(subject: str, names: str) -> str:
 def kernel_parts(kernel: Kernel) -> Iterator[Kernel]:
     """A kernel and the kernels that it is made of."""
     yield kernel
-    for part in vars(kernel).values():
-        if isinstance(part, Kernel):
-            yield from kernel_parts(part)
+    for part in _kernels_in(list(vars(kernel).values())):
+        yield from kernel_parts(part)
+
+
+def _kernels_in(value: object) -> Iterator[Kernel]:
+    """The kernels in lists and dictionaries of parameters."""
+    if isinstance(value, Kernel):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _kernels_in(each)
 
 
 def is_of_user(kernel: Kernel) -> bool:

@@ -76,7 +76,7 @@ class KernelSearch:
 
     def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
         """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
-        kernels = self.given()
+        kernels = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
         if not kernels:
             narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
             kernels = [Laplacian(norm=1)] if narrow else []

@@ -33,6 +33,7 @@ from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Kernel, Reweighted
+from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
 from krepes.landmarks import LandmarkSelector
@@ -58,7 +59,6 @@ from krepes.machines.kernel_ridge.solution import (
 from krepes.machines.kernel_ridge.solving import penalty_errors, ridge_fits, solution_of
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.one_pass import opener_of
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
 
@@ -159,7 +159,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
                 self.choice_, self.metric_ = choice, choice.chosen.metric
             if space is None and (X_unlabelled is not None or self._may_iterate):
-                opener = opener_of(None, self.kernel)
+                if X_unlabelled is not None and is_precomputed(self.kernel):
+                    raise ValueError(
+                        "X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out."
+                    )
+                opener = self._opener()
                 unlabelled = None if X_unlabelled is None else opener(X_unlabelled)
                 data = FitData.open(X, y=encoded, weight=weight, opener=opener)
                 space = self._prepared(data, unlabelled=unlabelled)
@@ -175,9 +179,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         machine = clone(self)
         machine._check_parameters()
         encoded, weight = machine._started(X, y, sample_weight)
-        space = machine._prepared(
-            FitData.open(X, y=encoded, weight=weight, opener=opener_of(None, self.kernel))
-        )
+        space = machine._prepared(FitData.open(X, y=encoded, weight=weight, opener=self._opener()))
         self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
         return space
 
@@ -203,7 +205,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
                 "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
             )
         weight = self._balanced(y, as_weights(weight, len(y)))
-        data = FitData.open(X, y=y, weight=weight, opener=space.inputs.open)
+        data = FitData.open(X, y=y, weight=weight, opener=self._opener(space))
         reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
 
         def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
@@ -294,8 +296,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return not self._iterates(m)
 
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+        if inputs.kind == "precomputed":
+            return self._first_kernel()
         if not isinstance(candidates.rows, Tensor):
-            return self._first_kernel().fitted(candidates.rows, torch.Generator().manual_seed(seed))
+            suited = self._first_kernel().suited(inputs)
+            return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         with display(self.verbose).stage("Choosing the kernel"):
             self.choice_ = self._search.choose(data, candidates, inputs, self.targets_, seed)
         self.metric_ = self.choice_.chosen.metric

@@ -1,0 +1,75 @@
+"""Sums and minima over alignments compiled by numba; importing this module fails where it is not installed.
+
+A row G[s, .] is kept as numbers and a common logarithm. Where a number becomes so small beside the largest of its row
+that digits would be lost, the pair is reported as lost, and has to be computed with logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SMALLEST, LARGEST = 1e-250, 1e250
+
+
+@njit(nogil=True, cache=True)
+def _alignment_sums(k, edges, band, logs, lost):  # k: (t, all points), edges: (m + 1,), logs, lost: (m,)
+    t = k.shape[0]
+    for j in range(len(edges) - 1):
+        start, width = edges[j], edges[j + 1] - edges[j]
+        row, scale, fine = np.zeros(width + 1), 0.0, True
+        row[0] = 1.0
+        for s in range(t):
+            diagonal = row[0]
+            row[0] = 0.0
+            left, high = 0.0, 0.0
+            for u in range(width):
+                above = row[u + 1]
+                value = k[s, start + u]
+                if band > 0:
+                    value *= max(0.0, 1.0 - abs(s - u) / band)
+                left = value / (2.0 - value) * (left + above + diagonal)
+                diagonal = above
+                row[u + 1] = left
+                high = max(high, left)
+                if left < SMALLEST and (band == 0 or abs(s - u) < band):
+                    fine = False
+            if not fine or high > LARGEST:
+                fine = False
+                break
+            if high > 0.0 and (high < 1e-50 or high > 1e50):
+                scale += np.log(high)
+                row /= high
+        lost[j] = not fine
+        logs[j] = scale + np.log(row[width]) if fine and row[width] > 0.0 else -np.inf
+
+
+def alignment_sums(k: np.ndarray, edges: np.ndarray, band: int) -> tuple[np.ndarray, np.ndarray]:
+    """log G of a series with those between the edges, (m,), and which of them were lost, (m,)."""
+    logs, lost = np.empty(len(edges) - 1), np.zeros(len(edges) - 1, dtype=np.bool_)
+    _alignment_sums(k, edges, band, logs, lost)
+    return logs, lost
+
+
+@njit(nogil=True, cache=True)
+def _shortest_alignments(cost, edges, found):  # cost: (t, all points), edges: (m + 1,), found: (m,)
+    for j in range(len(edges) - 1):
+        start, width = edges[j], edges[j + 1] - edges[j]
+        row = np.full(width + 1, np.inf)
+        row[0] = 0.0
+        for s in range(cost.shape[0]):
+            diagonal, left = row[0], np.inf
+            row[0] = np.inf
+            for u in range(width):
+                above = row[u + 1]
+                left = cost[s, start + u] + min(left, above, diagonal)
+                diagonal = above
+                row[u + 1] = left
+        found[j] = row[width]
+
+
+def shortest_alignments(cost: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The least sum of costs over alignments of a series with those between the edges, (m,)."""
+    found = np.empty(len(edges) - 1)
+    _shortest_alignments(cost, edges, found)
+    return found

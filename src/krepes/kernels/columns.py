@@ -1,0 +1,317 @@
+"""A kernel for every group of columns: numbers, categories and text of one table, each compared in its own way.
+
+    k(x, y) = sum_g w_g k_g(x_g, y_g)      or      prod_g k_g(x_g, y_g)
+
+Sums and products of positive semi-definite kernels are positive semi-definite. A sum says "alike in one respect or the
+other", a product "alike in all".
+
+How rows reach it. In an array, columns are numbers of columns. In a table, columns for kernels on vectors are encoded
+(`krepes.TableEncoder`), and rows are one tensor where that is all; those for kernels on objects, such as text, come as
+they are, and a row is then a record, the list of its encoded numbers and its values. Lists of tuples or dicts are
+records already. Cost: that of the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from krepes.base.limits import is_number
+from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.custom import as_kernel
+from krepes.kernels.vectors import as_rows
+from krepes.preprocessing.input_space import InputSpace
+from krepes.sources.source import check_columns
+
+Columns = str | int | slice | Sequence[str] | Sequence[int]
+Part = tuple[str, Kernel, Columns]
+
+
+class ColumnKernel(Kernel):
+    """A sum or product of kernels, each on columns of its own; columns that are not named are not used.
+
+    Parameters
+    ----------
+    parts : list of (name, kernel, columns), or dict of kernels by columns
+        As in scikit-learn's ColumnTransformer: columns are a name or a list of names of a table's columns; an integer,
+        a list of integers or a slice for columns by position. In a dict, `{"age, income": Gaussian()}`, a key names
+        columns separated by commas. A kernel is an object, a name such as "gaussian", or a function.
+    combine : "sum" or "product", default="sum"
+    weights : list of float, default=None
+        Factors > 0 of the kernels in a sum, in their order; None is 1 for each.
+    places : list of lists, default=None
+        Where the columns are in rows as an estimator encodes them; it sets this itself.
+
+    Notes
+    -----
+    A kernel that takes objects gets the values of its column as they are, as a list (several columns: a list of lists);
+    missing text is "". Histogram kernels get numbers as they are. Other kernels get encoded columns.
+
+    Examples
+    --------
+    >>> from krepes.kernels import Linear
+    >>> ColumnKernel({"a": Linear(), "b": Linear()}, "product")([{"a": 2.0, "b": 3.0}], [{"a": 1.0, "b": 5.0}])
+    tensor([[30.]], dtype=torch.float64)
+    >>> ColumnKernel([("first two", Linear(), slice(2)), ("last", Linear(), -1)])([[1.0, 2.0, 3.0]])    # 5 + 9
+    tensor([[14.]], dtype=torch.float64)
+    """
+
+    takes_objects = True
+
+    def __init__(
+        self,
+        parts: list | tuple | dict | None = None,
+        combine: str = "sum",
+        weights: Sequence[float] | np.ndarray | None = None,
+        places: list[list[int]] | None = None,
+    ):
+        self.parts = parts
+        self.combine = combine
+        self.weights = weights
+        self.places = places
+
+    def check_restored(self) -> None:
+        parts = self._checked()
+        if self.places is not None and not (
+            len(self.places) == len(parts) and all(places and min(places) >= 0 for places in self.places)
+        ):
+            raise ValueError("ColumnKernel.places does not fit its parts.")
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        return all(kernel.positive_semidefinite for _, kernel, _ in self._parts())
+
+    @property
+    def shift_invariant(self) -> bool:
+        return all(kernel.shift_invariant for _, kernel, _ in self._parts())
+
+    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        encoded: dict[str, None] = {}
+        raw: dict[str, None] = {}
+        for _, kernel, columns in self._parts():
+            (raw if _takes_values(kernel) else encoded).update(dict.fromkeys(_named(columns, names)))
+        return list(encoded), list(raw)
+
+    def suited(self, inputs: InputSpace) -> ColumnKernel:
+        if inputs.kind == "objects" and not inputs.raw_:
+            return self
+        if inputs.encoder is None and not inputs.raw_:
+            width = inputs.n_features or 0
+            places = [_positions(columns, width) for _, _, columns in self._parts()]
+            kernels = [
+                kernel.suited(InputSpace("vectors", (len(each),)))
+                for each, (_, kernel, _) in zip(places, self._parts())
+            ]
+            return self._with(kernels, places)
+        n_encoded = 0 if inputs.encoder is None else inputs.encoder.n_features_out_
+        places, kernels = [], []
+        for _, kernel, columns in self._parts():
+            names = _named(columns, inputs.table_names)
+            if _takes_values(kernel):
+                places.append([n_encoded + inputs.raw_.index(name) for name in names])
+                kernels.append(kernel.suited(InputSpace("objects")))
+            else:
+                assert inputs.encoder is not None
+                encoder = inputs.encoder.part(names)
+                where = dict(zip(inputs.encoder.used_columns_, inputs.encoder.groups_))
+                places.append([place for name in encoder.used_columns_ for place in where[name]])
+                kernels.append(kernel.suited(InputSpace("table", encoder=encoder)))
+        return self._with(kernels, places)
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> ColumnKernel:
+        kernels = [
+            kernel.fitted(rows, generator) for (_, kernel, _), rows in zip(self._parts(), self._rows(X))
+        ]
+        return self._with(kernels, self.places)
+
+    def against(self, Y: Any) -> KernelColumns:
+        blocks = [
+            kernel.against(rows) for (_, kernel, _), rows in zip(self._checked(), self._rows(Y), strict=True)
+        ]
+        return lambda X: self._combined([block(rows) for block, rows in zip(blocks, self._rows(X))])
+
+    def diag(self, X: Any) -> Tensor:
+        parts = zip(self._checked(), self._rows(X), strict=True)
+        return self._combined([kernel.diag(rows).clone() for (_, kernel, _), rows in parts])
+
+    def _combined(self, values: list[Tensor]) -> Tensor:
+        """The sum or product, in the memory of the first."""
+        if self.combine == "product":
+            total = values[0]
+            for each in values[1:]:
+                total = total.mul_(each.to(total))
+            return total
+        weights = [1.0] * len(values) if self.weights is None else [float(w) for w in self.weights]
+        total = values[0].mul_(weights[0])
+        for weight, each in zip(weights[1:], values[1:]):
+            total.add_(each.to(total), alpha=weight)
+        return total
+
+    def _rows(self, X: Any) -> list[Any]:
+        """The columns of every part."""
+        if isinstance(X, list) and X and not isinstance(X[0], str) and _is_record(X[0]):
+            return [self._of_records(X, i) for i in range(len(self._parts()))]
+        X = as_rows(X)
+        places = self.places
+        if places is None:
+            places = [_positions(columns, X.shape[1]) for _, _, columns in self._parts()]
+        return [X[:, each] for each in places]
+
+    def _of_records(self, X: list[Any], i: int) -> Tensor | list[Any]:
+        _, kernel, columns = self._parts()[i]
+        keys: Sequence[Any] = self.places[i] if self.places is not None else _keys(columns, X[0])
+        try:
+            if kernel.takes_objects:
+                one = keys[0]
+                return (
+                    [row[one] for row in X] if len(keys) == 1 else [[row[key] for key in keys] for row in X]
+                )
+            values = [[row[key] for key in keys] for row in X]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"A row has no column {error}; the kernel compares {columns!r}.") from None
+        try:
+            return torch.from_numpy(np.array(values, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"The columns {columns!r} are not numbers, which {kernel} compares: give them a kernel on objects, or "
+                "the rows as a table, whose categories are encoded."
+            ) from None
+
+    def _with(self, kernels: list[Kernel], places: list[list[int]] | None) -> ColumnKernel:
+        """This kernel with other parts on the same columns."""
+        parts = [(name, kernel, columns) for (name, _, columns), kernel in zip(self._parts(), kernels)]
+        return ColumnKernel(parts, self.combine, self.weights, places)
+
+    def _parts(self) -> list[Part]:
+        if isinstance(self.parts, Mapping):
+            return [
+                (str(key), as_kernel(kernel), [name.strip() for name in key.split(",")])
+                if isinstance(key, str)
+                else (str(key), as_kernel(kernel), key)
+                for key, kernel in self.parts.items()
+            ]
+        try:
+            return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in self.parts or []]
+        except ValueError as error:
+            if "unpack" not in str(error):
+                raise
+            raise ValueError("ColumnKernel takes a list of (name, kernel, columns).") from None
+
+    def _checked(self) -> list[Part]:
+        parts = self._parts()
+        if not parts:
+            raise ValueError(
+                "ColumnKernel has no parts: give a list of (name, kernel, columns), or a dict such as "
+                "{'age': Gaussian()}."
+            )
+        names = [name for name, _, _ in parts]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"Several parts are named {', '.join(map(repr, twice))}: give each its own name."
+            )
+        if self.combine not in ("sum", "product"):
+            raise ValueError(f"combine={self.combine!r}: expected 'sum' or 'product'.")
+        if self.weights is not None:
+            if self.combine == "product":
+                raise ValueError("weights= are for sums: in a product they would only scale the whole.")
+            if len(self.weights) != len(parts) or not all(is_number(w, above=0) for w in self.weights):
+                raise ValueError(
+                    f"weights={self.weights!r}: expected {len(parts)} positive numbers, one for each part."
+                )
+        return parts
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, and with `deep` those of the parts: `age__lengthscale`."""
+        params = super().get_params(deep=False)
+        if deep and self.parts:
+            for name, kernel, _ in self._parts():
+                params[name] = kernel
+                params |= {f"{name}__{key}": value for key, value in kernel.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> ColumnKernel:
+        """Set parameters; a part's name replaces its kernel, `age__lengthscale` a parameter of it."""
+        own = {key: params.pop(key) for key in self._get_param_names() if key in params}
+        super().set_params(**own)
+        kernels = {name: kernel for name, kernel, _ in self._parts()}
+        for key in sorted(params, key=lambda key: "__" in key):
+            name, _, nested = key.partition("__")
+            if name not in kernels:
+                raise ValueError(
+                    f"ColumnKernel has no parameter or part {name!r}: it has {', '.join(kernels)}."
+                )
+            kernels[name] = (
+                clone(kernels[name]).set_params(**{nested: params[key]}) if nested else as_kernel(params[key])
+            )
+        if params:
+            self.parts = self._with(list(kernels.values()), None).parts
+        return self
+
+
+def _takes_values(kernel: Kernel) -> bool:
+    """Whether a kernel gets the columns of a table as they are."""
+    return kernel.takes_objects or not kernel.takes_encoded
+
+
+def _is_record(row: object) -> bool:
+    """Whether a row is a dict, or a sequence that is not all numbers."""
+    return isinstance(row, Mapping | list | tuple)
+
+
+def _listed(columns: Columns) -> list[Any]:
+    listed = [columns] if isinstance(columns, str | int | np.integer) else list(columns)  # type: ignore[arg-type]
+    if not listed:
+        raise ValueError("A part of a ColumnKernel names no columns.")
+    _refuse_twice(listed)
+    return listed
+
+
+def _refuse_twice(columns: Sequence[Any]) -> None:
+    twice = sorted({str(column) for column in columns if list(columns).count(column) > 1})
+    if twice:
+        raise ValueError(f"A part of a ColumnKernel names {', '.join(map(repr, twice))} twice.")
+
+
+def _named(columns: Columns, names: Sequence[str]) -> list[str]:
+    """Columns of a table by name."""
+    if isinstance(columns, slice):
+        return list(names[columns])
+    found = [
+        each if isinstance(each, str) else names[_position(each, len(names))] for each in _listed(columns)
+    ]
+    check_columns(found, names, "the table")
+    _refuse_twice(found)
+    return found
+
+
+def _positions(columns: Columns, width: int) -> list[int]:
+    """Columns of an array by position."""
+    if isinstance(columns, slice):
+        return list(range(width)[columns])
+    listed = _listed(columns)
+    if any(isinstance(each, str) for each in listed):
+        raise ValueError(
+            f"Columns are named, {columns!r}, but the rows are an array without names: give integers, or a table."
+        )
+    found = [_position(each, width) for each in listed]
+    _refuse_twice(found)
+    return found
+
+
+def _position(column: int, width: int) -> int:
+    if not -width <= column < width:
+        raise ValueError(f"There is no column {column}: the rows have {width} columns.")
+    return int(column) % width
+
+
+def _keys(columns: Columns, row: Sized) -> list[Any]:
+    """What the columns are called in a record."""
+    if isinstance(columns, slice):
+        return list(range(len(row))[columns])
+    return _listed(columns)

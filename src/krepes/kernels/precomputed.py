@@ -1,0 +1,68 @@
+"""A kernel whose values are given: rows of a kernel matrix instead of rows of data.
+
+    row of the fit    [i, k(x_i, x_1), ..., k(x_i, x_n)]            new row    [-1, k(x, x_1), ..., k(x, x_n)]
+
+A landmark is a row of the fit, and k(., landmark i) is column i. Sources of kind "precomputed" put the number in front
+(`krepes.sources`). Cost: none but reading; memory n numbers per row.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.vectors import VectorKernel
+from krepes.preprocessing.input_space import InputSpace
+
+
+class Precomputed(VectorKernel):
+    """Kernel values that were computed before: `kernel="precomputed"`.
+
+    An estimator is then fitted on K (n, n), the values between all rows, and predicts from K (b, n), the values between
+    new rows and those of the fit. scikit-learn's cross-validation knows, and takes rows and columns.
+
+    Notes
+    -----
+    There are no views, and rows cannot be added later, because k(x, x) of new rows is not known.
+
+    Examples
+    --------
+    >>> import torch
+    >>> rows = torch.tensor([[0.0, 1.0, 0.5], [1.0, 0.5, 2.0]])       # numbers 0 and 1, then K
+    >>> Precomputed()(rows)
+    tensor([[1.0000, 0.5000],
+            [0.5000, 2.0000]])
+    """
+
+    @property
+    def one_scale(self) -> bool:
+        return False
+
+    def suited(self, inputs: InputSpace) -> Kernel:
+        if inputs.kind != "precomputed":
+            raise ValueError(
+                "A precomputed kernel stands alone: kernel='precomputed', with the kernel matrix in the place of rows. "
+                "Add and multiply matrices instead of kernels."
+            )
+        return self
+
+    def against_rows(self, Y: Tensor) -> KernelColumns:
+        columns = 1 + _numbers(Y, "Landmarks have to be rows that were fitted.")
+        return lambda X: X[:, columns]
+
+    def diag_rows(self, X: Tensor) -> Tensor:
+        numbers = _numbers(X, "k(x, x) of new rows is not in the kernel matrix, and this needs it.")
+        return X.gather(1, 1 + numbers[:, None])[:, 0]
+
+
+def _numbers(rows: Tensor, problem: str) -> Tensor:
+    """The columns that are the rows' own, (n,)."""
+    numbers = rows[:, 0].long()
+    if len(rows) and not (numbers.min() >= 0 and numbers.max() < rows.shape[1] - 1):
+        raise ValueError(f"{problem} With kernel='precomputed', models are fitted once, on all rows.")
+    return numbers
+
+
+def is_precomputed(kernel: object) -> bool:
+    """Whether an estimator's kernel is a matrix that it is given."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")

@@ -1,0 +1,121 @@
+"""A kernel matrix as a source: the rows of K, each with the number of the column that is its own.
+
+fitting     K (n, n): row i is [i, k(x_i, x_1), ..., k(x_i, x_n)]
+later       K (b, n): a new row is [-1, k(x, x_1), ..., k(x, x_n)]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from krepes.base.caller_warning import warn
+from krepes.base.rows import Rows, is_tensor
+from krepes.sources.source import Source
+
+NEW = -1  # the number of a row that was not fitted
+BLOCK_ROWS = 1024
+SYMMETRY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}  # of the largest value
+
+
+class KernelMatrixSource(Source):
+    """Rows of a kernel matrix; `fitting` says whether its columns are its own rows.
+
+    >>> next(KernelMatrixSource(np.eye(2), fitting=True).batches(2))[1].tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+
+    kind = "precomputed"
+    random_access = True
+
+    def __init__(self, K: np.ndarray, fitting: bool):
+        self.K, self.n_rows = K, len(K)
+        self._numbers = np.arange(len(K)) if fitting else np.full(len(K), NEW)
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            yield first, self._rows(slice(first, first + batch_rows))
+
+    def take(self, indices: np.ndarray) -> Rows:
+        return self._rows(self._checked_indices(indices))
+
+    def describe(self) -> str:
+        return f"kernel matrix, {self.n_rows:,} × {self.K.shape[1]:,}"
+
+    def _rows(self, which: slice | np.ndarray) -> np.ndarray:
+        numbers = self._numbers[which, None].astype(self.K.dtype)
+        return np.concatenate([numbers, self.K[which]], axis=1)
+
+
+def fitted_matrix(X: Any) -> KernelMatrixSource:
+    """The matrix that a model is fitted on: square, symmetric, with a diagonal >= 0."""
+    K = _matrix(X)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' is fitted on the square matrix of all pairs of rows; got {K.shape[0]:,} × "
+            f"{K.shape[1]:,}."
+        )
+    _check_definite(K)
+    return KernelMatrixSource(K, fitting=True)
+
+
+def new_rows(X: Any, n_fitted: int, estimator: str = "KernelEmbedding") -> KernelMatrixSource:
+    """Kernel values between new rows and the n rows that were fitted."""
+    K = _matrix(X)
+    if K.shape[1] != n_fitted:
+        raise ValueError(
+            f"X has {K.shape[1]} features, but {estimator} is expecting {n_fitted} features as input: the kernel "
+            "values between each row and all rows of the fit."
+        )
+    return KernelMatrixSource(K, fitting=False)
+
+
+def _matrix(X: Any) -> np.ndarray:
+    if isinstance(X, str | os.PathLike | Source):
+        raise TypeError(
+            "kernel='precomputed' takes a matrix of kernel values in memory, not files or sources."
+        )
+    array = X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"kernel='precomputed' takes a matrix of kernel values; got {type(X).__name__} of shape {array.shape} and "
+            f"dtype {array.dtype}."
+        )
+    if len(array) == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    array = array if array.dtype in SYMMETRY else array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("Input X contains NaN or infinity: a kernel matrix has finite values.")
+    return array
+
+
+def _check_definite(K: np.ndarray) -> None:
+    """Symmetric, and k(x, y)^2 <= k(x, x) k(y, y): what all definite matrices are, in O(n^2)."""
+    diagonal = np.diagonal(K).astype(np.float64)
+    largest, allowed = float(np.abs(K).max()), SYMMETRY[K.dtype]
+    if (diagonal < 0).any():
+        place = int(np.argmin(diagonal))
+        raise ValueError(
+            f"The kernel matrix has k(x, x) = {diagonal[place]:.4g} in row {place}; a kernel is never negative there."
+        )
+    indefinite = False
+    for first in range(0, len(K), BLOCK_ROWS):
+        rows = slice(first, first + BLOCK_ROWS)
+        difference = np.abs(K[rows] - K[:, rows].T)
+        if difference.max() > allowed * largest:
+            i, j = np.unravel_index(int(difference.argmax()), difference.shape)
+            raise ValueError(
+                f"The kernel matrix is not symmetric: rows {first + i} and {j} differ by {difference.max():.3g}. If "
+                "that is rounding, give (K + K.T) / 2."
+            )
+        bound = np.sqrt(diagonal[rows, None] * diagonal)
+        indefinite |= bool((np.abs(K[rows]) > bound + allowed * largest).any())
+    if indefinite:
+        warn(
+            "The kernel matrix is not positive semi-definite: |k(x, y)| is larger than sqrt(k(x, x) k(y, y)) for some "
+            "rows. Its negative part is dropped; distances are not a kernel."
+        )
