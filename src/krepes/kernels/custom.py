@@ -20,13 +20,6 @@ from krepes.kernels.precomputed import Precomputed, is_precomputed
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
 
 
-def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
-    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
-    if callable(value) and not isinstance(value, Kernel | type):
-        return Custom(value)
-    return resolve(Kernel, value)
-
-
 class NotFiniteError(ValueError):
     """A function of the user's returned NaN or infinite values."""
 
