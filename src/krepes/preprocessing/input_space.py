@@ -149,7 +149,7 @@ class InputSpace(Component):
 
     def open(self, data: Any) -> Source:
         """The source of some data as this space takes them: images at its size, only the columns that it uses."""
-        if self.kind == "objects":
+        if self.kind == "objects" and not self.raw_:
             return open_objects(data)
         if self.kind == "precomputed":
             return new_rows(data, self.shape[0] - 1)
