@@ -8,7 +8,16 @@ import pyarrow as pa
 import pytest
 
 from krepes import KernelEmbedding, load
-from krepes.kernels import ChiSquared, ColumnKernel, Custom, Gaussian, GlobalAlignment, Gower, RandomWarping
+from krepes.kernels import (
+    ChiSquared,
+    ColumnKernel,
+    Custom,
+    Gaussian,
+    GlobalAlignment,
+    Gower,
+    NGrams,
+    RandomWarping,
+)
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from structured_kernels import letters_in_common, series
 
@@ -30,6 +39,7 @@ TEXT = ColumnKernel(
     [
         ("numbers", Gaussian(), ["age", "income"]),
         ("text", Custom(letters_in_common), "review"),
+        ("pieces", NGrams("char", (1, 2)), "review"),
         ("place", "laplacian", "city"),
         ("colours", ChiSquared(), ["n_red", "n_blue"]),
     ]
@@ -52,7 +62,7 @@ def test_frames_tables_and_files_give_one_model(kernel, tmp_path):
 def test_the_kernel_is_that_of_its_columns():
     model = KernelEmbedding(4, kernel=TEXT, dtype="float64", **SETTINGS).fit(TABLE)
     text = TABLE["review"].fillna("").tolist()
-    (_, numbers, _), _, (_, place, _), (_, colours, _) = model.kernel_.parts
+    (_, numbers, _), _, (_, pieces, _), (_, place, _), (_, colours, _) = model.kernel_.parts
     encoder, groups = model.input_space_.encoder, model.input_space_.encoder.groups_
     E = encoder.transform(TABLE).astype(float)
     age, city, income = (
@@ -60,7 +70,7 @@ def test_the_kernel_is_that_of_its_columns():
     )
     counts = np.array(TABLE[["n_red", "n_blue"]], dtype=float)
     expected = numbers(np.hstack([age, income])) + place(city) + colours(counts)
-    expected = expected.numpy() + letters_in_common(text, text)
+    expected = expected.numpy() + letters_in_common(text, text) + pieces(text).numpy()
     rows = model.space_.reader(TABLE).take(np.arange(N)).inputs[0]
     assert np.abs(model.kernel_(rows).numpy() - expected).max() < 1e-10
     assert list(model.feature_names_in_) == ["age", "city", "income", "review", "n_red", "n_blue"]
