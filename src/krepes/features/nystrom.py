@@ -139,7 +139,8 @@ class NystromMap:
     def project(self, K: Tensor) -> Tensor:
         """Features from kernel values: (b, m) -> (b, r)."""
         if self._projection is None:
-            self._projection = self.F.to(self.dtype)
+            # Contiguous, as it comes out of a file, so that a saved model has the same bits.
+            self._projection = self.F.to(self.dtype).contiguous()
         return K.to(self.dtype) @ self._projection
 
     def __call__(self, X: Any) -> Tensor:

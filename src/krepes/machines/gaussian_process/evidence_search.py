@@ -43,7 +43,8 @@ FIRST_NOISE = 0.1  # of the variance of the targets
 AMPLITUDES = (1e-5, 1e5)  # within which it is looked for, where k(x, x) is 1 on average
 NOISES = (1e-8, 1e2)
 STRETCHES = (1e-4, 1e3)  # of a column, from where its climb starts
-ONE_SCALE_STEPS, MANY_SCALES_STEPS, LAST_STEPS = 30, 40, 25
+ONE_SCALE_STEPS, MANY_SCALES_STEPS, LAST_STEPS = 25, 30, 15
+ENOUGH = 1e-6  # relative gain of a step below which a climb ends
 
 MakeEvidence = Callable[[Tensor, Tensor | None], SampleEvidence]  # of targets (n, c) and weights
 
@@ -123,12 +124,18 @@ class EvidenceSearch(KernelSearch):
         rows = as_rows(candidates.rows)
         sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed, self.most)
         evidence, X = make(sample.Y, sample.weight), sample.rows
-        climbs = self._climbs(X, inputs)
-        found = [climb.climbed(evidence, self.few, ONE_SCALE_STEPS) for climb in climbs]
+        found: list[Climb] = []
+        starts = self._starts(X, inputs)
+        for kernel in self.rivals(inputs, X.shape[1]):
+            is_open = self.searches_lengthscale and has_scales(kernel)
+            for start in starts if is_open else starts[:1]:
+                climb = Climb(X, kernel, is_open, *start, self.amplitude, self.noise)
+                found.append(climb.climbed(evidence, self.few, ONE_SCALE_STEPS))
+            if is_open and len(starts) > 1:  # the others start where the first kernel did best
+                starts = [starts[int(found[-1].error < found[-2].error)]]
         if self.metric == "diagonal" and (groups := _groups(inputs, X.shape[1])) is not None:
-            best = {
-                id(climb.kernel): climb for climb in sorted(found, key=lambda c: -c.error)
-            }  # the best is last
+            ordered = sorted(found, key=lambda climb: -climb.error)
+            best = {id(climb.kernel): climb for climb in ordered}  # the last of each kernel is its best
             more = [climb.with_scales(groups) for climb in best.values() if climb.open]
             found += [climb.climbed(evidence, self.few, MANY_SCALES_STEPS) for climb in more]
         tried = [climb.result() for climb in found]
@@ -138,18 +145,13 @@ class EvidenceSearch(KernelSearch):
         last = [each for each in tried if each.n_rows == tried[-1].n_rows]
         return EvidenceChoice(min(last, key=lambda each: each.error), tried, len(X))
 
-    def _climbs(self, X: Tensor, inputs: InputSpace) -> list[Climb]:
-        """Where the search starts: every kernel, its columns as given or standardised."""
+    def _starts(self, X: Tensor, inputs: InputSpace) -> list[tuple[str, Tensor]]:
+        """Columns as given, and standardised: names, and logarithms of what they are multiplied by, (d,)."""
         starts = [("as given", X.new_zeros(X.shape[1]))]
         if self.standardises(inputs):
             spread = column_scale(X)[1].double()
             starts.append(("standardised", -torch.where(spread > 0, spread, 1.0).log()))
-        climbs = []
-        for kernel in self.rivals(inputs, X.shape[1]):
-            is_open = self.searches_lengthscale and has_scales(kernel)
-            for metric, stretch in starts if is_open else starts[:1]:
-                climbs.append(Climb(X, kernel, is_open, metric, stretch, self.amplitude, self.noise))
-        return climbs
+        return starts
 
 
 def _groups(inputs: InputSpace, width: int) -> Tensor | None:
@@ -256,7 +258,12 @@ class Climb:
         if len(free):
             start = point[free].clip(lower[free], upper[free])
             point[free] = minimize(
-                loss, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": steps}
+                loss,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=limits,
+                options={"maxiter": steps, "ftol": ENOUGH},
             ).x
         other.evidence = self._value(part, X, fixed, point)[0]
         other.amplitude, other.noise = math.exp(point[0]), math.exp(point[1])

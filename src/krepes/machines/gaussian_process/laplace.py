@@ -143,7 +143,7 @@ def laplace_mode(sums_at: Callable[[Tensor], LikelihoodSums], start: Tensor, amp
     log_det = 2 * L.diagonal(dim1=1, dim2=2).log().sum(1) + r * np.log(amplitude)
     evidences = sums.value - W.square().sum(0) / (2 * amplitude) - log_det / 2
     roots = torch.linalg.solve_triangular(L.mT, torch.eye(r).to(L).expand_as(L), upper=True)
-    return Mode(W + move, roots, evidences, steps + 1)
+    return Mode(W + move, roots.contiguous(), evidences, steps + 1)
 
 
 def _cholesky(curvature: Tensor, amplitude: float) -> Tensor:

@@ -34,9 +34,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
     __doc__ = f"""Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
-    fewer landmarks than rows, a bound on it. The mean is that of the targets, which are also divided by their spread, as
-    scikit-learn's normalize_y=True does. Several targets share the kernel, and a and s^2 in units of their variances.
-    A row of weight w counts as w rows.
+    fewer landmarks than rows, a bound on it. The mean is that of the targets, which are also divided by their spread,
+    as scikit-learn's normalize_y=True does. Several targets share the kernel, and a and s^2 in units of their
+    variances. A row of weight w counts as w rows.
 
     {PARAMETERS.format(unit=", in units of the variance of y")}
     noise : float or "auto", default="auto"

@@ -133,4 +133,4 @@ class VariationalBound:
 
     def root(self, noise: float, ratio: float) -> Tensor:
         """R with R R^T = s^2 (Phi^T Phi + rho I)^-1, the posterior covariance of the weights, (r, r)."""
-        return self.U * (noise / (self.e + ratio)).sqrt()
+        return (self.U * (noise / (self.e + ratio)).sqrt()).contiguous()
