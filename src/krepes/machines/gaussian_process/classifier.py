@@ -219,10 +219,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
         assert steps is not None
         return steps
 
-    @property
-    def log_marginal_likelihood_(self) -> float:
-        return self._solved().evidence
-
     def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of f under the posterior, (n, c) each; (n,) for two classes."""
         means, variances = self._moments(X)
@@ -234,11 +230,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
         if P.shape[1] == 1:
             return np.column_stack([1 - P, P])
         return P / np.maximum(P.sum(1, keepdims=True), 1e-300)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The posterior mean of f, (n, c); of two classes, that of the second, (n,)."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability, (n,)."""

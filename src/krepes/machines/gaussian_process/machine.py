@@ -70,6 +70,10 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
         """The variance of the prior is this times k(x, x), in units of the encoded targets."""
         return self._solved().amplitude
 
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        return self._solved().evidence
+
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means (n, c) and variances (n, k) of f, in units of the encoded targets."""
         found, space = self._solved(), self._fitted_space()

@@ -260,10 +260,6 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         each = math.sqrt(self.noise_) * self.targets_.scale
         return float(each[0]) if self.targets_.flat else each
 
-    @property
-    def log_marginal_likelihood_(self) -> float:
-        return self._solved().evidence
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
