@@ -9,7 +9,7 @@ every step, sees up to 2000 rows. GPyTorch is not a dependency: `pip install gpy
 out with a message. Every result is kept in results/gaussian_process_runs.csv at once, and a second run continues there.
 
 Friedman's three functions with noise have as many rows as are asked for, diabetes has 442, the tables their own number.
-SVGP has 500 inducing points, lengthscales for each column, a Matern 5/2 kernel, and Adam with batches of 256 for 100
+SVGP has 500 inducing points (half as many as rows at most), lengthscales for each column, a Matern 5/2 kernel, and Adam with batches of 256 for 100
 epochs, at least 1000 and at most 20 000 steps: as in GPyTorch's tutorial, but longer.
 """
 
@@ -105,7 +105,7 @@ def svgp(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Moments:
         def forward(self, x: torch.Tensor) -> object:
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
-    model = Process(X[torch.randperm(n)[:500]].clone())
+    model = Process(X[torch.randperm(n)[: min(500, n // 2)]].clone())
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     likelihood.noise = 0.1
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=n)

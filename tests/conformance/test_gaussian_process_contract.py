@@ -94,8 +94,9 @@ def test_prepare_gives_the_space_and_the_choice_of_a_fit(machine):
 
 def test_tables_with_a_named_target():
     frame = load_iris(as_frame=True).frame
-    regressor = GaussianProcessRegressor(random_state=0).fit(frame, "petal width (cm)")
+    rows = frame.drop(columns="target")
+    regressor = GaussianProcessRegressor(random_state=0).fit(rows, "petal width (cm)")
     assert regressor.label_ == "petal width (cm)"
-    assert regressor.score(frame, frame["petal width (cm)"]) > 0.9
-    classifier = GaussianProcessClassifier(random_state=0).fit(frame, "target")
+    assert regressor.score(rows, frame["petal width (cm)"]) > 0.9
+    classifier = GaussianProcessClassifier(random_state=0, n_landmarks=60).fit(frame, "target")
     assert classifier.score(frame, frame["target"]) > 0.9

@@ -5,8 +5,8 @@
 
 The two are equal: sigmoid is the distribution function of a logistic variable u. With evenly spaced nodes both sums
 converge exponentially, because their terms are analytic; the error is below 1e-12 everywhere. Differs from
-scikit-learn's classifier, which replaces the sigmoid by five error functions [williams]: that is off by up to 2e-4,
-and may leave the interval from 0 to 1.
+scikit-learn's classifier, which replaces the sigmoid by five error functions: that is off by up to 2e-4, and may leave
+the interval from 0 to 1.
 """
 
 from __future__ import annotations

@@ -196,7 +196,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
         if not return_std and not return_cov:
-            return self.targets_.decoded(self._scores(X))
+            scores = self._scores(X)
+            return self.targets_.decoded(scores)
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
             mean, C = self._joint(X)
