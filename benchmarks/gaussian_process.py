@@ -9,8 +9,8 @@ every step, sees up to 2000 rows. GPyTorch is not a dependency: `pip install gpy
 out with a message. Every result is kept in results/gaussian_process_runs.csv at once, and a second run continues there.
 
 Friedman's three functions with noise have as many rows as are asked for, diabetes has 442, the tables their own number.
-SVGP has 500 inducing points (half as many as rows at most), lengthscales for each column, a Matern 5/2 kernel, and Adam with batches of 256 for 100
-epochs, at least 1000 and at most 20 000 steps: as in GPyTorch's tutorial, but longer.
+SVGP has 500 inducing points, at most half as many as rows, lengthscales for each column, a Matern 5/2 kernel, and Adam
+with batches of 256 for 100 epochs, at least 1000 and at most 20 000 steps: as in GPyTorch's tutorial, but longer.
 """
 
 from __future__ import annotations
