@@ -52,7 +52,7 @@ AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 
-class Solution(Protocol):
+class KernelExpansion(Protocol):
     """What a machine is solved to: at least f(x) = A^T k_x + b."""
 
     @property
@@ -64,7 +64,7 @@ class Solution(Protocol):
     def state(self) -> State: ...
 
 
-S = TypeVar("S", bound=Solution)
+S = TypeVar("S", bound=KernelExpansion)
 
 
 class LabelledMachine(OnePassEstimator[T, S]):

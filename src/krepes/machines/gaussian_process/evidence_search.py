@@ -7,8 +7,8 @@ evidence, so that log n / 2 is taken off for each [schwarz]. In 28 fits to 120 t
 it by less than that in 22, and then predicted worse: a negative log likelihood of 0.91 instead of 0.85. In the six of
 these with more than 1 for each [akaike] it was 1.04 instead of 0.94.
 
-A few hundred rows decide which kernels are worth it; the best of them climb on with the whole sample. Cost: O(n^3 + n^2 d)
-for each of a few dozen values per kernel, with n up to 400, and up to 1000 for the last two.
+A few hundred rows decide which kernels are worth it; the best of them climb on with the whole sample. Cost: O(n^3 + n^2
+d) for each of a few dozen values per kernel, with n up to 400, and up to 1000 for the last two.
 """
 
 from __future__ import annotations
