@@ -14,7 +14,7 @@ _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
     "A": "coefficients A",
     "gamma": "intercept",
-    "sums": "sums by fold, and kept rows of the training data",
+    "sums": "sums over rows, and kept rows of the training data if there are any",
     "solution": "coefficients, and what predictions need besides",
     "targets": "targets",
     "spread": "scale of the components",
