@@ -139,8 +139,7 @@ class NystromMap:
     def project(self, K: Tensor) -> Tensor:
         """Features from kernel values: (b, m) -> (b, r)."""
         if self._projection is None:
-            # Contiguous, as it comes out of a file, so that a saved model has the same bits.
-            self._projection = self.F.to(self.dtype).contiguous()
+            self._projection = self.F.to(self.dtype)
         return K.to(self.dtype) @ self._projection
 
     def __call__(self, X: Any) -> Tensor:

@@ -65,7 +65,7 @@ class Posterior:
     def moments(self, space: FeatureSpace, X: Rows) -> Tensor:
         """Means and variances of f at every row, (n, c + k)."""
         K = space.features.kernel_block(X).to(space.dtype)
-        Phi = space.features.project(K)
+        Phi = K @ _factors(space, K)
         mean = (K @ self.A.to(K) + self.b.to(K)).double()
         unspanned = (space.kernel.diag(X).double() - Phi.double().square().sum(1)).clamp_(min=0)
         of_weights = [(Phi @ R.to(Phi)).double().square().sum(1) for R in self.roots]
@@ -74,7 +74,8 @@ class Posterior:
 
     def covariances(self, space: FeatureSpace, X: Rows) -> Tensor:
         """Covariances of f between all rows, (k, n, n)."""
-        Phi = space.features(X).double()
+        K = space.features.kernel_block(X).to(space.dtype)
+        Phi = (K @ _factors(space, K)).double()
         unspanned = self.amplitude * (space.kernel(X).double() - Phi @ Phi.mT)
         parts = []
         for R in self.roots:
@@ -102,6 +103,11 @@ class Posterior:
             raise ValueError("The solution is damaged: its variances cannot be what was written.")
         tensors = {name: state[name].to(space.device) for name in shapes}
         return cls(**(state | tensors))
+
+
+def _factors(space: FeatureSpace, like: Tensor) -> Tensor:
+    """F in memory as it comes out of a file, so that a saved model gives the same bits."""
+    return space.features.F.to(like).contiguous()
 
 
 def samples(mean: np.ndarray, covariance: Tensor, n_samples: int, draws: np.random.RandomState) -> np.ndarray:
