@@ -23,7 +23,7 @@ from krepes.cli.parameter import Parameter
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe, probe_protocol, search
 from krepes.kernels import EmpiricalNTK, Gaussian
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier
 from krepes.networks import EfficientNetLite0, Network
 from krepes.report import write_report
 from krepes.reproduction import Size
@@ -59,6 +59,8 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
     KernelRidgeClassifier: [
         name for name in inspect.signature(KernelRidgeClassifier).parameters if name not in NOT_OPTIONS
     ],
+    # The others of Gaussian processes are among those of ridge machines.
+    GaussianProcessRegressor: ["amplitude", "noise"],
     SubspaceClustering: [
         name for name in inspect.signature(SubspaceClustering).parameters if name not in NOT_OPTIONS
     ],

@@ -62,6 +62,8 @@ MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {
+    "GaussianProcessClassifier": "krepes.machines",
+    "GaussianProcessRegressor": "krepes.machines",
     "KernelEmbedding": "krepes.embedding",
     "KernelRidgeClassifier": "krepes.machines",
     "KernelRidgeRegressor": "krepes.machines",

@@ -1,4 +1,4 @@
-"""Kernel ridge machines: any rows, any targets, any parameters; parts, files and weights."""
+"""Kernel ridge machines and Gaussian processes: any rows, any targets, any parameters; parts, files and weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ from krepes import load
 from krepes.explain import target_direction
 from krepes.kernels import Custom
 from krepes.landmarks import LandmarkSelector
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+)
 from krepes.report import write_machine_page
 
 SMALL = {"n_landmarks": 6, "random_state": 0}
@@ -158,3 +163,54 @@ def page_of_a_machine(draw: Draw) -> Any:
             machine, draw(often((2, st.just(X)), (1, rows()))), path, samples=draw(st.booleans())
         )
         return path.read_text("utf-8").count("<h2>")
+
+
+VARIANCES = mostly(["auto", 1e-3, 1.0, 1e6], [0, -1, "low", None, float("inf"), 1e-300])
+OF_PROCESSES = {
+    **{
+        name: DRAWN[name]
+        for name in ("lengthscale", "n_landmarks", "preprocess", "dtype", "landmarks", "kernel")
+    },
+    "input_metric": mostly([None, "diagonal"], ["full", 3]),
+    "amplitude": VARIANCES,
+}
+OF_REGRESSION = {"noise": VARIANCES, "fit_intercept": st.booleans(), "n_spaces": mostly([1, 2], [0, "many"])}
+
+
+@st.composite
+def process_parameters(draw: DrawFn, drawn: dict[str, Any]) -> dict[str, Any]:
+    changed = draw(st.lists(st.sampled_from(sorted(drawn)), max_size=3, unique=True))
+    return SMALL | {"kernel": "gaussian"} | {name: draw(drawn[name]) for name in changed}
+
+
+@target("GaussianProcessRegressor", weight=3)
+def process_of_quantities(draw: Draw) -> Any:
+    """Means and deviations of any rows; parts add up, and a saved process gives the same bits."""
+    X = draw(rows())
+    n = n_rows(X)
+    y = draw(often((3, sane_targets(n)), (1, features(n)), (1, labels(n))))
+    model = GaussianProcessRegressor(**draw(process_parameters(OF_PROCESSES | OF_REGRESSION)))
+    model.fit(X, y, sample_weight=draw(often((3, st.none()), (1, weights(n)))))
+    mean, std = model.predict(X, return_std=True)
+    check_shape(std, (n,) if model.targets_.flat else (n, model.targets_.n_outputs), "return_std")
+    if not (np.isfinite(std).all() and (std >= 0).all()):
+        raise ChangedError("a standard deviation that is negative or not a number")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.krepes"
+        model.save(path, sums=draw(st.booleans()))
+        check_same(load(path).predict(X, return_std=True)[1], std, "a saved process")
+    return [mean, std, model.log_marginal_likelihood_, model.sample_y(X, 2), str(model.choice_)]
+
+
+@target("GaussianProcessClassifier", weight=3)
+def process_of_classes(draw: Draw) -> Any:
+    X = draw(rows())
+    n = n_rows(X)
+    y = draw(often((3, labels(n, sane=True)), (1, labels(n))))
+    model = GaussianProcessClassifier(**draw(process_parameters(OF_PROCESSES)))
+    model.fit(X, y, sample_weight=draw(often((3, st.none()), (1, weights(n)))))
+    P = model.predict_proba(X)
+    check_shape(P, (n, len(model.classes_)), "predict_proba")
+    if not np.allclose(P.sum(1), 1) or not set(model.predict(X)) <= set(model.classes_):
+        raise ChangedError("probabilities that do not add up, or a class that there is not")
+    return [P, model.log_marginal_likelihood_, *model.latent_mean_and_variance(X)]

@@ -31,6 +31,7 @@ from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian
+from krepes.machines.gaussian_process.laplace import LikelihoodPass
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
@@ -85,6 +86,10 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     ),
     "kernel products": (
         lambda: KernelProducts(space(), CLASSES, ByFold(3), [0, 1, 2]),
+        Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
+    ),
+    "likelihood": (
+        lambda: LikelihoodPass(space(), CLASSES, torch.ones(9, 1, dtype=torch.float64)),
         Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
     ),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),

@@ -16,7 +16,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, root_mean_squared
 from command_line import run, words
 from krepes import load
 from krepes.explain import attribution, class_direction, leave_out
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 
 FAST = ["--kernel", "gaussian", "--n-landmarks", "60"]
 
@@ -318,3 +318,82 @@ def test_what_is_refused(folder, arguments, message, code):
     before = sorted(folder.rglob("*"))
     assert message in words(run(*arguments.split(), code=code))
     assert sorted(folder.rglob("*")) == before
+
+
+# Gaussian processes
+
+
+def test_a_process_is_trained_and_predicts_with_deviations():
+    fast = ["--machine", "gaussian_process", "--kernel", "gaussian", "--input-metric", "none"]
+    text = run("train", "diabetes.csv", "--label", "target", "-o", "gp.krepes", *fast)
+    machine = load("gp.krepes")
+    frame = pd.read_csv("diabetes.csv")
+    expected = GaussianProcessRegressor(kernel="gaussian", input_metric=None, random_state=0)
+    expected.fit(frame, "target")
+    mean, std = expected.predict(frame, return_std=True)
+    np.testing.assert_allclose(machine.predict(frame), mean, rtol=1e-6)
+    for part in (
+        f"noise {machine.noise_:.3g} of it",
+        f"evidence {machine.log_marginal_likelihood_:,.1f}",
+        "Next: krepes predict gp.krepes diabetes.csv -o predictions.csv --std",
+    ):
+        assert words(part) in words(text)
+    run("predict", "gp.krepes", "diabetes.csv", "-o", "gp.csv", "--std", "--interval", "0.9")
+    written = pd.read_csv("gp.csv")
+    assert written.columns.tolist() == ["prediction", "low", "high", "std"]
+    np.testing.assert_allclose(written["std"], std, rtol=1e-5)
+    np.testing.assert_allclose(written["high"], machine.predict_interval(frame)[:, 1], rtol=1e-5)
+    info = told("info", "gp.krepes")
+    assert info["noise"] == pytest.approx(machine.noise_)
+    assert info["estimator"] == "GaussianProcessRegressor"
+    assert "continued and merged" in run("info", "gp.krepes")
+
+
+def test_a_process_of_classes():
+    columns = ["--label", "kind", "--exclude", "id", "--exclude", "split", "--exclude", "times"]
+    fast = [
+        "--machine",
+        "gaussian-process",
+        "--kernel",
+        "gaussian",
+        "--n-landmarks",
+        "60",
+        "--amplitude",
+        "5",
+    ]
+    run("train", "wine.csv", *columns, *fast, "-o", "gpc.krepes")
+    run("predict", "gpc.krepes", "wine.csv", "-o", "gpc.csv", "--proba")
+    written = pd.read_csv("gpc.csv")
+    assert written.columns.tolist() == ["prediction", "p_red", "p_rosé", "p_white"]
+    assert (written.prediction == pd.read_csv("wine.csv").kind).mean() > 0.95
+    assert told("info", "gpc.krepes")["amplitude"] == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "train diabetes.csv --label target -o n.krepes --machine forest",
+            "expected ridge, gaussian_process",
+        ),
+        (
+            "train diabetes.csv --label target -o n.krepes --noise 0.1",
+            "--noise is not an option of --machine ridge.",
+        ),
+        (
+            "train diabetes.csv --label target -o n.krepes --machine gaussian_process --penalty 3",
+            "--penalty is not an option of --machine gaussian_process.",
+        ),
+        (
+            "train digits.npz -o n.krepes --machine gaussian_process --noise 1",
+            "gaussian_process for classes.",
+        ),
+        (
+            "predict d.krepes diabetes.csv -o n.csv --std",
+            "--std is for a quantity that a Gaussian process predicts",
+        ),
+    ],
+)
+def test_options_of_other_machines_are_refused(arguments, message):
+    code = 1 if arguments.startswith("predict") else 2
+    assert words(message) in words(run(*arguments.split(), code=code))

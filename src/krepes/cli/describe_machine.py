@@ -1,4 +1,4 @@
-"""A kernel ridge machine in words and tables, for people; and as a dictionary, for programs."""
+"""A machine in words and tables, for people; and as a dictionary, for programs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from krepes.report.machine_card import plain_kernel
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from krepes.machines.gaussian_process.machine import GaussianProcess
     from krepes.machines.kernel_ridge.column_importance import ColumnImportances
     from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.machines.labelled_machine import LabelledMachine
 
 SHOWN_COLUMNS = 15
 
 
-def kept_words(machine: RidgeMachine) -> str:
+def kept_words(machine: LabelledMachine[Any, Any]) -> str:
     """Which rows of the data a file of this machine holds."""
-    kept = 0 if machine.total_ is None else len(machine.total_.kept.rows)
+    held = getattr(machine.total_, "kept", None)
+    kept = 0 if held is None else len(held.rows)
     others = f" and {kept:,} kept rows" if kept else ""
     return (
         f"Its {len(machine.landmarks_):,} landmarks{others} are rows of the training data: share the file as you would "
@@ -34,8 +37,10 @@ def kept_words(machine: RidgeMachine) -> str:
     )
 
 
-def machine_summary(machine: RidgeMachine) -> dict[str, Any]:
+def machine_summary(machine: LabelledMachine[Any, Any]) -> dict[str, Any]:
     """What a trained machine is, for --json: what `machine_facts` says, unrounded."""
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+
     encoder = machine.input_space_.encoder
     return {
         "estimator": type(machine).__name__,
@@ -45,16 +50,31 @@ def machine_summary(machine: RidgeMachine) -> dict[str, Any]:
         "classes": getattr(machine.targets_, "values", None),
         "kernel": part_summary(plain_kernel(machine)),
         "metric": machine.metric_,
-        "penalty": machine.penalty_,
-        "penalty_by": machine.penalty_errors_.by,
+        **(_of_ridge(machine) if isinstance(machine, RidgeMachine) else _of_process(machine)),
         "landmarks": {
             "number": len(machine.landmarks_),
             "rule": part_summary(machine.landmarks),
             "rank": machine.rank_,
         },
-        "held_out": asdict(machine.held_out_score_),
         "sums": machine.total_ is not None,
         "columns": None if encoder is None else columns_summary(encoder),
+    }
+
+
+def _of_ridge(machine: RidgeMachine) -> dict[str, Any]:
+    return {
+        "penalty": machine.penalty_,
+        "penalty_by": machine.penalty_errors_.by,
+        "held_out": asdict(machine.held_out_score_),
+    }
+
+
+def _of_process(machine: GaussianProcess) -> dict[str, Any]:
+    evidence = machine.log_marginal_likelihood_
+    return {
+        "amplitude": machine.amplitude_,
+        "noise": getattr(machine, "noise_", None),
+        "log_marginal_likelihood": evidence,
     }
 
 

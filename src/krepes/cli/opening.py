@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from krepes.base.progress import Bars
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
     from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.machines.labelled_machine import LabelledMachine
     from krepes.one_pass import OnePassEstimator
     from krepes.preprocessing import InputSpace
     from krepes.sources import Source
@@ -66,12 +67,25 @@ def load_embedding(path: Path, device: str) -> KernelEmbedding:
 
 
 def load_machine(path: Path, device: str) -> RidgeMachine:
-    """A machine that `krepes train` wrote; an error where the file holds a representation."""
-    from krepes import load
+    """A ridge machine that `krepes train` wrote; an error where the file holds something else."""
     from krepes.machines.kernel_ridge.machine import RidgeMachine
 
-    model = load(path, device=device)
+    model = load_predicting(path, device)
     if not isinstance(model, RidgeMachine):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}: this command is for ridge machines and representations. Use "
+            f"`krepes predict {path} DATA -o FILE`."
+        )
+    return model
+
+
+def load_predicting(path: Path, device: str) -> LabelledMachine[Any, Any]:
+    """Any machine that `krepes train` wrote; an error where the file holds a representation."""
+    from krepes import load
+    from krepes.machines.labelled_machine import LabelledMachine
+
+    model = load(path, device=device)
+    if not isinstance(model, LabelledMachine):
         raise ValueError(
             f"{path} holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`, or "
             "train a machine with `krepes train DATA --label COLUMN -o MODEL`."
@@ -83,7 +97,7 @@ def is_machine(path: Path) -> bool:
     """Whether a file holds what `krepes train` writes; cheap, because only its header is read."""
     from krepes.base.model_file import kind_of
 
-    return kind_of(path).startswith("KernelRidge")
+    return kind_of(path).startswith(("KernelRidge", "GaussianProcess"))
 
 
 def open_for(model: OnePassEstimator, path: Path, array: str = "X") -> Source:

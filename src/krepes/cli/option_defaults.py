@@ -50,6 +50,10 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.', panel='Running'),
         Parameter('dtype', '--dtype', 'str', 'auto', 'Precision of kernel values and features. auto is float64 up to 20,000 rows.', choices=('auto', 'float32', 'float64'), panel='Running'),
     ),
+    "GaussianProcessRegressor": (
+        Parameter('amplitude', '--amplitude', 'float', 'auto', 'The variance of the function before any data, over k(x, x), in units of the variance of y.', choices=('auto',)),
+        Parameter('noise', '--noise', 'float', 'auto', 'The variance of the noise in y, in units of the variance of y.', choices=('auto',)),
+    ),
     "SubspaceClustering": (
         Parameter('n_clusters', '--n-clusters -k', 'int', None, 'The number of clusters. By default it is estimated from the affinity.', least=1),
         Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto is a Gaussian kernel that follows the data.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),

@@ -3,8 +3,9 @@
     rows, y -> targets -> kernel from a sample of rows and targets -> FeatureSpace -> sums -> solve
 
 What every machine with a y needs, beside the pass: targets that are an array or a column of the data, encoded once and
-alike for ever; a kernel that may be learned from rows and targets before the landmarks are chosen; and the targets in
-the model's file. A machine writes `_targets_of` and `_learned_kernel`, and the two hooks of `OnePassEstimator`.
+alike for ever; a kernel that is chosen by rows and targets before the landmarks are, also among several that are summed
+in one read; scores f(x) = A^T k_x + b; and the targets in the model's file. A machine writes `_targets_of`,
+`_choose_kernel` and `_solution_of`, and the two hooks of `OnePassEstimator`.
 """
 
 from __future__ import annotations
@@ -13,27 +14,33 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from torch import Tensor
 
+from krepes.base import model_file
 from krepes.base.accumulator import T
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count
 from krepes.base.model_file import State
 from krepes.base.progress import display
+from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.side_by_side import SideBySide
 from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.kernels import Kernel
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
+from krepes.machines.kernel_choice import KernelChoice
 from krepes.machines.targets import Targets
-from krepes.one_pass import OnePassEstimator, R
+from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.preparing import Candidates, Preprocess
@@ -45,14 +52,36 @@ AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 
-class LabelledMachine(OnePassEstimator[T, R]):
+class KernelExpansion(Protocol):
+    """What a machine is solved to: at least f(x) = A^T k_x + b."""
+
+    @property
+    def A(self) -> Tensor: ...  # shape: (m, c)
+
+    @property
+    def b(self) -> Tensor: ...  # shape: (c,)
+
+    def state(self) -> State: ...
+
+
+S = TypeVar("S", bound=KernelExpansion)
+
+
+class LabelledMachine(OnePassEstimator[T, S]):
     """The base of machines that learn targets: ridge machines and Gaussian processes."""
+
+    total_name = "sums"
+    n_spaces: int = 1  # how many of the kernels that did best on the sample are summed in the read
+    choice_: KernelChoice | None
+    metric_: str | None
 
     targets_: Targets
     label_: str | None  # the column that the targets were, where they were one
     of_targets: ClassVar[tuple[str, ...]] = (
         "label_",
         "targets_",
+        "choice_",
+        "metric_",
     )  # attributes that a fit sets before its pass
 
     # What a subclass writes
@@ -66,8 +95,18 @@ class LabelledMachine(OnePassEstimator[T, R]):
         """The kernel as far as it is known before the rows are."""
 
     @abstractmethod
-    def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
-        """The kernel, from a sample of the rows, whose targets are in the data."""
+    def _choose_kernel(
+        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
+    ) -> KernelChoice:
+        """The kernel, from a sample of rows that are vectors, whose targets are in the data."""
+
+    @abstractmethod
+    def _space_error(self, total: T, space: FeatureSpace) -> float:
+        """How well a space does on all rows, by their sums; the lower, the better."""
+
+    @abstractmethod
+    def _solution_of(self, state: State) -> S:
+        """A solution from a file, checked; space and targets are there already."""
 
     def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
@@ -98,6 +137,7 @@ class LabelledMachine(OnePassEstimator[T, R]):
         self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
     ) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of the first rows."""
+        self.choice_ = self.metric_ = None
         self.label_ = y if isinstance(y, str) else None
         y, missing = self._read_targets(X, y)
         self.targets_ = self._targets_of(y, classes)
@@ -136,6 +176,54 @@ class LabelledMachine(OnePassEstimator[T, R]):
             raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
     # Preparation
+
+    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        machine = clone(self)
+        machine._check_parameters()
+        encoded, weight = machine._started(X, y, sample_weight)
+        space = machine._prepared(FitData.open(X, y=encoded, weight=weight, opener=self._opener()))
+        self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
+        return space
+
+    def _take_prepared(self, space: FeatureSpace | None) -> None:
+        """The choice that `prepare` made, if this is its space."""
+        choice = self.__dict__.pop("_prepared_choice", None)
+        if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
+            self.choice_, self.metric_ = choice, choice.chosen.metric
+
+    def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+        """The kernel, from a sample of the rows, whose targets are in the data."""
+        if inputs.kind == "precomputed":
+            return self._first_kernel()
+        if not isinstance(candidates.rows, Tensor):
+            suited = self._first_kernel().suited(inputs)
+            return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
+        with display(self.verbose).stage("Choosing the kernel"):
+            self.choice_ = self._choose_kernel(data, candidates, inputs, seed)
+        self.metric_ = self.choice_.chosen.metric
+        return self.choice_.chosen.kernel
+
+    def _read(
+        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
+    ) -> tuple[FeatureSpace, T]:
+        """With several spaces: sum all of them in one read, and take the one with the lowest error."""
+        rivals = [] if self.choice_ is None else self.choice_.shortlist(self.n_spaces)
+        if self.choice_ is None or len(rivals) < 2 or rivals[0].kernel is not space.kernel:
+            return super()._read(space, data, checkpoint)
+        spaces = [space, *(space.with_kernel(rival.kernel) for rival in rivals[1:])]
+        totals = as_engine(self.engine).reduce(
+            SideBySide([self._accumulator(each) for each in spaces]),
+            data.reader(space.inputs, space.placement),
+            checkpoint=checkpoint,
+            progress=display(self.verbose),
+        )
+        errors = [self._space_error(total, each) for total, each in zip(totals, spaces)]
+        best = int(np.argmin(errors))
+        self.space_errors_ = np.array(errors)
+        self.choice_ = self.choice_.choosing(rivals[best])
+        self.metric_ = rivals[best].metric
+        return spaces[best], totals[best]
 
     def _prepared(
         self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
@@ -186,24 +274,84 @@ class LabelledMachine(OnePassEstimator[T, R]):
         tags.target_tags.required = True
         return tags
 
+    # More rows
+
+    def _added(
+        self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
+    ) -> Self:
+        """Add rows with targets, the first or more of them."""
+        if hasattr(self, "space_"):
+            encoded, weight = self._encoded_targets(X, y, sample_weight)
+            first_row = self._next_row() if first_row is None else first_row
+        else:
+            self._check_parameters()
+            encoded, weight = self._started(X, y, sample_weight, classes)
+        return self._add_rows(X, first_row, y=encoded, weight=weight)
+
+    def _next_row(self) -> int | None:
+        """The number of the next row that is added; None where it follows from `n_samples_seen_`."""
+        return None
+
+    # Using
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """f(x) in the units of the encoded targets, (n, c)."""
+        self.check_input(X)
+        return np.concatenate(list(self._score_blocks(X)))
+
+    def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
+        found, space = self._solved(), self._fitted_space()
+        A, b, kernel_block = found.A.to(space.dtype), found.b.to(space.dtype), space.features.kernel_block
+
+        def score(rows: Rows) -> Tensor:
+            return kernel_block(rows).to(space.dtype) @ A + b
+
+        for Z in self.map_rows(score, X, batch_rows):
+            yield Z.double().cpu().numpy()
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """A, the coefficients of k(., landmarks), (m, c), in the units of the encoded targets."""
+        return self._solved().A.cpu().numpy()
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """b, (c,), in the units of the encoded targets."""
+        return self._solved().b.cpu().numpy()
+
     # Files and copies
 
     def empty_copy(self) -> Self:
         copy = super().empty_copy()
         copy.targets_, copy.label_ = self.targets_, self.label_
+        copy.choice_, copy.metric_ = None, self.metric_
         return copy
+
+    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
+        """Write one safetensors file. It holds landmarks, which are real rows of the data.
+
+        Without `sums` the machine predicts as before, but `partial_fit` and `merge` need them.
+        """
+        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
 
     def fingerprint(self) -> dict[str, str]:
         return super().fingerprint() | self._accumulator(self.space_).fingerprint()
 
     def _state(self, total: bool = True) -> State:
         state = super()._state(total and self.total_ is not None)
-        return state | {"targets": self.targets_.state(), "label": self.label_}
+        state |= {"targets": self.targets_.state(), "label": self.label_, "metric": self.metric_}
+        if self.total_ is not None or self._solution is not None:
+            state["solution"] = self._solved().state()
+        return state
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
         check_entries("The model", state, {"targets": dict, "label": str | None}, optional=set())
+        check_entries("The model", state, {"metric": str | None, "solution": dict}, optional={"solution"})
         self.targets_, self.label_ = Targets.from_state(state["targets"]), state["label"]
+        self.choice_, self.metric_ = None, state["metric"]
+        if "solution" in state:
+            self._solution = self._solution_of(state["solution"])
 
 
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:

@@ -1,35 +1,56 @@
-"""What a kernel ridge machine is, line by line: for its page, and for the command line."""
+"""What a machine is, line by line: for its page, and for the command line."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from krepes.kernels import Kernel, Reweighted
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import GaussianProcessRegressor
+from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.labelled_machine import LabelledMachine
+from krepes.machines.targets import Classes
 from krepes.report.model_card import input_words, words
 
 SHOWN_CLASSES = 10
 
 
-def plain_kernel(machine: RidgeMachine) -> Kernel:
+def plain_kernel(machine: LabelledMachine[Any, Any]) -> Kernel:
     """The kernel without its metric."""
     kernel = machine.kernel_
     return kernel.kernel if isinstance(kernel, Reweighted) and kernel.kernel is not None else kernel
 
 
-def machine_facts(machine: RidgeMachine) -> dict[str, str]:
+def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
     """What a trained machine is, in the order in which it is shown."""
     chosen = machine.landmarks if isinstance(machine.landmarks, str) else words(machine.landmarks)
-    how = "as given" if machine.penalty != "auto" else f"the best by {machine.penalty_errors_.by}"
     return {
         "rows": _rows(machine),
         "input": input_words(machine.input_space_),
         "predicts": _target(machine),
         "kernel": words(plain_kernel(machine)),
         "metric": metric_words(machine.metric_),
-        "penalty": f"{machine.penalty_:.3g}, {how}",
+        **(_penalty(machine) if isinstance(machine, RidgeMachine) else {}),
         "landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}",
-        "held out": str(machine.held_out_score_),
+        **({"held out": str(machine.held_out_score_)} if isinstance(machine, RidgeMachine) else {}),
+        **(_variances(machine) if isinstance(machine, GaussianProcess) else {}),
     }
+
+
+def _penalty(machine: RidgeMachine) -> dict[str, str]:
+    how = "as given" if machine.penalty != "auto" else f"the best by {machine.penalty_errors_.by}"
+    return {"penalty": f"{machine.penalty_:.3g}, {how}"}
+
+
+def _variances(machine: GaussianProcess) -> dict[str, str]:
+    found = {"amplitude": f"{machine.amplitude_:.3g}"}
+    exact = "" if machine.n_samples_seen_ <= len(machine.landmarks_) else " (a bound)"
+    if isinstance(machine, GaussianProcessRegressor):
+        found = {"amplitude": f"{machine.amplitude_:.3g} of the variance of the target"}
+        found["noise"] = f"{machine.noise_:.3g} of it"
+    else:
+        exact = " (Laplace's approximation)"
+    return found | {"evidence": f"{machine.log_marginal_likelihood_:,.1f}{exact}"}
 
 
 def metric_words(metric: str | None) -> str:
@@ -41,25 +62,27 @@ def metric_words(metric: str | None) -> str:
         return "columns as given"
     if metric == "standardised":
         return "columns standardised"
-    kind, step = metric.split()
+    kind, *step = metric.split()
     what = "a weight for each column" if kind == "diagonal" else "columns weighed and turned"
-    return f"learned: {what} ({kind}, step {step})"
+    return f"learned: {what} ({kind}{''.join(f', step {number}' for number in step)})"
 
 
-def _rows(machine: RidgeMachine) -> str:
+def _rows(machine: LabelledMachine[Any, Any]) -> str:
     """How many rows were trained on."""
     seen = machine.n_samples_seen_
-    used = seen if machine.total_ is None else machine.total_.kept.seen
+    used = (
+        machine.total_.kept.seen if isinstance(machine, RidgeMachine) and machine.total_ is not None else seen
+    )
     return (
         f"{seen:,}" if used == seen else f"{used:,} of {seen:,}, the others have no label or are for testing"
     )
 
 
-def _target(machine: RidgeMachine) -> str:
+def _target(machine: LabelledMachine[Any, Any]) -> str:
     """What is predicted: the classes, or a quantity."""
     name = "" if machine.label_ is None else f"{machine.label_}: "
-    if not isinstance(machine, KernelRidgeClassifier):
+    if not isinstance(machine.targets_, Classes):
         return f"{name}a quantity"
-    classes = [str(value) for value in machine.classes_]
+    classes = [str(value) for value in machine.targets_.values]
     shown = ", ".join(classes[:SHOWN_CLASSES]) + (", ..." if len(classes) > SHOWN_CLASSES else "")
     return f"{name}{len(classes):,} classes ({shown})"

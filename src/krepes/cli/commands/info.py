@@ -14,8 +14,8 @@ _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
     "A": "coefficients A",
     "gamma": "intercept",
-    "sums": "sums by fold, and kept rows of the training data",
-    "solution": "coefficients, and predictions of rows left out",
+    "sums": "sums over rows, and kept rows of the training data if there are any",
+    "solution": "coefficients, and what predictions need besides",
     "targets": "targets",
     "spread": "scale of the components",
     "change": "scale of the components",
@@ -68,15 +68,20 @@ def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str
     from krepes import KernelEmbedding
     from krepes.cli.describe import model_facts, model_summary
     from krepes.cli.describe_machine import kept_words, machine_summary
+    from krepes.machines import GaussianProcessClassifier
     from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.machines.labelled_machine import LabelledMachine
     from krepes.report.machine_card import machine_facts
 
-    if isinstance(model, RidgeMachine):
-        ability = (
-            "Without sums: it predicts, but cannot be continued or merged."
-            if model.total_ is None
-            else "With sums: it can be continued, merged, and forget rows."
-        )
+    if isinstance(model, LabelledMachine):
+        ability = "Without sums: it predicts, but cannot be continued or merged."
+        if isinstance(model, GaussianProcessClassifier):
+            ability = "It predicts; it reads the rows several times, and cannot be continued or merged."
+        elif model.total_ is not None:
+            forgets = isinstance(model, RidgeMachine)
+            ability = (
+                f"With sums: it can be continued{', merged, and forget rows' if forgets else ' and merged'}."
+            )
         return machine_facts(model), machine_summary(model), ability, kept_words(model)
     assert isinstance(model, KernelEmbedding)
     if model.moments_ is None:

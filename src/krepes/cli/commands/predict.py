@@ -43,6 +43,14 @@ def predict(
             metavar="SHARE",
         ),
     ] = None,
+    std: Annotated[
+        bool,
+        options.flag(
+            "--std",
+            "Also write the standard deviation of the function, in the column std. Of a Gaussian process that predicts "
+            "a quantity; --interval also counts the noise.",
+        ),
+    ] = False,
     keep: options.Keep = [],  # noqa: B006  (typer copies it)
     array: options.Array = "X",
     threads: options.Threads = None,
@@ -59,7 +67,7 @@ In .npy and .npz files, more than the prediction makes an array of records.
     """
     from krepes.base.files import check_writable, readable_bytes
     from krepes.cli.describe import line
-    from krepes.cli.opening import check_exists, load_machine, open_for
+    from krepes.cli.opening import check_exists, load_predicting, open_for
     from krepes.cli.outputs import check_result_file
 
     if confidence is not None and not 0 < confidence < 1:
@@ -71,8 +79,8 @@ In .npy and .npz files, more than the prediction makes an array of records.
     from krepes.results import kept_columns, output_bytes, write_rows
 
     start = time.perf_counter()
-    machine = load_machine(model, **place)
-    wanted = Predictions(machine, proba, confidence)
+    machine = load_predicting(model, **place)
+    wanted = Predictions(machine, proba, confidence, std)
     source = open_for(machine, data, array)
     kept = kept_columns(source, keep, output)
     dtype, names = wanted.dtype, list(wanted.dtype.names or ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,27 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.option_defaults import TABLE
 from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.machines.labelled_machine import LabelledMachine
     from krepes.preprocessing.targets import TaskGuess
     from krepes.sources import Source
+
+
+ROWS = [*TABLE["KernelRidgeClassifier"], *TABLE["GaussianProcessRegressor"]]
+DEFAULTS = {row.name: row.default for row in TABLE["KernelRidgeClassifier"]}
+MACHINES = ("ridge", "gaussian_process")
+VARIANCES = {
+    "amplitude": "The variance of the function before any data, in units of that of the target. By default it is "
+    "chosen by the evidence. Of --machine gaussian_process.",
+    "noise": "The variance of the noise in the target, in units of its variance. By default it is chosen by the "
+    "evidence. Of --machine gaussian_process.",
+}
 
 
 @command
@@ -27,6 +40,18 @@ def train(
     data: options.Data,
     output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
     parameters: Annotated[dict[str, Any], Parameters("KernelRidgeClassifier")],
+    variances: Annotated[dict[str, Any], Parameters("GaussianProcessRegressor", optional=VARIANCES)],
+    kind: Annotated[
+        str,
+        option(
+            "--machine",
+            "What is trained: ridge, kernel ridge regression; or gaussian_process, whose predictions know how sure "
+            "they are.",
+            metavar="NAME",
+            panel=options.MODEL,
+            show_default=True,
+        ),
+    ] = "ridge",
     label: Annotated[
         str | None,
         option(
@@ -85,6 +110,8 @@ Rows without a label are not used.
     [cyan]krepes train people.parquet --label income --split split --class-weight balanced -o income.krepes[/]
 
     [cyan]krepes train houses.csv --label price --task regression -o price.krepes[/]
+
+    [cyan]krepes train houses.csv --label price --machine gaussian_process -o price.krepes[/]
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, show_columns
@@ -93,6 +120,9 @@ Rows without a label are not used.
     from krepes.cli.opening import check_exists, open_data, parse_size
     from krepes.preprocessing.targets import TASKS
 
+    kind = kind.replace("-", "_").lower()
+    if kind not in MACHINES:
+        raise typer.BadParameter(f"--machine {kind}: expected {', '.join(MACHINES)}.")
     if task not in TASKS:
         raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}.")
     changes, pixels = overrides(override), parse_size(size)
@@ -107,7 +137,7 @@ Rows without a label are not used.
     parameters["preprocess"] = preprocessing(
         parameters["preprocess"], source, data, own_label, [*exclude, *columns]
     )
-    machine = _machine(target.task, parameters, changes, random_state)
+    machine = _machine(kind, target.task, parameters | variances, changes, random_state)
     _check_memory(machine, source, target, output, overwrite, no_sums)
     start = time.perf_counter()
     space = machine.prepare(source, target.y, sample_weight=target.weight)
@@ -117,6 +147,9 @@ Rows without a label are not used.
     machine.save(output, sums=not no_sums, overwrite=overwrite)
     seconds = time.perf_counter() - start
     following = f"krepes {'evaluate' if target.test_rows else 'explain'} {output} {data}"
+    if kind != "ridge":
+        more = " --std" if target.task == "regression" else " --proba"
+        following = f"krepes predict {output} {data} -o predictions.csv{more}"
     _show(machine, output, following, seconds, no_sums)
     facts = {
         "data": source.describe(),
@@ -194,23 +227,42 @@ def _say_target(target: Target) -> None:
     line(f"They are taken for {taken}: {target.why}.{doubt}", style="dim")
 
 
-def _machine(task: str, parameters: dict[str, Any], changes: dict[str, Any], seed: int) -> RidgeMachine:
-    from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+def _machine(
+    kind: str, task: str, parameters: dict[str, Any], changes: dict[str, Any], seed: int
+) -> LabelledMachine[Any, Any]:
+    from krepes import machines
 
-    if task == "regression":
-        for name, unused in (("class_weight", None), ("loss", "squared")):
-            if parameters.pop(name) != unused:
-                option = name.replace("_", "-")
-                raise typer.BadParameter(f"--{option} is for classes; the target is a quantity.")
-    cls = KernelRidgeRegressor if task == "regression" else KernelRidgeClassifier
+    name = {"ridge": "KernelRidge", "gaussian_process": "GaussianProcess"}[kind]
+    cls = getattr(machines, name + ("Regressor" if task == "regression" else "Classifier"))
+    known = inspect.signature(cls).parameters
+    for name in [name for name in parameters if name not in known]:
+        if parameters.pop(name) != DEFAULTS.get(name):
+            option = next(row.option for row in ROWS if row.name == name)
+            of_classes = kind == "ridge" and name in ("class_weight", "loss")
+            why = (
+                "is for classes; the target is a quantity."
+                if of_classes
+                else f"is not an option of --machine {kind}"
+            )
+            rest = "." if kind == "ridge" or task == "regression" else " for classes."
+            raise typer.BadParameter(f"{option} {why}{'' if of_classes else rest}")
     machine = cls(**parameters, random_state=seed, verbose=1)
     return machine.set_params(**changes) if changes else machine
 
 
 def _check_memory(
-    machine: RidgeMachine, source: Source, target: Target, output: Path, overwrite: bool, no_sums: bool
+    machine: LabelledMachine[Any, Any],
+    source: Source,
+    target: Target,
+    output: Path,
+    overwrite: bool,
+    no_sums: bool,
 ) -> None:
-    """Refuse what memory or disk cannot hold: n_folds matrices of m x m, times the classes where they are balanced."""
+    """Refuse what memory or disk cannot hold.
+
+    A ridge machine has n_folds matrices of m x m, times the classes where they are balanced; a Gaussian process has one
+    or, for several classes, one for each.
+    """
     import numpy as np
 
     from krepes.base.files import check_writable
@@ -221,15 +273,18 @@ def _check_memory(
     asked = machine.n_landmarks
     m = min(n, AUTO_LANDMARKS if asked == "auto" else n if asked is None else int(asked))
     c = len(np.unique(target.y)) if target.task == "classification" else 1
-    sums = machine.n_folds * (c if getattr(machine, "class_weight", None) == "balanced" else 1)
+    folds, d = getattr(machine, "n_folds", 1), row_width(source)
+    by_class = getattr(machine, "class_weight", None) == "balanced" or not hasattr(machine, "n_folds")
+    sums = folds * (c if by_class else 1)
     check_fit_memory(m, sums)
-    d = row_width(source)
-    needed = model_bytes(m, d, c * machine.n_folds, 0 if no_sums else 1 + sums)
-    kept = 0 if no_sums else 8 * min(n, machine.n_kept) * d
+    needed = model_bytes(m, d, c * folds, 0 if no_sums else 1 + sums)
+    kept = 0 if no_sums else 8 * min(n, getattr(machine, "n_kept", 0)) * d
     check_writable(output, overwrite, needed + kept)
 
 
-def _show(machine: RidgeMachine, output: Path, following: str, seconds: float, no_sums: bool) -> None:
+def _show(
+    machine: LabelledMachine[Any, Any], output: Path, following: str, seconds: float, no_sums: bool
+) -> None:
     """What was learned, how well it does, where it is, and what to do next."""
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import console, facts, line
@@ -239,13 +294,13 @@ def _show(machine: RidgeMachine, output: Path, following: str, seconds: float, n
     console().print(
         facts(machine_facts(machine) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"})
     )
-    line(
-        "Kernel and metric were chosen with the rows that are held out here, so that the score is a little too good: "
-        "rows that were kept apart tell the truth (krepes evaluate).",
-        style="dim",
-    )
-    line(
-        f"The file holds landmarks{'' if no_sums else ' and kept rows'}, which are rows of the data: share it as you "
-        "would the data."
-    )
+    keeps_rows = hasattr(machine, "n_kept")
+    if keeps_rows:
+        line(
+            "Kernel and metric were chosen with the rows that are held out here, so that the score is a little too "
+            "good: rows that were kept apart tell the truth (krepes evaluate).",
+            style="dim",
+        )
+    held = "landmarks and kept rows" if keeps_rows and not no_sums else "landmarks"
+    line(f"The file holds {held}, which are rows of the data: share it as you would the data.")
     line(f"Next: {following}")

@@ -74,13 +74,15 @@ class KernelSearch:
         """Whether columns divided by their spread compete with those as given."""
         return inputs.kind == "vectors" and inputs.encoder is None and self.preprocess == "auto"
 
+    def usual(self, narrow: bool) -> list[Kernel]:
+        """Those that compete where none is named; `narrow`: L1 distances are affordable."""
+        return [*([Laplacian(norm=1)] if narrow else []), Gaussian(), Laplacian()]
+
     def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
         """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
-        kernels = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
-        if not kernels:
-            narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
-            kernels = [Laplacian(norm=1)] if narrow else []
-            kernels += [Gaussian(), Laplacian()]
+        narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
+        given = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
+        kernels = given or self.usual(narrow)
         if self.searches_lengthscale:
             return kernels
         return [

@@ -10,14 +10,11 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base import model_file
@@ -25,9 +22,6 @@ from krepes.base.accumulator import Accumulator, T
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
-from krepes.base.rows import Rows
-from krepes.base.schema import check_entries
-from krepes.base.side_by_side import SideBySide
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
@@ -73,10 +67,7 @@ NO_SUMS = (
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
 
-    total_name = "sums"
-    of_targets = (*LabelledMachine.of_targets, "choice_", "metric_")
     choice_: SpaceChoice | None
-    metric_: str | None
 
     def __init__(
         self,
@@ -155,9 +146,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._check_parameters()
         with self._restored_on_failure():
             encoded, weight = self._started(X, y, sample_weight)
-            choice = self.__dict__.pop("_prepared_choice", None)
-            if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
-                self.choice_, self.metric_ = choice, choice.chosen.metric
+            self._take_prepared(space)
             if space is None and (X_unlabelled is not None or self._may_iterate):
                 if X_unlabelled is not None and is_precomputed(self.kernel):
                     raise ValueError(
@@ -173,15 +162,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self
-
-    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
-        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
-        machine = clone(self)
-        machine._check_parameters()
-        encoded, weight = machine._started(X, y, sample_weight)
-        space = machine._prepared(FitData.open(X, y=encoded, weight=weight, opener=self._opener()))
-        self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
-        return space
 
     # Many landmarks
 
@@ -249,23 +229,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         """
         return self._added(X, y, sample_weight, first_row)
 
-    def _added(
-        self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
-    ) -> Self:
-        if hasattr(self, "space_"):
-            encoded, weight = self._encoded_targets(X, y, sample_weight)
-            if first_row is None and self.total_ is not None:
-                first_row = self.n_samples_seen_ + self.total_.kept.forgotten
-        else:
-            self._check_parameters()
-            encoded, weight = self._started(X, y, sample_weight, classes)
-        return self._add_rows(X, first_row, y=encoded, weight=weight)
-
-    def _started(
-        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
-    ) -> tuple[np.ndarray, ArrayLike | None]:
-        self.choice_ = self.metric_ = None
-        return super()._started(X, y, sample_weight, classes)
+    def _next_row(self) -> int | None:
+        return None if self.total_ is None else self.n_samples_seen_ + self.total_.kept.forgotten
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -295,39 +260,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     def _decomposes(self, m: int) -> bool:
         return not self._iterates(m)
 
-    def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
-        if inputs.kind == "precomputed":
-            return self._first_kernel()
-        if not isinstance(candidates.rows, Tensor):
-            suited = self._first_kernel().suited(inputs)
-            return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
-        with display(self.verbose).stage("Choosing the kernel"):
-            self.choice_ = self._search.choose(data, candidates, inputs, self.targets_, seed)
-        self.metric_ = self.choice_.chosen.metric
-        return self.choice_.chosen.kernel
+    def _choose_kernel(
+        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
+    ) -> SpaceChoice:
+        return self._search.choose(data, candidates, inputs, self.targets_, seed)
 
-    def _read(
-        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
-    ) -> tuple[FeatureSpace, RidgeTotal]:
-        """With several spaces: sum all of them in one read, and take the one with the lowest fold error."""
-        rivals = [] if self.choice_ is None else self.choice_.shortlist(self.n_spaces)
-        if self.choice_ is None or len(rivals) < 2 or rivals[0].kernel is not space.kernel:
-            return super()._read(space, data, checkpoint)
-        spaces = [space, *(space.with_kernel(rival.kernel) for rival in rivals[1:])]
-        totals = as_engine(self.engine).reduce(
-            SideBySide([self._accumulator(each) for each in spaces]),
-            data.reader(space.inputs, space.placement),
-            checkpoint=checkpoint,
-            progress=display(self.verbose),
-        )
-        errors = [self._fold_errors(total, each) for total, each in zip(totals, spaces)]
-        best = int(np.argmin(errors))
-        self.space_errors_ = np.array(errors)
-        self.choice_ = replace(self.choice_, chosen=rivals[best])
-        self.metric_ = rivals[best].metric
-        return spaces[best], totals[best]
-
-    def _fold_errors(self, total: RidgeTotal, space: FeatureSpace) -> float:
+    def _space_error(self, total: RidgeTotal, space: FeatureSpace) -> float:
         """The lowest fold error of all penalties."""
         folds = total.by_fold(self._class_weight(total))
         return float(penalty_errors(folds, None, self.penalty, space.dtype, self.fit_intercept).errors.min())
@@ -353,21 +291,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return None
 
     # Using
-
-    def _scores(self, X: Any) -> np.ndarray:
-        """f(x) in the units of the encoded targets, (n, c)."""
-        self.check_input(X)
-        return np.concatenate(list(self._score_blocks(X)))
-
-    def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
-        found, space = self._solved(), self._fitted_space()
-        A, b, kernel_block = found.A.to(space.dtype), found.b.to(space.dtype), space.features.kernel_block
-
-        def score(rows: Rows) -> Tensor:
-            return kernel_block(rows).to(space.dtype) @ A + b
-
-        for Z in self.map_rows(score, X, batch_rows):
-            yield Z.double().cpu().numpy()
 
     @property
     def penalty_(self) -> float:
@@ -427,16 +350,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             return list(self.input_space_.encoder.used_columns_)
         return [str(name) for name in vars(self).get("feature_names_in_", [f"x{j}" for j in range(width)])]
 
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        """A, the coefficients of k(., landmarks), (m, c), in the units of the encoded targets."""
-        return self._solved().A.cpu().numpy()
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """b, (c,), in the units of the encoded targets."""
-        return self._solved().b.cpu().numpy()
-
     def bandwidth(self, X: Any = None) -> Bandwidth:
         """Whether the lengthscale is too short, too long or fine for rows X; by default for the kept rows; print it.
 
@@ -465,31 +378,16 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     # Files and copies
 
-    def empty_copy(self) -> Self:
-        copy = super().empty_copy()
-        copy.choice_, copy.metric_ = None, self.metric_
-        return copy
-
     def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
         """Write one safetensors file. It holds landmarks and, with `sums`, up to `n_kept` rows: real rows of the data.
 
         Without `sums` the machine predicts, with probabilities and intervals, but `partial_fit`, `merge` and `forget`
         need them.
         """
-        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
+        super().save(path, sums=sums, overwrite=overwrite)
 
-    def _state(self, total: bool = True) -> State:
-        state = super()._state(total) | {"metric": self.metric_}
-        if self.total_ is not None or self._solution is not None:
-            state["solution"] = self._solved().state()
-        return state
-
-    def _restore(self, state: State) -> None:
-        super()._restore(state)
-        check_entries("The model", state, {"metric": str | None, "solution": dict}, optional={"solution"})
-        self.choice_, self.metric_ = None, state["metric"]
-        if "solution" in state:
-            self._solution = RidgeSolution.from_state(state["solution"], self.space_, self.targets_)
+    def _solution_of(self, state: State) -> RidgeSolution:
+        return RidgeSolution.from_state(state, self.space_, self.targets_)
 
     # Conformal prediction
 

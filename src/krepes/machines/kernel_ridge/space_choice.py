@@ -28,6 +28,7 @@ from torch import Tensor
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
+from krepes.machines.kernel_choice import KernelChoice, TriedKernel, short_name
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES, searched
 from krepes.machines.leave_one_out import LeaveOneOut
@@ -44,51 +45,29 @@ METRICS = (None, "diagonal", "full", "auto")
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
-    """One kernel, and how it did on the sample.
+class Tried(TriedKernel):
+    """One kernel, and its mean squared leave-one-out error on the sample, summed over outputs.
 
     Attributes
     ----------
-    kernel : Kernel
-        With numbers for its parameters, and its metric.
+    kernel, metric, error : as in TriedKernel
     medians : float
         Its lengthscale in median distances; NaN where it has none.
-    metric : str
-        "as given", "standardised", "diagonal 1", "full 2", ...
     penalty : float
-    error : float
-        Mean squared leave-one-out error, summed over outputs.
     row_errors : ndarray of shape (n,)
     """
 
-    kernel: Kernel
     medians: float
-    metric: str
     penalty: float
-    error: float
     row_errors: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class SpaceChoice:
-    """What was tried, in order, and what was chosen.
-
-    Attributes
-    ----------
-    chosen : Tried
-    tried : list of Tried
-    n_rows : int
-        Rows of the sample.
-    """
+class SpaceChoice(KernelChoice):
+    """What was tried, in order, and what was chosen, by leave-one-out errors."""
 
     chosen: Tried
-    tried: list[Tried]
-    n_rows: int
-
-    def shortlist(self, n: int) -> list[Tried]:
-        """The chosen one and the next best, n in all."""
-        others = sorted((each for each in self.tried if each is not self.chosen), key=lambda each: each.error)
-        return [self.chosen, *others][:n]
+    tried: Sequence[Tried]
 
     def __str__(self) -> str:
         lines = [f"{len(self.tried)} kernels by leave-one-out errors of {self.n_rows:,} rows:"]
@@ -98,19 +77,6 @@ class SpaceChoice:
                 f"  {short_name(each.kernel):<24} {each.medians:8.3g} medians, {each.metric:<14} {each.error:.4f}{mark}"
             )
         return "\n".join(lines)
-
-
-def short_name(kernel: Kernel) -> str:
-    """A short name.
-
-    >>> from krepes.kernels import Laplacian
-    >>> short_name(Laplacian(norm=1))
-    'Laplacian(norm=1)'
-    """
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
-        return short_name(kernel.kernel)
-    given = {k: v for k, v in kernel.get_params(deep=False).items() if k != "lengthscale"}
-    return repr(type(kernel)(**given))
 
 
 class Sample:
@@ -381,7 +347,7 @@ class _Walk:
     def _try(self, medians: float) -> bool:
         """Whether it is better than all before."""
         fit = self.where.fitted(medians)
-        self.steps.append(Tried(fit.kernel, medians, self.metric, fit.penalty, fit.error, fit.row_errors()))
+        self.steps.append(Tried(fit.kernel, self.metric, fit.error, medians, fit.penalty, fit.row_errors()))
         better = len(self.steps) == 1 or fit.error < self.best.error
         if better:
             self.best, self.best_fit = self.steps[-1], fit

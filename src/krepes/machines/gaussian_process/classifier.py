@@ -1,0 +1,235 @@
+"""GaussianProcessClassifier: classes with probabilities that know how far a row is from all others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NoReturn, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from krepes.base.progress import display
+from krepes.engines import Engine, as_engine
+from krepes.features import FeatureSpace, FitData
+from krepes.features.fit_data import RowReader
+from krepes.kernels.radial import Lengthscale
+from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
+from krepes.machines.gaussian_process.laplace import (
+    LikelihoodPass,
+    LikelihoodSums,
+    laplace_mode,
+    signs,
+)
+from krepes.machines.gaussian_process.machine import GaussianProcess, given
+from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
+from krepes.machines.gaussian_process.posterior import Posterior
+from krepes.machines.gaussian_process.probability import probability
+from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
+from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.targets import Classes, Targets
+from krepes.preprocessing.preparing import Preprocess
+
+FEATURE_BYTES = 512 * 2**20  # of features, up to which they are kept in memory between the steps
+FEW_ROWS, MOST_ROWS = 250, 500  # of the sample that kernel and amplitude are chosen on
+
+
+class Absent:
+    """A method that a class inherits and does not have; asking for it says why."""
+
+    def __init__(self, why: str):
+        self.why = why
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no {self.name}: {self.why}")
+
+
+READS_AGAIN = "it reads the rows several times, and keeps no sums that rows could be added to."
+
+
+class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]):
+    __doc__ = f"""Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
+
+    f ~ GP(0, a k),  p(class) = sigmoid(f).  Of more than two classes, each has a process against all others, with the
+    same kernel and amplitude, and probabilities are divided by their sum. Each step of Newton's method reads the rows
+    once, about ten times in all, unless their features fit into 512 MB. A row of weight w counts as w rows.
+
+    {PARAMETERS.format(unit="; it is chosen on the sample, too")}
+    {OTHERS.format(spaces="")}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+    {ATTRIBUTES.format(evidence="Laplace's approximation of it, summed over the processes.")}
+    n_iter_ : int
+        Steps of Newton's method.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaussianProcessClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9), model.predict_proba(X[:2]).shape
+    (True, (2, 3))
+    """
+
+    targets_: Classes
+    partial_fit = Absent(READS_AGAIN)
+    merge = Absent(READS_AGAIN)
+    empty_copy = Absent(READS_AGAIN)
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernels = "auto",
+        lengthscale: Lengthscale = "auto",
+        input_metric: str | None = "diagonal",
+        amplitude: float | str = "auto",
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int | str | None = "auto",
+        preprocess: Preprocess = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,  # type: ignore[arg-type]
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,  # type: ignore[arg-type]
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.lengthscale = lengthscale
+        self.input_metric = input_metric
+        self.amplitude = amplitude
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        space: FeatureSpace | None = None,
+    ) -> Self:
+        """Learn to predict y from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        `y` has one class for every row, or is the name of a column of X, as for `KernelRidgeClassifier`. `space` as in
+        `KernelEmbedding.fit`. There is no `checkpoint`, because there is no single long pass.
+        """
+        self._check_parameters()
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint= is for one pass over the data; {type(self).__name__} makes several."
+            )
+        with self._restored_on_failure():
+            encoded, weight = self._started(X, y, sample_weight)
+            self._take_prepared(space)
+            data = FitData.open(X, y=encoded, weight=weight, opener=self._opener(space))
+            space = self._prepared(data) if space is None else space.decomposed()
+            solution = self._approximated(space, data)
+        self._start(space)
+        self._record_input(X, space.inputs)
+        self.n_samples_seen_, self._solution = data.n_rows, solution
+        return self
+
+    def _approximated(self, space: FeatureSpace, data: FitData) -> Posterior:
+        amplitude = given(self.amplitude)
+        if amplitude is None:
+            amplitude = self.choice_.chosen.amplitude if self.choice_ is not None else 1.0
+        reader = data.reader(space.inputs, space.placement)
+        start = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
+        mode = laplace_mode(self._sums(space, reader), start, amplitude)
+        return Posterior(
+            space.features.F @ mode.W,
+            torch.zeros_like(mode.W[0]),
+            mode.roots,
+            amplitude,
+            None,
+            mode.evidences.sum().item(),
+            mode.steps,
+        )
+
+    def _sums(self, space: FeatureSpace, reader: RowReader) -> Callable[[Tensor], LikelihoodSums]:
+        """The sums at any weights: by a product where features fit into memory, else by a read."""
+        itemsize = torch.finfo(space.dtype).bits // 8
+        if reader.n_rows * space.rank * itemsize > FEATURE_BYTES:
+            return lambda W: as_engine(self.engine).reduce(
+                LikelihoodPass(space, self.targets_, W), reader, progress=display(self.verbose)
+            )
+        block = reader.take(np.arange(reader.n_rows))
+        if block.weight is not None and not block.weight.all():
+            block = block.take(np.flatnonzero(block.weight))
+        Phi = torch.cat([space.features(part.inputs[0]) for part in block.blocks(4096)])
+        T = signs(self.targets_.matrix(block.y)).to(space.device)
+        weight = None if block.weight is None else torch.from_numpy(block.weight).to(space.device)
+        return lambda W: LikelihoodSums.of_rows(Phi, T, weight, W)
+
+    @property
+    def _search(self) -> EvidenceSearch:
+        asked = self.kernel, self.lengthscale, self.input_metric, False, self.preprocess
+        return EvidenceSearch(*asked, given(self.amplitude), 1.0, few=FEW_ROWS, most=MOST_ROWS)
+
+    def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
+        return ClassEvidence(signs(Y), weight)
+
+    @property
+    def _n_processes(self) -> int:
+        c = self.targets_.n_outputs
+        return 1 if c == 2 else c
+
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Classes.of(y)
+
+    def _accumulator(self, space: FeatureSpace) -> LikelihoodPass:
+        zero = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
+        return LikelihoodPass(space, self.targets_, zero)
+
+    def _space_error(self, total: LikelihoodSums, space: FeatureSpace) -> float:
+        raise TypeError(READS_AGAIN)
+
+    def _solve(self, value: LikelihoodSums) -> Posterior:
+        raise TypeError(READS_AGAIN)
+
+    # Using
+
+    @property
+    def classes_(self) -> np.ndarray:
+        self._fitted_space()
+        return self.targets_.values
+
+    @property
+    def n_iter_(self) -> int:
+        steps = self._solved().iterations
+        assert steps is not None
+        return steps
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of f under the posterior, (n, c) each; (n,) for two classes."""
+        means, variances = self._moments(X)
+        return (means[:, 0], variances[:, 0]) if means.shape[1] == 1 else (means, variances)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (n, c): expectations over f, which are near even far from all rows."""
+        P = probability(*self._moments(X))
+        if P.shape[1] == 1:
+            return np.column_stack([1 - P, P])
+        return P / np.maximum(P.sum(1, keepdims=True), 1e-300)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the highest probability, (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]

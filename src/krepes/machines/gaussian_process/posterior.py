@@ -1,0 +1,117 @@
+"""The posterior of a Gaussian process on Nyström features, with the part that the landmarks do not span.
+
+    mean(x)     = W^T phi(x) + b = A^T k_x + b
+    k_p(x, x')  = a (k(x, x') - phi(x)^T phi(x')) + phi(x)^T R R^T phi(x')
+
+The first part of the covariance is the prior's, for what no landmark knows of: far from all rows the variance is the
+prior's, a k(x, x). The second is that of the weights, R R^T = (Phi^T D Phi + I / a)^-1, with D = 1 / s^2 in regression
+and the curvature of the likelihood in classification. With all rows as landmarks this is the exact posterior
+k_p = a k - a k_x^T (a K + s^2 I)^-1 a k_x [lecture]; in weight space and in function space it is the same.
+Variances cost O(m r) for each row, and are never negative: both parts are sums of squares, or cut off at zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.linalg import descending_eigh
+from krepes.base.model_file import State
+from krepes.base.rows import Rows
+from krepes.base.schema import check_entries
+from krepes.features.space import FeatureSpace
+
+STATE = {
+    "A": Tensor,
+    "b": Tensor,
+    "roots": Tensor,
+    "amplitude": float,
+    "noise": float | None,
+    "evidence": float,
+    "iterations": int | None,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A solved Gaussian process, in units of the encoded targets.
+
+    Attributes
+    ----------
+    A : Tensor of shape (m, c)
+    b : Tensor of shape (c,)
+    roots : Tensor of shape (k, r, r)
+        R; one that all outputs share, or one for each.
+    amplitude : float
+    noise : float or None
+        The variance of the noise; None for classes.
+    evidence : float
+        The log marginal likelihood, or its bound.
+    iterations : int or None
+        Of Newton's method; None for quantities.
+    """
+
+    A: Tensor
+    b: Tensor
+    roots: Tensor
+    amplitude: float
+    noise: float | None
+    evidence: float
+    iterations: int | None = None
+
+    def moments(self, space: FeatureSpace, X: Rows) -> Tensor:
+        """Means and variances of f at every row, (n, c + k)."""
+        K = space.features.kernel_block(X).to(space.dtype)
+        Phi = K @ _factors(space, K)
+        mean = (K @ self.A.to(K) + self.b.to(K)).double()
+        unspanned = (space.kernel.diag(X).double() - Phi.double().square().sum(1)).clamp_(min=0)
+        of_weights = [(Phi @ R.to(Phi)).double().square().sum(1) for R in self.roots]
+        variances = [self.amplitude * unspanned + part for part in of_weights]
+        return torch.cat([mean, torch.stack(variances, dim=1)], dim=1)
+
+    def covariances(self, space: FeatureSpace, X: Rows) -> Tensor:
+        """Covariances of f between all rows, (k, n, n)."""
+        K = space.features.kernel_block(X).to(space.dtype)
+        Phi = (K @ _factors(space, K)).double()
+        unspanned = self.amplitude * (space.kernel(X).double() - Phi @ Phi.mT)
+        parts = []
+        for R in self.roots:
+            half = Phi @ R.to(Phi)
+            C = unspanned + half @ half.mT
+            C.diagonal().clamp_(min=0)
+            parts.append((C + C.mT) / 2)
+        return torch.stack(parts)
+
+    def state(self) -> State:
+        return {name: getattr(self, name) for name in STATE}
+
+    @classmethod
+    def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> Posterior:
+        check_entries("The solution", state, STATE, optional=set())
+        m, r, k = len(space.landmarks), space.rank, len(state["roots"])
+        shapes = {"A": (m, n_outputs), "b": (n_outputs,), "roots": (k, r, r)}
+        for name, shape in shapes.items():
+            if tuple(state[name].shape) != shape or state[name].dtype != torch.float64:
+                raise ValueError(
+                    f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
+                )
+        noise = state["noise"]
+        if k not in (1, n_outputs) or state["amplitude"] <= 0 or (noise is not None and noise <= 0):
+            raise ValueError("The solution is damaged: its variances cannot be what was written.")
+        tensors = {name: state[name].to(space.device) for name in shapes}
+        return cls(**(state | tensors))
+
+
+def _factors(space: FeatureSpace, like: Tensor) -> Tensor:
+    """F in memory as it comes out of a file, so that a saved model gives the same bits."""
+    return space.features.F.to(like).contiguous()
+
+
+def samples(mean: np.ndarray, covariance: Tensor, n_samples: int, draws: np.random.RandomState) -> np.ndarray:
+    """Draws from a normal distribution, (n, n_samples); directions of no variance stay at the mean."""
+    values, vectors = descending_eigh(covariance)
+    root = (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
+    return mean[:, None] + root @ draws.standard_normal((len(mean), n_samples))

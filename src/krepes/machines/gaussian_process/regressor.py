@@ -1,0 +1,267 @@
+"""GaussianProcessRegressor: quantities with their uncertainty, in one pass over the data."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from krepes.base.limits import check_count, check_share
+from krepes.engines import Engine
+from krepes.features import FeatureSpace
+from krepes.kernels.radial import Lengthscale
+from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
+from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
+from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS, SPACES
+from krepes.machines.gaussian_process.posterior import Posterior, samples
+from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
+from krepes.machines.gaussian_process.variational_bound import VariationalBound
+from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.normal_sums import NormalEquations, NormalSums
+from krepes.machines.targets import Quantities, Targets
+from krepes.preprocessing.preparing import Preprocess
+
+
+class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
+    __doc__ = f"""Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
+
+    y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
+    fewer landmarks than rows, a bound on it. The mean is that of the targets, which are also divided by their spread,
+    as scikit-learn's normalize_y=True does. Several targets share the kernel, and a and s^2 in units of their
+    variances. A row of weight w counts as w rows.
+
+    {PARAMETERS.format(unit=", in units of the variance of y")}
+    noise : float or "auto", default="auto"
+        The variance of the noise in y, in units of the variance of y.
+    fit_intercept : bool, default=True
+        Whether the mean is that of the targets; otherwise it is zero, and units are those of the mean square of y.
+    {OTHERS.format(spaces=SPACES)}
+
+    Attributes
+    ----------
+    noise_ : float
+        In units of the variance of y; `noise_std_` is in those of y.
+    noise_std_ : float, or ndarray of shape (c,)
+        The standard deviation of the noise.
+    {ATTRIBUTES.format(evidence="Of y in its own units; with fewer landmarks than rows, a lower bound of it.")}
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = GaussianProcessRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> mean, std = model.predict([[3.0], [100.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(3)) < 0.01), bool(std[1] > 10 * std[0])
+    (True, True)
+    """
+
+    targets_: Quantities
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernels = "auto",
+        lengthscale: Lengthscale = "auto",
+        input_metric: str | None = "diagonal",
+        amplitude: float | str = "auto",
+        noise: float | str = "auto",
+        fit_intercept: bool = True,
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int | str | None = "auto",
+        n_spaces: int = 1,
+        preprocess: Preprocess = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,  # type: ignore[arg-type]
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,  # type: ignore[arg-type]
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.lengthscale = lengthscale
+        self.input_metric = input_metric
+        self.amplitude = amplitude
+        self.noise = noise
+        self.fit_intercept = fit_intercept
+        self.n_spaces = n_spaces
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        space: FeatureSpace | None = None,
+    ) -> Self:
+        """Learn to predict y from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        `y` has one target for every row, or several; or it is the name of a column of X, as for
+        `KernelRidgeRegressor`. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        """
+        self._check_parameters()
+        with self._restored_on_failure():
+            encoded, weight = self._started(X, y, sample_weight)
+            self._take_prepared(space)
+            super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+    ) -> Self:
+        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
+
+        Mean, amplitude, noise and posterior follow from all rows, when they are first needed.
+        """
+        return self._added(X, y, sample_weight, first_row)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_variance("noise", self.noise)
+        check_count("n_spaces", self.n_spaces)
+
+    @property
+    def _search(self) -> EvidenceSearch:
+        asked = self.kernel, self.lengthscale, self.input_metric, self.fit_intercept, self.preprocess
+        return EvidenceSearch(*asked, given(self.amplitude), given(self.noise), self.n_spaces)
+
+    def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
+        if self.fit_intercept:
+            Y = Y - (Y.mean(0) if weight is None else weight / weight.sum() @ Y)
+        return QuantityEvidence(Y, weight)
+
+    @property
+    def _n_processes(self) -> int:
+        return self.targets_.n_outputs
+
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Quantities.of(y, shift=self.fit_intercept)
+
+    def _accumulator(self, space: FeatureSpace) -> NormalEquations:
+        return NormalEquations(space, self.targets_)
+
+    def _space_error(self, total: NormalSums, space: FeatureSpace) -> float:
+        bound = VariationalBound(total, self.fit_intercept, space.dtype)
+        return -bound.best(given(self.amplitude), given(self.noise)).bound
+
+    def _solve(self, value: NormalSums) -> Posterior:
+        bound = VariationalBound(value, self.fit_intercept, self.space_.dtype)
+        best = bound.best(given(self.amplitude), given(self.noise))
+        ratio = best.noise / best.amplitude
+        of_unit = value.n * float(np.log(self.targets_.scale).sum())
+        return Posterior(
+            self.features_.F @ bound.weights(ratio),
+            bound.mean,
+            bound.root(best.noise, ratio)[None],
+            best.amplitude,
+            best.noise,
+            best.bound - of_unit,
+        )
+
+    # Using
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The posterior mean, (n,) or (n, c); and what was asked for besides.
+
+        Parameters
+        ----------
+        X : rows
+        return_std : bool, default=False
+            Also the standard deviation of f at every row, (n,) or (n, c).
+        return_cov : bool, default=False
+            Also the covariance of f between all rows, (n, n) or (n, n, c). Only one of the two may be asked for.
+        include_noise : bool, default=False
+            Whether they are those of a new y, instead of f: with the variance of the noise.
+        """
+        if return_std and return_cov:
+            raise ValueError("At most one of return_std and return_cov can be asked for.")
+        if not return_std and not return_cov:
+            scores = self._scores(X)
+            return self.targets_.decoded(scores)
+        noise = self.noise_ if include_noise else 0.0
+        if return_cov:
+            mean, C = self._joint(X)
+            C = C + noise * torch.eye(len(mean)).to(C)
+            each = C.cpu().numpy()[:, :, None] * np.square(self.targets_.scale)
+            return self.targets_.decoded(mean), each[:, :, 0] if self.targets_.flat else each
+        means, variances = self._moments(X)
+        deviations = np.sqrt(variances + noise) * self.targets_.scale
+        return self.targets_.decoded(means), deviations[:, 0] if self.targets_.flat else deviations
+
+    def predict_interval(self, X: Any, confidence: float = 0.9) -> np.ndarray:
+        """Intervals that hold a new y with this probability, if the model is true, (n, 2) or (n, c, 2).
+
+        They widen where there are few rows. Unlike the conformal intervals of `KernelRidgeRegressor`, which do not,
+        they are promised nothing by the data: a wrong kernel gives wrong intervals.
+        """
+        check_share("confidence", confidence)
+        means, variances = self._moments(X)
+        reach = norm.ppf(0.5 + confidence / 2) * np.sqrt(variances + self.noise_)
+        ends = [self.targets_.decoded(means + side * reach) for side in (-1.0, 1.0)]
+        return np.stack(ends, axis=-1)
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
+        """Functions from the posterior, at the rows of X, (n, n_samples) or (n, c, n_samples); without noise."""
+        mean, C = self._joint(X)
+        return self._drawn(mean, C, n_samples, random_state)
+
+    def sample_prior(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
+        """Functions from the prior with the same kernel, amplitude and mean, as `sample_y` gives them."""
+        found, rows = self._solved(), self._rows(X)
+        C = found.amplitude * self.kernel_(rows).double()
+        mean = np.tile(found.b.cpu().numpy(), (len(C), 1))
+        return self._drawn(mean, C, n_samples, random_state)
+
+    def _joint(self, X: Any) -> tuple[np.ndarray, Tensor]:
+        """Means (n, c) and covariances (n, n) of f."""
+        found, space, rows = self._solved(), self._fitted_space(), self._rows(X)
+        return found.moments(space, rows)[:, : len(found.b)].cpu().numpy(), found.covariances(space, rows)[0]
+
+    def _drawn(
+        self, mean: np.ndarray, C: Tensor, n_samples: int, random_state: int | np.random.RandomState | None
+    ) -> np.ndarray:
+        check_count("n_samples", n_samples)
+        draws = check_random_state(random_state)
+        each = [samples(column, C, n_samples, draws) for column in mean.T]
+        Y = np.stack(each, axis=1) * self.targets_.scale[:, None] + self.targets_.shift[:, None]
+        return Y[:, 0] if self.targets_.flat else Y
+
+    @property
+    def noise_(self) -> float:
+        noise = self._solved().noise
+        assert noise is not None
+        return noise
+
+    @property
+    def noise_std_(self) -> float | np.ndarray:
+        each = math.sqrt(self.noise_) * self.targets_.scale
+        return float(each[0]) if self.targets_.flat else each
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
