@@ -78,8 +78,10 @@ class KernelEmbedding(
         where rows are few: 8 views below 5000 rows, 2 above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
-    n_landmarks : int, default=1000
-        Number m of landmarks; more are better, and slower. Ignored where landmarks are given.
+    n_landmarks : int or None, default=1000
+        Number m of landmarks; more are better, and slower. Ignored where landmarks are given. None makes every point a
+        landmark: each row and its positive and negative, or each drawn view of it. The fit is then exact, without an
+        approximation of the kernel; it is for a few thousand points.
     solver : "auto", str or Solver, default="auto"
         How the loss is minimised. "auto" takes the closed form where the loss has one, else descent on the
         moments, else training on samples.
@@ -112,8 +114,9 @@ class KernelEmbedding(
         Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
         Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
-    dtype : "float32" or "float64", default="float32"
-        Precision of kernel values and features; float64 is more exact, and slower. Moments are float64.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of kernel values and features; float64 is more exact, and slower. "auto" is float32, and float64 with
+        n_landmarks=None. Moments are float64.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress on a terminal.
@@ -182,7 +185,7 @@ class KernelEmbedding(
         loss: str | Loss | Callable = "spectral_contrastive",
         views: str | Views | None = "auto",
         landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int = 1000,
+        n_landmarks: int | None = 1000,
         solver: str | Solver = "auto",
         regularization: float = 1e-5,
         feature_noise: float | str = "auto",
@@ -192,7 +195,7 @@ class KernelEmbedding(
         space: FeatureSpace | None = None,
         engine: Engine | None = None,
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):

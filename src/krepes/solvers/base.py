@@ -183,6 +183,8 @@ def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
             "the views of a row share almost nothing in the kernel's space. Take a longer lengthscale or weaker views, "
             "and look for extreme values in a few rows"
         )
+    elif loss.constraint == "orthogonal":
+        why = "no direction is more alike for positives than for negatives"
     elif lam > 0:
         why = (
             f"the regulariser (lam={lam:.3g}; the variance of the features is {spread:.3g}) cuts all of them: lower "
