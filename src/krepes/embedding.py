@@ -84,7 +84,7 @@ class KernelEmbedding(
         approximation of the kernel; it is for a few thousand points.
     solver : "auto", str or Solver, default="auto"
         How the loss is minimised. "auto" takes the closed form where the loss has one, else descent on the
-        moments, else training on samples.
+        moments, else training on samples: on random batches, or with n_landmarks=None on all of them at once.
     regularization : float, default=1e-5
         How strongly the representation is smoothed; larger is smoother. lambda = regularization * v multiplies
         |W|^2, where v is the variance of the data in the kernel's space. The same number means the same for every
@@ -227,7 +227,7 @@ class KernelEmbedding(
             params.pop("solver", None)
             if "loss" in params:
                 super().set_params(loss=params.pop("loss"))
-            self.solver = choose_solver(as_loss(self.loss))
+            self.solver = choose_solver(as_loss(self.loss), exact=self.n_landmarks is None)
         return super().set_params(**params)
 
     def __sklearn_tags__(self):
@@ -335,7 +335,8 @@ class KernelEmbedding(
     def _task(self) -> Task:
         """What is minimised, and how: the one place where loss and solver are resolved."""
         loss = as_loss(self.loss)
-        solver = choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+        exact = self.n_landmarks is None
+        solver = choose_solver(loss, exact) if self.solver == "auto" else resolve(Solver, self.solver)
         return Task(loss, solver, self.n_components, self.regularization, self.feature_noise, self.scale)
 
     def _opened(
