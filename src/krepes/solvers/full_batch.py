@@ -36,7 +36,7 @@ DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero 
 Features = tuple[Tensor, ...]  # (n, k) each: of two views, then of the negatives
 
 
-class Unbounded(Exception):
+class UnboundedError(Exception):
     """The loss falls without end."""
 
 
@@ -59,7 +59,7 @@ class SampleDescent(Descent):
         terms["regularizer"] = regularizer(self.loss, statistics, self.lam)
         total = torch.stack(list(terms.values())).sum()
         if total.item() < -DIVERGED:
-            raise Unbounded
+            raise UnboundedError
         return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
 
 
@@ -129,7 +129,7 @@ class FullBatch(Solver[Samples]):
         M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
         try:
             M, c = descent.run(M.to(basis), c.to(basis), self.max_iter)
-        except Unbounded:
+        except UnboundedError:
             raise _no_minimum(loss, views, negatives, lam) from None
         if loss.rotation_invariant:  # components that are not needed become columns of zeros
             M = M @ descending_eigh(forms.embed(M, c).second_moment)[1]
@@ -154,13 +154,15 @@ def _pairs(n_views: int, exchangeable: bool) -> list[tuple[int, int]]:
 
 
 def _no_minimum(loss: Loss, views: list[Tensor], negatives: list[Tensor], lam: float) -> ValueError:
-    text = f"{loss} has no minimum here: it falls without bound, because a larger W only lowers it. Raise regularization"
+    advice = "Raise regularization"
     if (needing := ability(loss, NeedsRegularization)) is not None:
         moments = Moments.of_pairs(views[0], views[1], negatives[0] if negatives else views[0].roll(-1, 0))
         enough = needing.sufficient_lam(moments)
-        times = f", which is {enough / lam:.3g} times as large" if lam > 0 else ""
-        text += f": from lam={enough:.3g} on{times}, there is a minimum, and often earlier. Or use the loss over all pairs"
-    return ValueError(f"{text}.")
+        times = f"{enough / lam:.2g} times as much" if lam > 0 else f"lam={enough:.2g}"
+        advice += (
+            f": {times} is enough, and often less. Or use the loss over all pairs, which always has a minimum"
+        )
+    return ValueError(f"{loss} has no minimum here: the larger W is, the lower it gets. {advice}.")
 
 
 def _features(data: Samples, generator: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
