@@ -22,9 +22,9 @@ from krepes.features.landmark_choice import with_views
 from krepes.sources.arrays.numpy_files import available_memory
 from krepes.views import Views
 
-MOST_POINTS = 20_000  # beyond it a fit takes the better part of a day
+MOST_POINTS = 20_000  # more take hours, and 26 GB of memory
 MATRICES = 8  # of m x m float64 that exist at once: K and its vectors, F, three moments and the solver's
-FLOPS, SPEED = 60, 2e10  # m^3 times FLOPS operations; SPEED of them in a second, about what one core has
+SECONDS = 5.5e-10  # times m^3, on one core: two minutes for 6000 points
 
 
 def points_of(data: FitData, views: Views) -> int:
@@ -41,13 +41,13 @@ def check_all_points(data: FitData, views: Views) -> None:
     if m <= MOST_POINTS and needed <= free:
         return
     each = f"{n:,} rows" if p == 1 else f"{n:,} rows, {p} points for each"
-    hours = FLOPS * m**3 / SPEED / 3600
+    hours = SECONDS * m**3 / 3600
     most = min(MOST_POINTS, int((free / (8 * MATRICES)) ** 0.5)) // p
     raise ValueError(
         f"n_landmarks=None makes all {m:,} points landmarks ({each}). One matrix of their kernel values takes "
         f"{readable_bytes(8 * m**2)}, the fit about {readable_bytes(needed)} of memory ({readable_bytes(free)} are "
-        f"free) and {hours:.1g} hours. Up to {most:,} such rows are possible here. For more, give a number of "
-        "landmarks, such as n_landmarks=1000: the kernel is then approximated by as many well-chosen rows."
+        f"free) and {hours:.2g} hours of one core. Up to {most:,} such rows are possible here. For more, give a number "
+        "of landmarks, such as n_landmarks=1000: the kernel is then approximated by as many well-chosen rows."
     )
 
 
