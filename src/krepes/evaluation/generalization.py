@@ -30,7 +30,7 @@ costs (b/2) sqrt(2 log N / n), and a step of eps changes l by 2 c w_2 L eps in t
 
 Both norms are rounded up as above, to powers of two.
 
-Differs from [esser]: the encoder's norm is in Theorem 7 only as lam w_1^2, which is as small as lam. That is too little:
+Differs from [esser]: the encoder's norm is in Theorem 7 only as lam w_1^2, which is as small as lam. It takes more:
 an encoder of large norm can send the samples with sigma_i = 1 to one place and the others to another, and then
 |sum_i sigma_i phi_2(z_i)| is of order n, not sqrt(n). And kappa is there the largest k(x, x) of the sample, where
 McDiarmid's inequality needs one for all points.

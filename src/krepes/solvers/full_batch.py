@@ -22,12 +22,12 @@ from krepes.base.files import readable_bytes
 from krepes.base.limits import check_count, is_number
 from krepes.base.linalg import descending_eigh
 from krepes.features.samples import Samples
-from krepes.losses import Batch, Loss, MovingTarget, NeedsRegularization, OwnParameters, ability
+from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, regularizer
 from krepes.solvers.descent import Descent
-from krepes.solvers.moment_descent import start, vanished, whitened
+from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
 from krepes.solvers.sgd.view_pairs import view_pairs
 from krepes.sources.arrays.numpy_files import available_memory
 
@@ -120,9 +120,10 @@ class FullBatch(Solver[Samples]):
         exchangeable = data.space.views.exchangeable
         moments = Moments.of_views(*views) if exchangeable else Moments.of_pairs(*views)
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
-        forms, basis = whitened(moments, origin, lam)
+        _, basis = whitened(Moments.of_rows(torch.cat([*views, *negatives])), origin, lam)
         if basis.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
+        forms = MomentForms.of(moments).shifted(origin).in_basis(basis)
         seen, apart = ([(Phi - origin) @ basis for Phi in part] for part in (views, negatives))
         batches = [(seen[i], seen[j], *apart) for i, j in _pairs(len(views), exchangeable)]
         descent = SampleDescent(loss, forms, lam, self.tol, callback, batches=batches)
@@ -133,7 +134,8 @@ class FullBatch(Solver[Samples]):
             raise _no_minimum(loss, views, negatives, lam) from None
         if loss.rotation_invariant:  # components that are not needed become columns of zeros
             M = M @ descending_eigh(forms.embed(M, c).second_moment)[1]
-        kept = ~vanished(forms.embed(M, c))
+        statistics = forms.embed(M, c)
+        kept = ~vanished(statistics) & (statistics.power.max() > VANISHED)  # it was 1 at the start
         M, c = M[:, kept], c[kept]
         if M.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
