@@ -14,7 +14,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('views', '--views', 'str', 'auto', 'Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.', choices=('auto', 'none', 'image', 'tabular'), null='none'),
         Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that all others are compared with, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),
         Parameter('n_landmarks', '--n-landmarks', 'int', 1000, 'Number of landmarks. More are better, and slower. all makes every point a landmark, for an exact fit of a few thousand points.', choices=('all',), least=1, null='all'),
-        Parameter('solver', '--solver', 'str', 'auto', 'How the loss is minimised.', choices=('auto', 'closed_form', 'moment_descent', 'sgd')),
+        Parameter('solver', '--solver', 'str', 'auto', 'How the loss is minimised.', choices=('auto', 'closed_form', 'full_batch', 'moment_descent', 'sgd')),
         Parameter('regularization', '--regularization', 'float', 1e-05, 'How strongly the representation is smoothed; larger is smoother.', least=0),
         Parameter('feature_noise', '--feature-noise', 'float', 'auto', "Noise added to every view in every direction of the kernel's feature space, its variance as a share of v.", choices=('auto',)),
         Parameter('scale', '--scale', 'str', 'kernel', 'The scale of the components.', choices=('kernel', 'orthonormal', 'unit', 'loss')),
