@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from krepes.base.limits import check_count, is_number
-from krepes.base.validation import as_array
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.neighbours import vote
+from krepes.preprocessing.labels import missing_values
 
 BANDWIDTHS = tuple(np.geomspace(0.01, 100, 15).tolist())
 
@@ -48,7 +48,6 @@ class BandwidthChoice:
 def choose_bandwidth(
     model: KernelEmbedding,
     X: Any,
-    labelled: Any,
     y: Any,
     *,
     bandwidths: Sequence[float] = BANDWIDTHS,
@@ -62,8 +61,8 @@ def choose_bandwidth(
     model : KernelEmbedding
         With any kernel that has a lengthscale. It is not changed.
     X : rows to fit on, labelled and unlabelled, as `fit` takes them
-    labelled : the labelled rows, as `transform` takes them
-    y : array of classes, one for each labelled row
+    y : array of classes, one for each row of X
+        Missing (None or NaN) where a row has no label.
     bandwidths : the lengthscales to compare
     n_neighbors : int, default=3
     given : what `fit` takes besides, such as positives= and negatives=
@@ -77,14 +76,17 @@ def choose_bandwidth(
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = KernelEmbedding(2, kernel="gaussian", loss="kernel_pca", n_landmarks=None, random_state=0)
-    >>> choice = choose_bandwidth(model, X, X[::10], y[::10], bandwidths=[0.1, 1.0, 10.0])
+    >>> few = np.where(np.arange(150) % 10 == 0, y, np.nan)
+    >>> choice = choose_bandwidth(model, X, few, bandwidths=[0.1, 1.0, 10.0])
     >>> bool(choice.accuracies.max() > 0.8), choice.model.kernel_
     (True, Gaussian(lengthscale=1.0))
     """
     check_count("n_neighbors", n_neighbors)
     if not len(bandwidths) or not all(is_number(value, above=0) for value in bandwidths):
         raise ValueError(f"bandwidths={bandwidths!r:.80}: expected one or more positive numbers.")
-    classes, codes = np.unique(as_array(y, "y"), return_inverse=True)
+    targets = np.asarray(y)
+    rows = np.flatnonzero(~missing_values(targets))
+    classes, codes = np.unique(targets[rows], return_inverse=True)
     if len(classes) < 2 or len(codes) <= n_neighbors:
         raise ValueError(
             f"{len(codes)} labels of {len(classes)} class(es) cannot choose a lengthscale: {n_neighbors + 1} labels of "
@@ -103,7 +105,12 @@ def choose_bandwidth(
             accuracies.append(float("nan"))
             continue
         models[value] = fitted
-        accuracies.append(_left_out_accuracy(fitted.transform(labelled), codes, len(classes), n_neighbors))
+        Z = fitted.transform(X)
+        if len(Z) != len(targets):
+            raise ValueError(
+                f"y has {len(targets)} labels, X has {len(Z)} rows: one is needed for every row."
+            )
+        accuracies.append(_left_out_accuracy(Z[rows], codes, len(classes), n_neighbors))
     if not models:
         raise ValueError(
             f"The model could be fitted with none of the lengthscales: {next(iter(failures.values()))}"
@@ -116,10 +123,6 @@ def choose_bandwidth(
 
 def _left_out_accuracy(Z: np.ndarray, codes: np.ndarray, n_classes: int, k: int) -> float:
     """The share of rows whose class is that of most of their k nearest others."""
-    if len(Z) != len(codes):
-        raise ValueError(
-            f"labelled= has {len(Z)} rows, y has {len(codes)} labels: one is needed for every row."
-        )
     near = (
         NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
     )  # a row is not its own neighbour

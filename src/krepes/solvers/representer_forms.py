@@ -25,13 +25,12 @@ where lam is small, see `krepes.losses.spectral_contrastive`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh, truncated_eigh
-from krepes.base.rows import concat_rows
+from krepes.base.rows import Rows, concat_rows, count_rows
 from krepes.kernels import Kernel
 
 CUT = RELATIVE_CUT[torch.float64]
@@ -66,9 +65,9 @@ class ContrastiveForms:
     K_2: Tensor
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any, positives: Any, negatives: Any) -> ContrastiveForms:
+    def of(cls, kernel: Kernel, X: Rows, positives: Rows, negatives: Rows) -> ContrastiveForms:
         """The forms of n triplets: tensors of shape (n, ...), or lists of n objects."""
-        n = len(X)
+        n = count_rows(X)
         K = kernel(X, X).double()
         K_3 = (kernel(X, negatives) - kernel(X, positives)).double()
         K_np = kernel(negatives, positives).double()
@@ -96,7 +95,7 @@ class ContrastiveForms:
 
 
 def contrastive_embedding(
-    kernel: Kernel, X: Any, positives: Any, negatives: Any, A: Tensor, new: Any
+    kernel: Kernel, X: Rows, positives: Rows, negatives: Rows, A: Tensor, new: Rows
 ) -> Tensor:
     """z(x) of new points, (b, h), from the A of `ContrastiveForms`."""
     columns = [kernel(new, X), kernel(new, negatives) - kernel(new, positives)]
@@ -127,8 +126,10 @@ class TripletSpectralForms:
     lam: float
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any, positives: Any, negatives: Any, lam: float) -> TripletSpectralForms:
-        points: Any = concat_rows([X, positives, negatives])
+    def of(
+        cls, kernel: Kernel, X: Rows, positives: Rows, negatives: Rows, lam: float
+    ) -> TripletSpectralForms:
+        points = concat_rows([X, positives, negatives])
         return cls(kernel(points, points).double(), lam)
 
     @property
