@@ -99,8 +99,7 @@ class FullBatch(Solver[Samples]):
             OwnParameters: "freedom from parameters of its own",
         }
         lacks = [words for kind, words in own.items() if loss.offers(kind)]
-        needs = [name for name in loss.fields_needed if name != "gram"] or list(loss.fields_needed)
-        return super().missing(loss) + lacks + [f"a value without {name}" for name in needs]
+        return super().missing(loss) + lacks + [f"a value without {name}" for name in loss.fields_needed]
 
     def solve(
         self,
