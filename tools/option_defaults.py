@@ -109,6 +109,7 @@ LEAST = {
     "test_rows": 100,
     "labels": 20,
 }
+NULL = {"n_landmarks of KernelEmbedding": "all"}  # the word for None, where it is not none
 KINDS: dict[str, type[Component]] = {
     "kernel__network": Network,
     "solver__preconditioner": Preconditioner,
@@ -148,8 +149,10 @@ HELP = {
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",
     "landmarks of KernelEmbedding": "How landmarks, the rows that all others are compared with, are chosen.",
-    "n_landmarks of KernelEmbedding": "Number of landmarks. More are better, and slower.",
-    "dtype": "Precision of kernel values and features. float64 is more exact, and slower.",
+    "n_landmarks of KernelEmbedding": "Number of landmarks. More are better, and slower. all makes every point a "
+    "landmark, for an exact fit of a few thousand points.",
+    "dtype": "Precision of kernel values and features. float64 is more exact, and slower. auto is float32, and float64 "
+    "with --n-landmarks all.",
     "device": "Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.",
     "preprocess": "How the data are prepared. auto encodes tables and uses arrays as they are; table standardises "
     "the columns of an array; normalize standardises the channels of images; none changes nothing.",
@@ -226,14 +229,15 @@ def _row(name: str, bare: str, source: Callable[..., Any], owner: Callable[..., 
     if name in FLAGS:
         kind = "flag"
     component = known(KINDS, getattr(owner, "component_kinds", {}).get(name))
+    null = known(NULL, "none") if _takes_none(argument.default, about) else ""
     return Parameter(
         name=name,
         option=option,
         kind=kind,
         default=argument.default,
         help=known(HELP, None) or _first_sentence(text, f"{name} of {owner.__name__}"),
-        choices=() if kind in ("flag", "path") else _choices(argument.default, about, component),
-        null=_takes_none(argument.default, about),
+        choices=() if kind in ("flag", "path") else _choices(about, null, component),
+        null=null,
         panel=panel,
         least=known(LEAST, 1 if kind == "int" else None),
         flag=flag,
@@ -245,11 +249,11 @@ def _kind(argument: inspect.Parameter) -> str:
     return found[0] if found else type(argument.default).__name__
 
 
-def _choices(default: Any, about: str, component: type[Component] | None) -> tuple[str, ...]:
+def _choices(about: str, null: str, component: type[Component] | None) -> tuple[str, ...]:
     """Words quoted in the docstring's line of types, and the names of a component's classes."""
     words = re.findall(r'"(\w+)"', about)
-    if _takes_none(default, about):
-        words.append("none")
+    if null:
+        words.append(null)
     if component is not None:
         own = named(component).items()
         words += sorted(
@@ -280,7 +284,7 @@ def _first_sentence(text: str, where: str) -> str:
 def module() -> str:
     """The text of the generated module: one row per line."""
     lines = [HEADER + "# fmt: off\nTABLE: dict[str, tuple[Parameter, ...]] = {"]
-    unset = {"choices": (), "panel": "Model", "least": None, "flag": None, "null": False}
+    unset = {"choices": (), "panel": "Model", "least": None, "flag": None, "null": ""}
     for owner in TABLE:
         lines.append(f'    "{owner.__name__}": (')
         for row in rows(owner):

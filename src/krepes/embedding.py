@@ -78,11 +78,13 @@ class KernelEmbedding(
         where rows are few: 8 views below 5000 rows, 2 above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
-    n_landmarks : int, default=1000
-        Number m of landmarks; more are better, and slower. Ignored where landmarks are given.
+    n_landmarks : int or None, default=1000
+        Number m of landmarks; more are better, and slower. Ignored where landmarks are given. None makes every point a
+        landmark: each row and its positive and negative, or each drawn view of it. The fit is then exact, without an
+        approximation of the kernel; it is for a few thousand points.
     solver : "auto", str or Solver, default="auto"
         How the loss is minimised. "auto" takes the closed form where the loss has one, else descent on the
-        moments, else training on samples.
+        moments, else training on samples: on random batches, or with n_landmarks=None on all of them at once.
     regularization : float, default=1e-5
         How strongly the representation is smoothed; larger is smoother. lambda = regularization * v multiplies
         |W|^2, where v is the variance of the data in the kernel's space. The same number means the same for every
@@ -112,8 +114,9 @@ class KernelEmbedding(
         Who runs the pass over the data; None is this process. It is not saved.
     device : str, default="auto"
         Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
-    dtype : "float32" or "float64", default="float32"
-        Precision of kernel values and features; float64 is more exact, and slower. Moments are float64.
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of kernel values and features; float64 is more exact, and slower. "auto" is float32, and float64 with
+        n_landmarks=None. Moments are float64.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress on a terminal.
@@ -182,7 +185,7 @@ class KernelEmbedding(
         loss: str | Loss | Callable = "spectral_contrastive",
         views: str | Views | None = "auto",
         landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int = 1000,
+        n_landmarks: int | None = 1000,
         solver: str | Solver = "auto",
         regularization: float = 1e-5,
         feature_noise: float | str = "auto",
@@ -192,7 +195,7 @@ class KernelEmbedding(
         space: FeatureSpace | None = None,
         engine: Engine | None = None,
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
@@ -224,7 +227,7 @@ class KernelEmbedding(
             params.pop("solver", None)
             if "loss" in params:
                 super().set_params(loss=params.pop("loss"))
-            self.solver = choose_solver(as_loss(self.loss))
+            self.solver = choose_solver(as_loss(self.loss), exact=self.n_landmarks is None)
         return super().set_params(**params)
 
     def __sklearn_tags__(self):
@@ -332,7 +335,8 @@ class KernelEmbedding(
     def _task(self) -> Task:
         """What is minimised, and how: the one place where loss and solver are resolved."""
         loss = as_loss(self.loss)
-        solver = choose_solver(loss) if self.solver == "auto" else resolve(Solver, self.solver)
+        exact = self.n_landmarks is None
+        solver = choose_solver(loss, exact) if self.solver == "auto" else resolve(Solver, self.solver)
         return Task(loss, solver, self.n_components, self.regularization, self.feature_noise, self.scale)
 
     def _opened(

@@ -77,7 +77,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     ----------
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="gaussian"
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
-    n_landmarks : int, default=1000
+    n_landmarks : int or None, default=1000
+        None: every point that the model is fitted on is a landmark.
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
     engine : Engine or None, default=None
         Who runs the pass; None is this process. It is not saved.
@@ -107,11 +108,11 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         *,
         kernel: str | Kernel | Callable = "gaussian",
         landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int = 1000,
+        n_landmarks: int | None = 1000,
         preprocess: Preprocess = "auto",
         engine: Engine | None = None,
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
@@ -137,7 +138,8 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense."""
-        check_count("n_landmarks", self.n_landmarks)
+        if self.n_landmarks is not None:
+            check_count("n_landmarks", self.n_landmarks)
 
     # Fitting
 
@@ -229,11 +231,16 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             views=self.views,
             views_needed=views_needed,
             preprocess=self.preprocess,
-            placement=Placement.of(self.dtype, self.device),
+            placement=self._placement(),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             engine=as_engine(self.engine),
             progress=display(self.verbose),
         )
+
+    def _placement(self) -> Placement:
+        """dtype="auto" is float32, and float64 where all points are landmarks."""
+        chosen = "float64" if self.n_landmarks is None else "float32"
+        return Placement.of(chosen if self.dtype == "auto" else self.dtype, self.device)
 
     def _summed(
         self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None

@@ -311,6 +311,20 @@ def test_components_and_their_parameters_can_be_chosen(people):
         assert word in text
 
 
+def test_all_points_as_landmarks(people):
+    model = people / "m.krepes"
+    few = people / "few.csv"
+    few.write_text("".join((people / "people.csv").read_text().splitlines(keepends=True)[:31]))
+    run("fit", few, "-o", model, "--label", "income", "--n-landmarks", "all", "--n-components", 2)
+    fitted = load(model)
+    assert fitted.n_landmarks is None
+    assert fitted.dtype == "float64"
+    assert len(fitted.landmarks_) == 30 * fitted.views_.n_views
+    assert "expected a number of at least 1, or all" in words(
+        run("fit", few, "-o", people / "n.krepes", "--n-landmarks", "none", code=2)
+    )
+
+
 def test_info_accounts_for_the_whole_file(people):
     model = people / "m.krepes"
     run("fit", people / "people.csv", "-o", model, "--label", "income", "--exclude", "split", *SMALL)

@@ -92,6 +92,8 @@ def in_options(text: str) -> str:
         before = found["before"] or ""
         if known is None:
             return found[0]
+        if isinstance(known, Parameter) and known.null and value == "None":
+            value = known.null
         if isinstance(known, Parameter) and known.kind == "flag" and value != str(known.flag):
             return f"without {known.option}"
         option = known if isinstance(known, str) else known.option.split()[0]

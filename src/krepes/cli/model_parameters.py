@@ -48,10 +48,11 @@ def check_trains(parameters: dict[str, Any]) -> None:
     from krepes.solvers import Solver, choose_solver
 
     loss, solver = parameters["loss"], parameters["solver"]
-    chosen = choose_solver(as_loss(loss)) if solver == "auto" else resolve(Solver, solver)
-    if chosen.data != "samples":
+    exact = parameters["n_landmarks"] is None
+    chosen = choose_solver(as_loss(loss), exact) if solver == "auto" else resolve(Solver, solver)
+    if not chosen.stochastic:
         raise typer.BadParameter(
-            f"--epochs and the other options of training are for losses that are trained on samples; {loss} is solved "
+            f"--epochs and the other options of training are for losses that are trained on batches; {loss} is solved "
             f"by {chosen.name}, without any of them. Add --solver sgd to train it."
         )
 

@@ -29,7 +29,7 @@ class Parameter:
     panel : heading of the help page.
     least : smallest number.
     flag : what the parameter becomes where a flag is given.
-    null : whether the word none stands for None.
+    null : the word that stands for None, if there is one.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Parameter:
     panel: str = "Model"
     least: float | None = None
     flag: Any = None
-    null: bool = False
+    null: str = ""
 
     @property
     def nested(self) -> bool:
@@ -104,4 +104,4 @@ class Parameter:
         """The parameter's value for what the option gave."""
         if self.kind == "flag":
             return self.flag if given else self.default
-        return None if self.null and given == "none" else given
+        return None if self.null and given == self.null else given

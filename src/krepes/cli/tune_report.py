@@ -225,7 +225,7 @@ class FitCommand:
                 for item in value if isinstance(value, list) else [value]:
                     words += [
                         "--seed" if name == "random_state" else option,
-                        "none" if item is None else str(item),
+                        (rows[name].null or "none") if item is None else str(item),
                     ]
         for name, value in found.items():
             words += ["--set", f"{name}={_as_text(value)}"]

@@ -1,12 +1,20 @@
 """How good a representation is: probes, the protocol of the paper, comparisons and their verdict, and a search."""
 
 from krepes.base.earlier_paths import keep_paths
+from krepes.evaluation.bandwidth_choice import BandwidthChoice, choose_bandwidth
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.figures import plot_label_curve
 from krepes.evaluation.comparison.kernel_pca import same_kernel_pca
 from krepes.evaluation.comparison.label_curve import LabelCurve, label_curve
 from krepes.evaluation.comparison.verdict import Difference, Verdict, paired_difference, verdict
 from krepes.evaluation.estimator_probe import estimator_probe
+from krepes.evaluation.generalization import (
+    DownstreamBound,
+    GeneralizationBound,
+    autoencoder_bound,
+    contrastive_bound,
+    downstream_bound,
+)
 from krepes.evaluation.linear import LinearProbeResult, linear_probe
 from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
 from krepes.evaluation.neural_baseline import NeuralEmbedding
@@ -20,8 +28,11 @@ from krepes.evaluation.tuning.study import Trial
 from krepes.preprocessing.targets import TaskGuess, guess_task
 
 __all__ = [
+    "BandwidthChoice",
     "Choice",
     "Difference",
+    "DownstreamBound",
+    "GeneralizationBound",
     "LabelCurve",
     "LinearProbeResult",
     "NeighbourProbeResult",
@@ -37,7 +48,11 @@ __all__ = [
     "TaskGuess",
     "Trial",
     "Verdict",
+    "autoencoder_bound",
     "baseline_estimators",
+    "choose_bandwidth",
+    "contrastive_bound",
+    "downstream_bound",
     "estimator_probe",
     "guess_task",
     "knn_probe",

@@ -32,18 +32,22 @@ class LandmarkChoice:
     ----------
     landmarks : name or LandmarkSelector; row indices; or points
         Points and indices are taken as they are, and `n_landmarks` is ignored.
-    n_landmarks : int
+    n_landmarks : int or None
+        None: no rule is needed, every point that the model is fitted on is a landmark.
     """
 
-    def __init__(self, landmarks: Any, n_landmarks: int):
+    def __init__(self, landmarks: Any, n_landmarks: int | None):
         by_rule = isinstance(landmarks, str | LandmarkSelector | type)
         self.selector: LandmarkSelector | None = resolve(LandmarkSelector, landmarks) if by_rule else None
-        self.given, self.n_landmarks = landmarks, n_landmarks
+        self.given, self.n_landmarks = landmarks, n_landmarks or 0
+        self.everything = by_rule and n_landmarks is None
 
     @property
     def n_candidates(self) -> int:
         """How many candidate rows to sample."""
-        return FEW_CANDIDATES if self.selector is None else self.selector.n_candidates(self.n_landmarks)
+        if self.selector is None or self.everything:
+            return FEW_CANDIDATES
+        return self.selector.n_candidates(self.n_landmarks)
 
     @property
     def views_per_landmark(self) -> int:

@@ -24,6 +24,7 @@ from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
+from krepes.features.all_points import all_points, check_all_points
 from krepes.features.data_warnings import warn_of_data
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
@@ -117,7 +118,7 @@ class FeatureSpace:
         *,
         kernel: Kernel,
         landmarks: Any,
-        n_landmarks: int,
+        n_landmarks: int | None,
         views: str | Views | None = None,
         views_needed: int = 1,
         preprocess: Preprocess = "auto",
@@ -136,6 +137,7 @@ class FeatureSpace:
         data : FitData
             Rows of weight zero are not used. Positives and negatives are views.
         kernel, landmarks, n_landmarks, views, preprocess : as an estimator takes them
+            Without a number of landmarks, all points are landmarks, see `krepes.features.all_points`.
         views_needed : int
             How many views of a sample will be compared: 1 or 2.
         placement, seed, engine, progress
@@ -149,8 +151,10 @@ class FeatureSpace:
         source, generator = data.sources[0], torch.Generator().manual_seed(seed)
         if source.n_rows < 2:
             raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
-        chosen_views = choose_views(views, source, views_needed, data.paired)
         choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
+        chosen_views = choose_views(views, source, views_needed, data.paired, few=choice.everything)
+        if choice.everything:
+            check_all_points(data, chosen_views)
         part = source if counting is None else subset(source, counting)
         inputs, candidates = prepare_inputs(
             part,
@@ -180,6 +184,10 @@ class FeatureSpace:
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
         with progress.stage("Landmarks"):
+            if choice.everything:
+                drawn = all_points(data, reader, fitted_views, seed)
+                fixed = (inputs, fitted_kernel, fitted_views, *drawn, placement, seed, decompose)
+                return replace(cls._of(*fixed), exact_views=False)
             if choice.selector is None:
                 chosen = choice.points(source, inputs, placement)
             else:

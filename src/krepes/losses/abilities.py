@@ -93,6 +93,14 @@ class HasCorners(Ability):
         """A loss without corners, nearer to this one the smaller the width."""
 
 
+class NeedsRegularization(Ability):
+    """Without enough regularisation it falls without bound, and has no minimum."""
+
+    @abstractmethod
+    def sufficient_lam(self, moments: Moments) -> float:
+        """A lam from which on there is a minimum."""
+
+
 class IgnoresScale(Ability):
     """A `scale_invariant` loss: its value does not change with the scale of W's columns."""
 

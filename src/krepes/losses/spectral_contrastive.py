@@ -6,15 +6,22 @@
 The triplet form needs fourth moments, and so samples. The form over all pairs is its expectation over independent
 negatives, with every sample of both views a negative; it needs second moments only.
 Closed form of the latter: two eigendecompositions, O(r^3).
+
+The triplet form with lam |W|^2 may have no minimum, which [esser, Thm. 4] does not say: a w that is zero on all
+negatives pays nothing for its size, and lowers the loss without bound if w^T S_+ w > lam/2 |w|^2. Where the points are
+linearly independent, as for a universal kernel, there is always such a w for a small lam.
 """
 
 from __future__ import annotations
 
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from krepes.base.linalg import descending_eigh
 from krepes.losses.abilities import (
     Ability,
     HasMinimiser,
+    NeedsRegularization,
     OfStatistics,
     OfTwoSamples,
     QuadraticInMoments,
@@ -27,7 +34,7 @@ from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
+class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsRegularization):
     """Factorise the normalised similarity of positive pairs.
 
     Parameters
@@ -81,6 +88,8 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
     def offers(self, kind: type[Ability]) -> bool:
         if kind in (OfStatistics, OfTwoSamples, HasMinimiser):
             return self.negatives == "all"
+        if kind is NeedsRegularization:
+            return self.negatives == "triplet"
         return super().offers(kind)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
@@ -101,6 +110,20 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
             "positive": -2 * (Z1 * Z2).sum(1).mean(),
             "negative": (Z1 * negatives).sum(1).square().mean(),
         }
+
+    def sufficient_lam(self, moments: Moments) -> float:
+        """min over c of the largest eigenvalue of 2 S_+ - c S_-: from there on the triplet form is at least -c^2 / 4.
+
+        With M = W W^T and u_i = z_i^T z_i^-, c mean u = c tr(S_- M), so that
+        loss + lam tr M = tr((lam - 2 S_+ + c S_-) M) + mean (u^2 - c u) >= mean (u - c/2)^2 - c^2 / 4.
+        """
+        required(self, NeedsRegularization)
+        S_plus, S_minus = moments.S_plus, moments.S_minus
+
+        def largest(c: float) -> float:
+            return descending_eigh(2 * S_plus - c * S_minus, 1)[0].item()
+
+        return max(0.0, float(minimize_scalar(largest, bounds=(0, 4), options={"maxiter": 12}).fun))
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """See `low_rank_factor`; the value, regulariser included, is -sum_i (e_i)_+^2."""

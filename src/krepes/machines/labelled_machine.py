@@ -236,7 +236,8 @@ class LabelledMachine(OnePassEstimator[T, S]):
             rows = FitData((one_after_other(data.sources[0], unlabelled),), weight=weight)
             labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
-        m = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(self.n_landmarks, self.n_landmarks)  # type: ignore[call-overload]
+        asked: Any = self.n_landmarks
+        m: int = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(asked, asked)
         by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         placement = Placement.of(dtype, self.device)

@@ -2,7 +2,18 @@
 
 from krepes.solvers.base import WORK, Callback, Solution, Solver, choose_solver
 from krepes.solvers.closed_form import ClosedForm
+from krepes.solvers.full_batch import FullBatch
 from krepes.solvers.moment_descent import MomentDescent
 from krepes.solvers.sgd import SGD
 
-__all__ = ["SGD", "WORK", "Callback", "ClosedForm", "MomentDescent", "Solution", "Solver", "choose_solver"]
+__all__ = [
+    "SGD",
+    "WORK",
+    "Callback",
+    "ClosedForm",
+    "FullBatch",
+    "MomentDescent",
+    "Solution",
+    "Solver",
+    "choose_solver",
+]

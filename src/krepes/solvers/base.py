@@ -81,6 +81,7 @@ class Solver(Component, ABC, Generic[D]):
     required: ClassVar[tuple[type[Ability], ...]] = ()  # what the loss must be able to do
     constraints: ClassVar[tuple[str | None, ...]] = (None,)  # constraints on W that it can keep
     order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
+    stochastic: ClassVar[bool] = False  # steps on random batches, which end near a minimum and not at it
 
     @abstractmethod
     def solve(
@@ -123,17 +124,21 @@ class Solver(Component, ABC, Generic[D]):
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
-def choose_solver(loss: Loss) -> Solver:
+def choose_solver(loss: Loss, exact: bool = False) -> Solver:
     """The solver for `solver="auto"`: the closed form where there is one, else the next that fits.
 
-    >>> from krepes.losses import BarlowTwins, KernelPCA
+    `exact`: for a model of few points, which is not trained on random batches if anything else fits.
+
+    >>> from krepes.losses import BarlowTwins, KernelPCA, SpectralContrastive
     >>> choose_solver(KernelPCA()), choose_solver(BarlowTwins())
     (ClosedForm(), MomentDescent())
+    >>> [choose_solver(SpectralContrastive("triplet"), exact=exact) for exact in (False, True)]
+    [SGD(), FullBatch()]
     """
     fitting = [solver for solver in _solvers().values() if not solver.missing(loss)]
     if not fitting:
         raise ValueError(f"No solver for the loss {loss}. {_alternatives(loss)}")
-    return min(fitting, key=lambda solver: solver.order)()
+    return min(fitting, key=lambda solver: (exact and solver.stochastic, solver.order))()
 
 
 def _solvers() -> dict[str, type[Solver]]:
@@ -183,6 +188,8 @@ def nothing_left(loss: Loss, moments: Moments, lam: float) -> ValueError:
             "the views of a row share almost nothing in the kernel's space. Take a longer lengthscale or weaker views, "
             "and look for extreme values in a few rows"
         )
+    elif loss.constraint == "orthogonal":
+        why = "no direction is more alike for positives than for negatives"
     elif lam > 0:
         why = (
             f"the regulariser (lam={lam:.3g}; the variance of the features is {spread:.3g}) cuts all of them: lower "

@@ -44,8 +44,12 @@ class Descent:
     def accepted(self, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """M and c, which are known to be the minimum, with their values in the history."""
         self.n_iter, self.converged = 1, True
-        self._record(objective(self.loss, self.forms.embed(M, c), self.lam)[1])
+        self._record(self.value(M, c)[1])
         return M, c
+
+    def value(self, M: Tensor, c: Tensor | None) -> tuple[Tensor, dict[str, float]]:
+        """The total, and its parts for the history."""
+        return objective(self.loss, self.forms.embed(M, c), self.lam)
 
     def run(self, M: Tensor, c: Tensor, max_iter: int) -> tuple[Tensor, Tensor]:
         """The M and c reached in at most `max_iter` steps, not above the start."""
@@ -77,7 +81,7 @@ class Descent:
         M, c = self._unpacked(x)
         M.requires_grad_()
         gamma = c.requires_grad_() if self._learned else None
-        total, values = objective(self.loss, self.forms.embed(M, gamma), self.lam)
+        total, values = self.value(M, gamma)
         total.backward()
         self._values[values["total"]] = values
         gradient = torch.zeros_like(M) if M.grad is None else M.grad

@@ -35,6 +35,7 @@ from krepes.losses import (
     Loss,
     MomentForms,
     OfStatistics,
+    Statistics,
     ability,
     required,
 )
@@ -201,6 +202,10 @@ def _finished(loss: Loss, forms: MomentForms, M: Tensor, c: Tensor) -> tuple[Ten
             .rsqrt()
         )
         M, c = M * scale, c * scale
-    statistics = forms.embed(M, c)
-    kept = statistics.variance > VANISHED * statistics.power.max()
+    kept = ~vanished(forms.embed(M, c))
     return M[:, kept], c[kept]
+
+
+def vanished(statistics: Statistics) -> Tensor:
+    """Which components (h,) the regulariser has driven to zero."""
+    return statistics.variance <= VANISHED * statistics.power.max()

@@ -118,14 +118,22 @@ class Task:
     def _mapped(self, space: FeatureSpace, solution: Solution, moments: Moments) -> LinearMap:
         """The map of kernel values, at the scale of the output."""
         if solution.W.shape[1] < int(self.n_components):
-            spanned = solution.W.shape[1] == space.rank
-            cut = "" if spanned else f" and regularization={self.regularization:g} cuts weak ones"
             warn(
                 f"n_components={self.n_components}, but only {solution.W.shape[1]} of them are left: the "
-                f"features have rank {space.rank}{cut}.",
+                f"features have rank {space.rank}{self._why_fewer(space, solution)}.",
             )
         found = LinearMap.of(solution, space.features, Spread.of(solution.W, moments))
         return found.scaled(self.scale, self.loss)
+
+    def _why_fewer(self, space: FeatureSpace, solution: Solution) -> str:
+        if solution.W.shape[1] == space.rank:
+            return ""
+        if self.loss.constraint == "orthogonal":  # the condition of [esser, Thm. 2] fails for more
+            return (
+                ", and only so many orthogonal directions are more alike for positives than for negatives. Any further "
+                "component would raise the loss, or be zero on all of the data"
+            )
+        return f" and regularization={self.regularization:g} cuts weak ones"
 
     def noise_with(self, views: Views) -> float:
         """The strength of feature noise beside these views."""

@@ -9,9 +9,16 @@ from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.tabular import Tabular
 
+POINTS, FEW_POINTS = 40_000, 4_000  # views of all rows together, at most, where a row has more than two
 
-def choose_views(views: str | Views | None, source: Source, views_needed: int, paired: bool) -> Views:
-    """The views object for a source: `views="auto"` picks by its kind and size, pairs need none."""
+
+def choose_views(
+    views: str | Views | None, source: Source, views_needed: int, paired: bool, few: bool = False
+) -> Views:
+    """The views object for a source: `views="auto"` picks by its kind and size, pairs need none.
+
+    `few`: because every view becomes a landmark.
+    """
     if source.kind == "precomputed" and (paired or views_needed > 1):
         raise ValueError(
             "A kernel matrix has no views of its rows: use loss='kernel_pca', or a kernel of rows in the place of "
@@ -31,7 +38,7 @@ def choose_views(views: str | Views | None, source: Source, views_needed: int, p
                 "There is no augmentation for arbitrary objects: give positives= (a second view of every "
                 "sample), or use loss='kernel_pca'."
             )
-        n_views = views_of(source.n_rows)
+        n_views = views_of(source.n_rows, FEW_POINTS if few else POINTS)
         if source.kind == "images":
             return Image(strength="auto", flip="auto", n_views=n_views)
         return Tabular(n_views=n_views)
@@ -42,6 +49,6 @@ def choose_views(views: str | Views | None, source: Source, views_needed: int, p
     return resolve(Views, views)
 
 
-def views_of(n_rows: int) -> int:
+def views_of(n_rows: int, points: int = POINTS) -> int:
     """How many views a row has: more where rows are few, which estimates S_+ better, at little cost."""
-    return min(8, max(2, 40_000 // n_rows))
+    return min(8, max(2, points // n_rows))

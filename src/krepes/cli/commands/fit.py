@@ -94,7 +94,7 @@ def fit(
     labels = _training_labels(source, data, label) if select else None
     if sample_weight is not None and source.kind == "table":
         exclude = [*exclude, sample_weight]
-    m = min(parameters["n_landmarks"], source.n_rows)
+    m = min(parameters["n_landmarks"] or source.n_rows, source.n_rows)
     own, of_parts = split_by_component(parameters)
     own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude)
     start = time.perf_counter()

@@ -129,7 +129,7 @@ beside the numbers.
     import_optuna()
     source = open_data(data, array, pixels)
     line(f"{data}: {source.describe()}")
-    check_fit_memory(min(parameters["n_landmarks"], source.n_rows))
+    check_fit_memory(min(parameters["n_landmarks"] or source.n_rows, source.n_rows))
     from krepes.evaluation import Search
     from krepes.labelled import labels_of, training_rows
 

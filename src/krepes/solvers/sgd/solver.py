@@ -95,6 +95,7 @@ class SGD(Solver[Samples]):
     data = "samples"
     constraints = (None, "orthogonal")
     order = 2
+    stochastic = True
 
     def __init__(
         self,

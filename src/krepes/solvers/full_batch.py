@@ -1,0 +1,188 @@
+"""L-BFGS on all samples at once: the minimum of a loss that needs samples, for small data.
+
+    Z_v = Phi_v W + gamma,    minimise   sum of terms(Z_1, Z_2[, Z_-]) + lam |W|^2    over W = B M and gamma
+
+The same start and coordinates B as in descent on the moments. Nothing is drawn, so a fit gives the same result every
+time, to the accuracy of the descent. The features of all samples are in memory: O(n r), and O(n r h) for a step.
+
+The spectral contrastive loss of triplets is convex in W W^T. A minimum whose W has fewer than h independent columns is
+therefore the lowest of all; one with h may not be, though random starts have not found a lower one.   [journee]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from krepes.base.caller_warning import warn
+from krepes.base.files import readable_bytes
+from krepes.base.limits import check_count, is_number
+from krepes.base.linalg import descending_eigh
+from krepes.features.samples import Samples
+from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
+from krepes.losses.checking import check_loss
+from krepes.moments import Moments
+from krepes.solvers.base import Callback, Solution, Solver, nothing_left, regularizer
+from krepes.solvers.descent import Descent
+from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
+from krepes.solvers.sgd.view_pairs import view_pairs
+from krepes.sources.arrays.numpy_files import available_memory
+
+DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero has no minimum
+
+Features = tuple[Tensor, ...]  # (n, k) each: of two views, then of the negatives
+
+
+class UnboundedError(Exception):
+    """The loss falls without end."""
+
+
+@dataclass
+class SampleDescent(Descent):
+    """`Descent` on the samples themselves; the moments' forms give the norms.
+
+    `batches` hold the features of all samples in the basis of the forms, one batch for every pair of views.
+    """
+
+    batches: list[Features] = field(default_factory=list)
+
+    def value(self, M: Tensor, c: Tensor | None) -> tuple[Tensor, dict[str, float]]:
+        statistics = self.forms.embed(M, c)
+        gamma = 0.0 if c is None else c
+        terms: dict[str, Tensor] = {}
+        for batch in self.batches:
+            found = self.loss.terms(Batch(tuple(Phi @ M + gamma for Phi in batch)))
+            terms = {name: terms.get(name, 0.0) + term / len(self.batches) for name, term in found.items()}
+        terms["regularizer"] = regularizer(self.loss, statistics, self.lam)
+        total = torch.stack(list(terms.values())).sum()
+        if total.item() < -DIVERGED:
+            raise UnboundedError
+        return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
+
+
+class FullBatch(Solver[Samples]):
+    """Minimise a loss of samples over all of them at once, for small data.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+    tol : float, default=1e-10
+        Stop when five steps together lower the objective by less than this fraction of it.
+
+    Notes
+    -----
+    It takes every loss of the embeddings alone: not BYOL, whose target moves, nor the autoencoder, which needs the
+    rows. With more than two views of a row, the loss is the mean over all pairs of them.
+
+    Examples
+    --------
+    >>> FullBatch(max_iter=100)
+    FullBatch(max_iter=100)
+    """
+
+    name = "full_batch"
+    known_elsewhere_as = ("batch",)
+    data = "samples"
+    order = 3
+
+    def __init__(self, max_iter: int = 1000, tol: float = 1e-10):
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @classmethod
+    def missing(cls, loss: Loss) -> list[str]:
+        own = {
+            MovingTarget: "a target that stands still",
+            OwnParameters: "freedom from parameters of its own",
+        }
+        lacks = [words for kind, words in own.items() if loss.offers(kind)]
+        return super().missing(loss) + lacks + [f"a value without {name}" for name in loss.fields_needed]
+
+    def solve(
+        self,
+        loss: Loss,
+        data: Samples,
+        n_components: int,
+        lam: float,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> Solution:
+        self.check(loss, data, n_components, lam)
+        check_count("max_iter", self.max_iter)
+        if not is_number(self.tol, least=0):
+            raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
+        check_loss(loss, max(2, min(n_components, data.features.rank)), n_views=2 + data.has_negatives)
+        views, negatives = _features(data, generator or torch.Generator().manual_seed(data.seed))
+        exchangeable = data.space.views.exchangeable
+        moments = Moments.of_views(*views) if exchangeable else Moments.of_pairs(*views)
+        origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
+        _, basis = whitened(Moments.of_rows(torch.cat([*views, *negatives])), origin, lam)
+        if basis.shape[1] == 0:
+            raise nothing_left(loss, moments, lam)
+        forms = MomentForms.of(moments).shifted(origin).in_basis(basis)
+        seen, apart = ([(Phi - origin) @ basis for Phi in part] for part in (views, negatives))
+        batches = [(seen[i], seen[j], *apart) for i, j in _pairs(len(views), exchangeable)]
+        descent = SampleDescent(loss, forms, lam, self.tol, callback, batches=batches)
+        M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
+        try:
+            M, c = descent.run(M.to(basis), c.to(basis), self.max_iter)
+        except UnboundedError:
+            raise _no_minimum(loss, views, negatives, lam) from None
+        if loss.rotation_invariant:  # components that are not needed become columns of zeros
+            M = M @ descending_eigh(forms.embed(M, c).second_moment)[1]
+        statistics = forms.embed(M, c)
+        kept = ~vanished(statistics) & (statistics.power.max() > VANISHED)  # it was 1 at the start
+        M, c = M[:, kept], c[kept]
+        if M.shape[1] == 0:
+            raise nothing_left(loss, moments, lam)
+        if not descent.converged:
+            warn(
+                f"The descent stopped after max_iter={self.max_iter} steps, before {loss} was at its minimum. Raise "
+                "solver__max_iter, or regularization.",
+                ConvergenceWarning,
+            )
+        W = basis @ M
+        gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
+        return Solution(W, gamma, descent.history, descent.n_iter, descent.converged, self.name, dropped)
+
+
+def _pairs(n_views: int, exchangeable: bool) -> list[tuple[int, int]]:
+    """The pairs of views that are compared; an anchor and its positive keep their order."""
+    return view_pairs(n_views) if exchangeable else [(0, 1)]
+
+
+def _no_minimum(loss: Loss, views: list[Tensor], negatives: list[Tensor], lam: float) -> ValueError:
+    advice = "Raise regularization"
+    if (needing := ability(loss, NeedsRegularization)) is not None:
+        moments = Moments.of_pairs(views[0], views[1], negatives[0] if negatives else views[0].roll(-1, 0))
+        enough = needing.sufficient_lam(moments)
+        times = f"{enough / lam:.2g} times as much" if lam > 0 else f"lam={enough:.2g}"
+        advice += (
+            f": {times} is enough, and often less. Or use the loss over all pairs, which always has a minimum"
+        )
+    return ValueError(f"{loss} has no minimum here: the larger W is, the lower it gets. {advice}.")
+
+
+def _features(data: Samples, generator: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
+    """Features (n, r), float64, of every view of all samples, and of the negatives where there are any."""
+    n_inputs = data.n_views + data.has_negatives
+    needed, free = 16 * n_inputs * data.n_rows * data.features.rank, available_memory()
+    if needed > free:
+        raise ValueError(
+            f"solver='full_batch' keeps the features of all {data.n_rows:,} samples, which take "
+            f"{readable_bytes(needed)}; {readable_bytes(free)} are free. Use solver='sgd', or fewer landmarks."
+        )
+    parts: list[list[Tensor]] = [[] for _ in range(n_inputs)]
+    for batch in data.read(0):
+        for block in batch.blocks(data.block_rows):
+            for part, view in zip(parts, data.drawn(block, data.seed, range(data.n_views))):
+                part.append(data.features(view).double())
+    features = [torch.cat(part) for part in parts]
+    if data.noise_variance > 0:  # one draw for the whole fit
+        for Phi in features:
+            noise = torch.randn(Phi.shape, generator=generator, dtype=Phi.dtype)
+            Phi.add_(noise.to(Phi), alpha=data.noise_variance**0.5)
+    return features[: data.n_views], features[data.n_views :]
