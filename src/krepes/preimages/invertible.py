@@ -129,6 +129,12 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             expected, upper, trusted, actual = (column.numpy() for column in block[:, -4:].mT.contiguous())
             yield self._original(block[:, :-4]), ErrorEstimate(expected, upper, trusted > 0, actual)
 
+    @property
+    def reconstruct_dtype(self) -> np.dtype:
+        """The dtype of decoded arrays: the model's, or double where single precision would lose the data's spread."""
+        wide = self.input_space_.shift_ is not None or self.space_.dtype == torch.float64
+        return np.dtype(np.float64 if wide else np.float32)
+
     def _inverse_state(self) -> State:
         """What a file keeps: an inverse that was learned from rows."""
         if self._inverse is None or not self._inverse_of_rows or self._inverse[0] is not self._solution:
@@ -189,12 +195,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
 
     def _original(self, rows: Tensor) -> OriginalRows:
         found = original_rows(self.input_space_, self._in_range(rows))
-        return found if isinstance(found, pa.Table) else found.astype(self._output_dtype(), copy=False)
-
-    def _output_dtype(self) -> type:
-        """That of the model, or double where single precision would lose the spread of the data."""
-        wide = self.input_space_.shift_ is not None or self.space_.dtype == torch.float64
-        return np.float64 if wide else np.float32
+        return found if isinstance(found, pa.Table) else found.astype(self.reconstruct_dtype, copy=False)
 
     def _with_error(
         self, rows: OriginalRows, error: ErrorEstimate, return_error: bool

@@ -45,7 +45,8 @@ def _table(encoder: TableEncoder, encoded: np.ndarray) -> np.ndarray | pa.Table:
         for column, group in zip(encoder.columns_, encoder.groups_)
     }
     if encoder.named_:
-        return pa.table({name: pa.array(values, from_pandas=True) for name, values in found.items()})
+        kinds = {name: pa.large_string() if v.dtype == object else pa.float64() for name, v in found.items()}
+        return pa.table({name: pa.array(v, kinds[name], from_pandas=True) for name, v in found.items()})
     out = np.full((len(encoded), encoder.n_features_in_), np.nan)
     for name, values in found.items():
         out[:, encoder.input_columns_.index(name)] = values
