@@ -130,6 +130,11 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             yield self._original(block[:, :-4]), ErrorEstimate(expected, upper, trusted > 0, actual)
 
     @property
+    def can_decode(self) -> bool:
+        """Whether rows can be rebuilt: they are not objects, and there are landmarks enough to learn from."""
+        return self._fitted_space().inputs.kind != "objects" and len(self.landmarks_) >= LEAST_ROWS
+
+    @property
     def reconstruct_dtype(self) -> np.dtype:
         """The dtype of decoded arrays: the model's, or double where single precision would lose the data's spread."""
         wide = self.input_space_.shift_ is not None or self.space_.dtype == torch.float64

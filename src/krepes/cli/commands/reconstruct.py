@@ -87,7 +87,8 @@ whether it is [bold]trusted[/]; an .npy file has the rows only. Noise that rows 
     seconds = time.perf_counter() - start
     line(
         f"Wrote {output}: {source.n_rows:,} rows, {readable_bytes(size)}, in {seconds:.1f} s. Mean error {error:.3f} "
-        f"(0 is exact, 1 is the mean row); {doubtful:,} rows cannot be trusted."
+        f"(0 is exact, 1 is the mean row)."
+        + (f" {doubtful:,} of the rows cannot be trusted." if doubtful else "")
     )
     return {
         "output": str(output),
