@@ -83,7 +83,7 @@ def by_nearest(model: KernelEmbedding, Z: np.ndarray) -> np.ndarray:
 def run(name: str, h: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Errors, and the models and rows of the picture."""
     X = rows_of(name)
-    train, test = train_test_split(X.astype(np.float32), test_size=1 / 4, random_state=0)
+    train, test = train_test_split(X, test_size=1 / 4, random_state=0)
     total = np.square(test - train.mean(0)).sum()
 
     def error(decoded: np.ndarray) -> float:
@@ -131,7 +131,7 @@ def draw(shown: dict[str, Any], path: Path, n: int = 12) -> None:
     import matplotlib.pyplot as plt
 
     test = shown["test"][:n]
-    noisy = test + 0.4 * np.random.default_rng(0).standard_normal(test.shape).astype(np.float32)
+    noisy = test + 0.4 * np.random.default_rng(0).standard_normal(test.shape)
     lines = []
     for word, rows in (("row", test), ("with noise", noisy)):
         lines.append((word, rows))

@@ -28,7 +28,7 @@ doubtful, sure = error.expected.argsort()[[-1, 0]]
 print(f"digit {doubtful}: error {error.actual[doubtful]:.2f}, expected {error.expected[doubtful]:.2f}")
 print(f"digit {sure}: error {error.actual[sure]:.2f}, expected {error.expected[sure]:.2f}")
 
-noisy = test + np.random.default_rng(0).normal(0, 4, test.shape)
+noisy = test + np.random.default_rng(0).normal(0, 3, test.shape)
 print(f"noise                {share_lost(noisy):.3f}")
 print(f"denoised by PCA      {share_lost(pca.inverse_transform(pca.transform(noisy))):.3f}")
 denoised, estimate = model.reconstruct(noisy, return_error=True)
