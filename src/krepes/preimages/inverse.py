@@ -39,13 +39,13 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Inverse:
+class LearnedInverse:
     """From representations to rows of the input space; the last output of the decoder is g of the error estimate.
 
     Examples
     --------
     >>> Z = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
-    >>> inverse = Inverse.learned(Z, torch.cat([Z, -Z], dim=1), Z, are_centres=True)
+    >>> inverse = LearnedInverse.learned(Z, torch.cat([Z, -Z], dim=1), Z, are_centres=True)
     >>> found = inverse(torch.tensor([[0.5], [9.0]], dtype=torch.float64))
     >>> found.rows[0].round(decimals=3), found.trusted
     (tensor([ 0.5000, -0.5000], dtype=torch.float64), tensor([ True, False]))
@@ -55,7 +55,7 @@ class Inverse:
     figures: ErrorFigures
 
     @classmethod
-    def learned(cls, Z: Tensor, X: Tensor, centres: Tensor, are_centres: bool) -> Inverse:
+    def learned(cls, Z: Tensor, X: Tensor, centres: Tensor, are_centres: bool) -> LearnedInverse:
         """Learn from rows X (n, d) and their representations Z (n, h); `are_centres`: Z are the centres (m, h)."""
         if len(X) < LEAST_ROWS:
             raise ValueError(
@@ -102,7 +102,7 @@ class Inverse:
         }
 
     @classmethod
-    def from_state(cls, state: State, n_components: int, width: int) -> Inverse:
+    def from_state(cls, state: State, n_components: int, width: int) -> LearnedInverse:
         """The inverse of `state`, for a model of this many components and rows of this width."""
         check_entries("The inverse", state, STATE, optional=set())
         m = len(state["centres"])

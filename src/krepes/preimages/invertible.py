@@ -27,7 +27,7 @@ from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.error_estimate import ErrorEstimate
-from krepes.preimages.inverse import LEAST_ROWS, Inverse
+from krepes.preimages.inverse import LEAST_ROWS, LearnedInverse
 from krepes.preimages.original_rows import original_rows
 from krepes.solvers.linear_map import LinearMap
 
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Value)
 class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
     """Decodes representations, and says how far to trust the rows that come out."""
 
-    _inverse: tuple[LinearMap, Inverse] | None = None  # the solution that it inverts, and the inverse
+    _inverse: tuple[LinearMap, LearnedInverse] | None = None  # the solution that it inverts, and the inverse
     _inverse_of_rows: bool = False  # whether it was learned by `fit_inverse`
 
     def fit_inverse(self, X: Any, *, max_rows: int = MOST_ROWS) -> Self:
@@ -59,7 +59,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             rows = np.sort(np.random.default_rng(self.seed_).choice(len(rows), max_rows, replace=False))
         sample = dense(reader.take(rows).inputs[0])
         _, centres = self._some_landmarks()
-        found = Inverse.learned(self._embedded(sample), _flat(sample), centres, are_centres=False)
+        found = LearnedInverse.learned(self._embedded(sample), _flat(sample), centres, are_centres=False)
         self._inverse, self._inverse_of_rows = (self._solved(), found), True
         return self
 
@@ -151,7 +151,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         check_entries("The model", state, {"inverse": dict}, optional={"inverse"})
         if "inverse" in state:
             solution = self._solved()
-            found = Inverse.from_state(state["inverse"], len(solution.gamma), self.space_.width)
+            found = LearnedInverse.from_state(state["inverse"], len(solution.gamma), self.space_.width)
             self._inverse, self._inverse_of_rows = (solution, found), True
 
     def _check_decodes(self) -> None:
@@ -161,13 +161,13 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
                 "images have an inverse. krepes.explain.top_influence finds the real examples nearest to a row."
             )
 
-    def _learned_inverse(self) -> Inverse:
+    def _learned_inverse(self) -> LearnedInverse:
         """The inverse of the present solution; learned now from the landmarks where there is none."""
         solution = self._solved()
         if self._inverse is None or self._inverse[0] is not solution:
             rows, Z = self._some_landmarks(MOST_ROWS)
             _, centres = (rows, Z) if len(Z) <= MOST_CENTRES else self._some_landmarks()
-            found = Inverse.learned(Z, rows, centres, are_centres=len(Z) <= MOST_CENTRES)
+            found = LearnedInverse.learned(Z, rows, centres, are_centres=len(Z) <= MOST_CENTRES)
             self._inverse, self._inverse_of_rows = (solution, found), False
         return self._inverse[1]
 

@@ -30,6 +30,7 @@ from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
 MAX_FEATURES = 100
+REBUILT_CELLS = 250_000  # more would make the page too large
 TEXT_CHARACTERS = 300
 BATCH_ROWS = 512
 
@@ -125,6 +126,7 @@ def _features(
     else:
         columns, groups = space.encoder.columns_, space.encoder.groups_
     kept = _most_varied(landmarks, groups)
+    shown = rebuilt if len(kept) * source.n_rows <= REBUILT_CELLS else None
     parts: list[list[np.ndarray]] = [[] for _ in kept]
     for _, batch in source.batches(BATCH_ROWS):
         rows = space.unshifted(dense(space.tensor(batch, model.space_.dtype)).cpu()).numpy()
@@ -133,7 +135,7 @@ def _features(
     features = [
         replace(
             _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]])),
-            rebuilt=None if rebuilt is None else _rebuilt(columns[j], rebuilt, j),
+            rebuilt=None if shown is None else _rebuilt(columns[j], shown, j),
         )
         for j, found in zip(kept, parts)
     ]

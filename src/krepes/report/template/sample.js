@@ -142,7 +142,7 @@ function featureSection(i, tops) {
     el("p", { class: "help" }, "Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Features of the row and the landmark" },
       el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col" }, "This row"),
-        rebuilt ? el("th", { scope: "col" }, "Rebuilt") : null,
+        features[0].rebuilt ? el("th", { scope: "col" }, "Rebuilt") : null,
         el("th", { scope: "col" }, other), el("th", { scope: "col", class: "amount" }, "Agreement"))), body)));
 }
 
