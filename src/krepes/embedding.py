@@ -36,7 +36,8 @@ from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.machines.label_choice import Comparison, compare_by_labels, labelled_rows
 from krepes.moments import MomentPass, Moments
-from krepes.one_pass import OnePassEstimator, opener_of
+from krepes.one_pass import opener_of
+from krepes.preimages.invertible import Invertible
 from krepes.preprocessing.preparing import Preprocess
 from krepes.solvers import Callback, Solver, choose_solver, held_out
 from krepes.solvers.held_out import HeldOut
@@ -58,7 +59,7 @@ REFITTED = {
 
 
 class KernelEmbedding(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnePassEstimator[Moments | Parts[Moments], LinearMap]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, Invertible[Moments | Parts[Moments]]
 ):
     """Learn a kernel representation of unlabelled rows, images or objects.
 
@@ -575,7 +576,7 @@ class KernelEmbedding(
         seen = self.total_ is not None or self._solution is not None
         keeps = moments and (self.total_ is not None or not seen)  # a model trained on samples has none
         solved = self._solved().state(self.space_.dtype) | {"solver": self.solver_} if seen else {}
-        state = self._state(keeps) | {"loss": self.loss_} | solved
+        state = self._state(keeps) | {"loss": self.loss_} | solved | self._inverse_state()
         model_file.write(path, type(self).__name__, state, overwrite)
 
     @classmethod
@@ -589,6 +590,7 @@ class KernelEmbedding(
         if solved:
             model.solver_ = state["solver"]
             model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
+            model._restore_inverse(state)
         return model
 
     def _keep_earlier_meaning(self) -> None:

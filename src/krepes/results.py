@@ -23,12 +23,13 @@ Columns of several types come as records:
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ _CSV_BYTES = 13  # per number, about: "-0.123456789,"
 
 
 class Writer(Protocol):
-    def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None: ...
+    def write(self, Z: Any, kept: pa.Table | None = None) -> None: ...
 
 
 def check_suffix(path: str | os.PathLike, keep: Iterable[str] = ()) -> str:
@@ -84,13 +85,15 @@ def kept_columns(source: Source, keep: list[str], path: str | os.PathLike) -> Ta
 
 def write_rows(
     path: str | os.PathLike,
-    batches: Iterable[np.ndarray],
+    batches: Iterable[np.ndarray | pa.Table],
     n_rows: int,
-    n_columns: int | None,
+    n_columns: int | tuple[int, ...] | None,
     *,
     dtype: np.dtype | type | str = np.float64,
     name: str = "Z",
     columns: list[str] | None = None,
+    schema: pa.Schema | None = None,
+    beside: Callable[[], Mapping[str, np.ndarray]] | None = None,
     keep: TableSource | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -99,24 +102,30 @@ def write_rows(
     Parameters
     ----------
     path : the file; its ending sets the format.
-    batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None.
-    n_rows, n_columns, dtype : those of the whole result. With the dtype of records (and n_columns None), every field
-        is a column of a table; arrays are of records.
+    batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None; or
+        tables, where `schema` is given.
+    n_rows, n_columns, dtype : those of the whole result; the columns of an array may be the shape of a row, such as an
+        image's. With the dtype of records (and n_columns None), every field is a column of a table; arrays are of
+        records.
     name : the name of the array in an .npz file.
     columns : names of the columns in a table; by default z0, z1, ...
+    schema : columns and types of a table whose batches are tables.
+    beside : further arrays of an .npz file by name, asked for when all rows are written.
     keep : columns to carry over, which stand before the others: a table of the same rows, in their order. In an
         .npz file they are further arrays.
     overwrite : whether an existing file may be replaced.
     """
     suffix = check_suffix(path, () if keep is None else keep.column_names)
-    names = columns or list(np.dtype(dtype).names or [f"z{j}" for j in range(n_columns or 1)])
-    _check_names([name] if suffix == ".npz" else names, keep)
-    shape = (n_rows,) if n_columns is None else (n_rows, n_columns)
+    shape = (n_rows, *((n_columns,) if isinstance(n_columns, int) else n_columns or ()))
+    if schema is None:
+        names = columns or list(np.dtype(dtype).names or [f"z{j}" for j in range(math.prod(shape[1:]))])
+        schema = _schema(names, np.dtype(dtype))
+    _check_names([name] if suffix == ".npz" else schema.names, keep)
     kept = None if keep is None or suffix == ".npz" else _InStep(keep)
     given = 0
     with (
         atomic_path(path, overwrite=overwrite) as temporary,
-        _writer(temporary, suffix, shape, np.dtype(dtype), name, names, keep) as writer,
+        _writer(temporary, suffix, shape, np.dtype(dtype), name, schema, keep, beside) as writer,
     ):
         for Z in batches:
             writer.write(Z, None if kept is None else kept.next(len(Z)))
@@ -155,8 +164,9 @@ def _writer(
     shape: tuple[int, ...],
     dtype: np.dtype,
     name: str,
-    names: list[str],
+    schema: pa.Schema,
     keep: TableSource | None,
+    beside: Callable[[], Mapping[str, np.ndarray]] | None,
 ) -> Iterator[Writer]:
     if suffix == ".npy":
         with path.open("wb") as stream:
@@ -165,15 +175,19 @@ def _writer(
         with zipfile.ZipFile(path, "w") as archive:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 yield _ArrayWriter(stream, shape, dtype)
-            for column in () if keep is None else keep.column_names:
+            more = {column: _plain(keep, column) for column in ([] if keep is None else keep.column_names)}
+            for column, values in (more | dict(beside() if beside is not None else {})).items():
                 with archive.open(f"{column}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, _plain(keep, column), allow_pickle=False)
+                    np.lib.format.write_array(stream, values, allow_pickle=False)
     else:
-        types = [dtype[name] for name in dtype.names] if dtype.names else [dtype] * len(names)
-        fields = [pa.field(name, pa.from_numpy_dtype(kind)) for name, kind in zip(names, types)]
-        schema = pa.schema([*(() if keep is None else keep.schema), *fields])
+        schema = pa.schema([*(() if keep is None else keep.schema), *schema])
         with _table_file(path, suffix, schema) as file:
             yield _TableWriter(file, schema)
+
+
+def _schema(names: list[str], dtype: np.dtype) -> pa.Schema:
+    types = [dtype[name] for name in dtype.names] if dtype.names else [dtype] * len(names)
+    return pa.schema([pa.field(name, pa.from_numpy_dtype(kind)) for name, kind in zip(names, types)])
 
 
 def _plain(keep: TableSource | None, column: str) -> np.ndarray:
@@ -205,9 +219,11 @@ class _TableWriter:
     def __init__(self, file: CSVWriter | ParquetWriter, schema: pa.Schema):
         self.file, self.schema = file, schema
 
-    def write(self, Z: np.ndarray, kept: pa.Table | None = None) -> None:
+    def write(self, Z: np.ndarray | pa.Table, kept: pa.Table | None = None) -> None:
         columns = [] if kept is None else kept.columns
-        if Z.dtype.names:
+        if isinstance(Z, pa.Table):
+            parts = Z.columns
+        elif Z.dtype.names:
             parts = [np.ascontiguousarray(Z[name]) for name in Z.dtype.names]
         else:
             parts = [Z] if Z.ndim == 1 else list(Z.T.copy())

@@ -65,6 +65,11 @@ def folder(tmp_path) -> Path:
         ("transform empty x.npy -o new.npy", "folder"),
         ("transform m.krepes x.npy -o new.csv --keep id", "has no columns"),
         ("transform m.krepes t.csv -o new.npy", "The model was fitted on vectors, 4 features"),
+        ("reconstruct m.krepes t.csv -o new.npy", "The model was fitted on vectors, 4 features"),
+        (
+            "reconstruct m.krepes x.npy -o new.npy --learn-from gone.npy",
+            "There is no file or folder gone.npy",
+        ),
         ("evaluate m.krepes x.npy", "comes without labels"),
         ("evaluate m.krepes x.npy --label y", "--labels FILE.npy"),
         ("evaluate m.krepes x.npz --label Q", "Q"),
@@ -158,6 +163,7 @@ def test_nothing_is_overwritten_without_force_and_no_work_is_done_before(folder,
     for arguments in (
         f"fit x.npy -o kept.npy {' '.join(SMALL)}",
         "transform m.krepes x.npy -o kept.npy",
+        "reconstruct m.krepes x.npy -o kept.npy",
         "evaluate m.krepes x.npz -o kept.npy",
         "demo",
     ):

@@ -63,6 +63,7 @@ def test_help_does_not_import_what_is_heavy():
         "fit",
         "tune",
         "transform",
+        "reconstruct",
         "evaluate",
         "explain",
         "info",

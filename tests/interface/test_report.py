@@ -143,6 +143,27 @@ def test_rows_of_a_table_are_decoded(people, tmp_path):
     assert (labels == frame["rich"].iloc[model.landmark_indices_]).all()
 
 
+def test_rows_stand_beside_what_comes_back(people, digits, tmp_path):
+    """Errors and values are those of `reconstruct`; the rebuilt images follow those of rows and landmarks."""
+    for name, (model, X) in {"t": people[:2], "d": digits[:2]}.items():
+        page = content(write_report(model, X, tmp_path / f"{name}.html"))
+        rows, error = model.reconstruct(X, return_error=True)
+        assert np.allclose(unpacked(page["rebuilt"]["error"]), error.actual, rtol=1e-3)
+        assert np.array_equal(unpacked(page["rebuilt"]["trusted"]) > 0, error.trusted)
+        for feature in page["features"]:
+            values = rows.column(feature["name"]).to_pylist()
+            found = unpacked(feature["rebuilt"])
+            if feature["levels"] is None:
+                assert np.allclose(
+                    found, np.array(values, dtype=float), atol=0.01 * feature["scale"], equal_nan=True
+                )
+            else:
+                assert [feature["levels"][code] for code in found] == [
+                    "(missing)" if v is None else v for v in values
+                ]
+    assert content(write_report(*people[:2], tmp_path / "none.html", samples=False))["rebuilt"] is None
+
+
 def test_landmarks_have_no_labels_where_they_are_not_rows_of_the_data(people, tmp_path):
     model, frame = people
     page = content(write_report(model, frame.iloc[::-1], tmp_path / "r.html", labels=frame["rich"]))

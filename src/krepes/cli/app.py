@@ -19,6 +19,7 @@ from krepes.cli.commands.info import info
 from krepes.cli.commands.predict import predict
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
+from krepes.cli.commands.reconstruct import reconstruct
 from krepes.cli.commands.reproduce import reproduce
 from krepes.cli.commands.train import train
 from krepes.cli.commands.transform import transform
@@ -56,6 +57,7 @@ for function in (
     fit,
     tune,
     transform,
+    reconstruct,
     train,
     predict,
     evaluate,

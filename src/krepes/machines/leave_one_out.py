@@ -91,6 +91,10 @@ class LeaveOneOut:
             back = back - share[:, None] * back.sum(0)
         return cls(U, e, Y, weight, intercept, back, mean)
 
+    def of_targets(self, Y: Tensor) -> LeaveOneOut:
+        """The same rows with other targets (n, c), without another decomposition."""
+        return LeaveOneOut(self.U, self.e, Y, self.weight, self.intercept, self.back, self.center)
+
     def predictions(self, penalty: float) -> Tensor:
         """What each row is predicted to be by the fit on all others, (n, c)."""
         return self.Y - self._errors(self._shrink(penalty)) / self.root

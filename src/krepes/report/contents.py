@@ -11,6 +11,7 @@ import numpy as np
 from krepes.embedding import KernelEmbedding
 from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
 from krepes.explain.top_landmarks import landmark_rows, n_landmarks
+from krepes.preimages import ErrorEstimate
 from krepes.report.explanations import Direction, Tops, choose_directions, top_values
 from krepes.report.model_card import (
     LOW_COVERAGE,
@@ -208,11 +209,21 @@ def _concept(concept: Concept) -> dict[str, Any]:
 def _samples(found: ShownSamples | None) -> dict[str, Any]:
     """The rows and landmarks themselves; nothing where they are left out."""
     if found is None:
-        return {"features": [], "images": None, "texts": None}
+        return {"features": [], "images": None, "texts": None, "rebuilt": None}
     return {
+        "rebuilt": None if found.errors is None else _errors(found.errors),
         "features": [_feature(feature) for feature in found.features],
         "images": None if found.images is None else asdict(found.images),
         "texts": None if found.texts is None else {"rows": found.texts[0], "landmarks": found.texts[1]},
+    }
+
+
+def _errors(found: ErrorEstimate) -> dict[str, Any]:
+    assert found.actual is not None
+    return {
+        "error": packed_numbers(found.actual),
+        "expected": packed_numbers(found.expected),
+        "trusted": packed(found.trusted, "uint16"),
     }
 
 
@@ -232,5 +243,6 @@ def _feature(feature: Feature) -> dict[str, Any]:
         "levels": feature.levels,
         "values": pack(feature.values),
         "of_landmarks": pack(feature.of_landmarks),
+        "rebuilt": None if feature.rebuilt is None else pack(feature.rebuilt),
         **({key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator")} if numbers else {}),
     }

@@ -14,7 +14,7 @@ the usual. A common level that both share says little, a rare one much. The page
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,14 @@ from torch import Tensor
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import n_landmarks
+from krepes.preimages import ErrorEstimate
+from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
 MAX_FEATURES = 100
+REBUILT_CELLS = 250_000  # more would make the page too large
 TEXT_CHARACTERS = 300
 BATCH_ROWS = 512
 
@@ -47,6 +50,8 @@ class Feature:
         A number v enters the kernel as (v - mean) / scale; a missing one as that of `fill`.
     indicator : bool
         Whether that it is missing enters the kernel too.
+    rebuilt : ndarray of shape (n,) or None
+        The values of the reconstructed rows.
     """
 
     name: str
@@ -57,16 +62,18 @@ class Feature:
     scale: float = 1.0
     fill: float = 0.0
     indicator: bool = False
+    rebuilt: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class ShownSamples:
-    """What the rows and the landmarks are; `n_features` counts those left out too."""
+    """What the rows and the landmarks are; `n_features` counts those left out too. `errors` are of reconstructions."""
 
     features: list[Feature]
     n_features: int
     images: Thumbnails | None = None
     texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
+    errors: ErrorEstimate | None = None
 
 
 def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
@@ -77,9 +84,11 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
         return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
     encoded = space.unshifted(dense(landmarks).cpu()).numpy()
+    rebuilt, errors = model.reconstruct(source, return_error=True) if model.can_decode else (None, None)
     if space.kind == "images":
-        return ShownSamples([], 0, images=thumbnails(_pixels(source), _raw_pixels(space, encoded)))
-    return _features(model, source, encoded)
+        tiles = thumbnails(_pixels(source), _raw_pixels(space, encoded), rebuilt)
+        return ShownSamples([], 0, images=tiles, errors=errors)
+    return _features(model, source, encoded, rebuilt, errors)
 
 
 def _text(row: object) -> str:
@@ -102,7 +111,13 @@ def _raw_pixels(space: InputSpace, landmarks: np.ndarray) -> np.ndarray:
     return landmarks * space.divide
 
 
-def _features(model: KernelEmbedding, source: Source, landmarks: np.ndarray) -> ShownSamples:
+def _features(
+    model: KernelEmbedding,
+    source: Source,
+    landmarks: np.ndarray,
+    rebuilt: OriginalRows | None,
+    errors: ErrorEstimate | None,
+) -> ShownSamples:
     space = model.input_space_
     if space.encoder is None:
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
@@ -111,16 +126,20 @@ def _features(model: KernelEmbedding, source: Source, landmarks: np.ndarray) -> 
     else:
         columns, groups = space.encoder.columns_, space.encoder.groups_
     kept = _most_varied(landmarks, groups)
+    shown = rebuilt if len(kept) * source.n_rows <= REBUILT_CELLS else None
     parts: list[list[np.ndarray]] = [[] for _ in kept]
     for _, batch in source.batches(BATCH_ROWS):
         rows = space.unshifted(dense(space.tensor(batch, model.space_.dtype)).cpu()).numpy()
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
     features = [
-        _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]]))
+        replace(
+            _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]])),
+            rebuilt=None if shown is None else _rebuilt(columns[j], shown, j),
+        )
         for j, found in zip(kept, parts)
     ]
-    return ShownSamples(features, len(columns))
+    return ShownSamples(features, len(columns), errors=errors)
 
 
 def _most_varied(landmarks: np.ndarray, groups: list[list[int]]) -> list[int]:
@@ -142,21 +161,38 @@ def _decoded(column: dict[str, Any], part: np.ndarray) -> np.ndarray:
     return np.where(part[:, 1] > 0.5, np.nan, values) if column["indicator"] else values
 
 
+def _rebuilt(column: dict[str, Any], rows: OriginalRows, j: int) -> np.ndarray:
+    """Values of a column of reconstructed rows, as `_decoded` gives those of rows; numbers in few digits."""
+    if isinstance(rows, np.ndarray):
+        return rows[:, j]
+    if column["role"] == "category":
+        place = {level: i for i, level in enumerate(_levels(column))}
+        return np.array(
+            [place["(missing)" if v is None else v] for v in rows.column(column["column"]).to_pylist()]
+        )
+    decimals = min(2 - int(np.floor(np.log10(column["scale"]))), 300)
+    return np.round(rows.column(column["column"]).to_numpy(), decimals) + 0.0
+
+
+def _levels(column: dict[str, Any]) -> list[str]:
+    """The levels of a category, in the order of its codes."""
+    special = [("(rare)", len(column["rare"]) > 0), ("(missing)", column["missing"]), ("(unseen)", True)]
+    return [*map(str, column["levels"]), *(word for word, there in special if there)]
+
+
 def _feature(column: dict[str, Any], values: np.ndarray, of_landmarks: np.ndarray) -> Feature:
     name = str(column["column"])
     if column["role"] == "category":
-        special = [("(rare)", len(column["rare"]) > 0), ("(missing)", column["missing"]), ("(unseen)", True)]
-        levels = [*map(str, column["levels"]), *(word for word, there in special if there)]
-        return Feature(name, levels, values, of_landmarks)
+        return Feature(name, _levels(column), values, of_landmarks)
     if column["role"] == "vector":
         return Feature(name, None, values, of_landmarks)
-    numbers = {key: float(column[key]) for key in ("mean", "scale")}
     return Feature(
         name,
         None,
         values,
         of_landmarks,
-        **numbers,
+        mean=float(column["mean"]),
+        scale=float(column["scale"]),
         fill=float(column["median"]),
         indicator=bool(column["indicator"]),
     )

@@ -24,7 +24,7 @@ BLOCK = 8  # pixels of a JPEG block: tiles are whole blocks, so that none shines
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Sheets of tiles, row after row: first the rows, then the landmarks.
+    """Sheets of tiles, row after row: first the rows, then the landmarks, then the rows as they are reconstructed.
 
     Attributes
     ----------
@@ -47,11 +47,13 @@ class Thumbnails:
     per_sheet: int = SIDE * SIDE
 
 
-def thumbnails(batches: Iterable[np.ndarray], landmarks: np.ndarray) -> Thumbnails:
-    """Tiles of the images (b, h, w[, c]) in the batches and of the landmarks, in the same units."""
+def thumbnails(
+    batches: Iterable[np.ndarray], landmarks: np.ndarray, rebuilt: np.ndarray | None = None
+) -> Thumbnails:
+    """Tiles of images (b, h, w[, c]) in the same units: of the batches, the landmarks and the rebuilt rows."""
     parts = [_small(_channels(batch)) for batch in batches]
     n_rows = sum(len(part) for part in parts)
-    parts.append(_small(_channels(landmarks)))
+    parts += [_small(_channels(images)) for images in (landmarks, rebuilt) if images is not None]
     pixels = _bytes(parts)
     budget = BUDGET * max(1.0, n_rows / 5000)
     for largest, quality in CHOICES:

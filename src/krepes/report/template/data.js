@@ -32,7 +32,10 @@ const directions = report.directions.map((d) => ({ ...d, ...unpackTops(d), total
 const conceptDirections = directions.filter((d) => d.kind === "concept");
 const labels = report.labels && unpackColumn(report.labels);
 const extraColumns = report.columns.map(unpackColumn);
-const features = report.features.map((f) => ({ ...unpackColumn(f), ofLandmarks: unpack(f.of_landmarks) }));
+const features = report.features.map((f) => ({ ...unpackColumn(f), ofLandmarks: unpack(f.of_landmarks), rebuilt: unpack(f.rebuilt) }));
+const rebuilt = report.rebuilt && {
+  error: unpack(report.rebuilt.error), expected: unpack(report.rebuilt.expected), trusted: unpack(report.rebuilt.trusted),
+};
 
 /** The top landmarks of a row: [{landmark, value}], largest first. */
 function topsOf(tops, row) {

@@ -31,7 +31,7 @@ function showRow(i) {
       stepButton("‹", "Previous row", () => stepRow(-1)), stepButton("›", "Next row", () => stepRow(1)),
       stepButton("×", "Clear the selection", () => clearSelection()),
     ]),
-    el("div", { class: "specimen" }, thumbnail(i, 128, rowName(i)), quotation("rows", i), coverageOf(i)),
+    el("div", { class: "specimen" }, portrait(i), quotation("rows", i), el("div", {}, coverageOf(i), rebuiltWords(i))),
     influenceSection(i, tops),
     contributionSection(i),
     featureSection(i, tops),
@@ -45,6 +45,21 @@ function heading(text, mark, buttons) {
 const stepButton = (sign, name, action) => el("button", { type: "button", "aria-label": name, title: name, onclick: action }, sign);
 
 const quotation = (kind, i) => (report.texts ? el("blockquote", {}, report.texts[kind][i]) : null);
+
+/** The image of a row, and beside it what the representation has kept of it. */
+function portrait(i) {
+  if (!report.images || !rebuilt) return thumbnail(i, 128, rowName(i));
+  const figure = (index, words, description) => el("figure", {}, thumbnail(index, 112, description), el("figcaption", {}, words));
+  return el("div", { class: "pair" }, figure(i, "this row", rowName(i)), figure(n + m + i, "rebuilt", `${rowName(i)}, rebuilt`));
+}
+
+function rebuiltWords(i) {
+  if (!rebuilt) return null;
+  const words = el("p", {}, "Rebuilt with error ", el("strong", {}, rebuilt.error[i].toFixed(3)), `, expected ${rebuilt.expected[i].toFixed(3)}`);
+  return el("div", { class: "rebuilt", "data-error": rebuilt.error[i] }, words, rebuilt.trusted[i]
+    ? el("p", { class: "help" }, "What comes back from the representation alone: 0 is exact, 1 as far as the mean row.")
+    : el("p", { class: "warning" }, "What comes back from the representation cannot be trusted for this row."));
+}
 
 function coverageOf(i) {
   const low = coverage[i] < report.low_coverage;
@@ -117,6 +132,7 @@ function featureSection(i, tops) {
     const order = features.map((feature) => ({ feature, score: agreement(feature, i, l) }));
     body.replaceChildren(...order.map(({ feature, score }) => el("tr", { class: score > 0 ? "agrees" : null },
       el("th", { scope: "row" }, feature.name), el("td", {}, featureText(feature, feature.values[i])),
+      feature.rebuilt ? el("td", { class: "rebuilt" }, featureText(feature, feature.rebuilt[i])) : null,
       el("td", {}, featureText(feature, feature.ofLandmarks[l])), el("td", { class: "amount" }, signed(score)))));
   };
   const other = el("select", { id: "compare", "aria-label": "Landmark to compare with", onchange: (event) => fill(Number(event.target.value)) });
@@ -126,6 +142,7 @@ function featureSection(i, tops) {
     el("p", { class: "help" }, "Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Features of the row and the landmark" },
       el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col" }, "This row"),
+        features[0].rebuilt ? el("th", { scope: "col" }, "Rebuilt") : null,
         el("th", { scope: "col" }, other), el("th", { scope: "col", class: "amount" }, "Agreement"))), body)));
 }
 
