@@ -31,10 +31,10 @@ from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian
-from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kept_rows import KeepRows
-from krepes.machines.normal_sums import NormalEquations
+from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
+from krepes.machines.normal_sums import NormalEquations
 from krepes.machines.targets import Classes
 from krepes.moments import MomentPass
 from krepes.views import Paired, Tabular

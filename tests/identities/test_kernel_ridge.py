@@ -16,8 +16,8 @@ from krepes.base.split import ByFold
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, TransductiveRidge
 from krepes.machines.kept_rows import KeepRows
-from krepes.machines.normal_sums import NormalSums
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
+from krepes.machines.normal_sums import NormalSums
 
 FLOWERS, CODES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]

@@ -1,7 +1,8 @@
-"""Kernel machines on features: ridge regression with leave-one-out choice, calibrated probabilities."""
+"""Kernel machines on features: ridge regression with leave-one-out choice, calibrated probabilities, novelty."""
 
 from krepes.machines.calibration import expected_calibration_error, temperature
 from krepes.machines.kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.novelty import NoveltyDetector
 from krepes.machines.ridge import LeaveOneOutRidge
 from krepes.machines.transductive import TransductiveRidge, transductive_coefficients
 
@@ -9,6 +10,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "LeaveOneOutRidge",
+    "NoveltyDetector",
     "TransductiveRidge",
     "expected_calibration_error",
     "temperature",
