@@ -23,7 +23,7 @@ from krepes.cli.parameter import Parameter
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe, probe_protocol, search
 from krepes.kernels import EmpiricalNTK, Gaussian
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import KernelRidgeClassifier, NoveltyDetector
 from krepes.networks import EfficientNetLite0, Network
 from krepes.report import write_report
 from krepes.reproduction import Size
@@ -58,6 +58,9 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
     # The parameters of KernelRidgeRegressor are among these.
     KernelRidgeClassifier: [
         name for name in inspect.signature(KernelRidgeClassifier).parameters if name not in NOT_OPTIONS
+    ],
+    NoveltyDetector: [
+        name for name in inspect.signature(NoveltyDetector).parameters if name not in NOT_OPTIONS
     ],
     SubspaceClustering: [
         name for name in inspect.signature(SubspaceClustering).parameters if name not in NOT_OPTIONS
@@ -115,6 +118,7 @@ KINDS: dict[str, type[Component]] = {
 TYPES = {  # where the annotation does not say
     "landmarks of KernelEmbedding": "str",
     "landmarks of KernelRidgeClassifier": "str",
+    "landmarks of NoveltyDetector": "str",
     "lengthscale": "float",
     "class_weight": "str",
     "preprocess": "str",

@@ -68,9 +68,19 @@ def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str
     from krepes import KernelEmbedding
     from krepes.cli.describe import model_facts, model_summary
     from krepes.cli.describe_machine import kept_words, machine_summary
+    from krepes.machines import NoveltyDetector
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.report.machine_card import machine_facts
 
+    if isinstance(model, NoveltyDetector):
+        from krepes.cli import describe_detector as about
+
+        ability = (
+            "Without sums: it detects, but cannot be continued or merged."
+            if model.total_ is None
+            else "With sums: it can be continued and merged."
+        )
+        return about.detector_facts(model), about.detector_summary(model), ability, about.kept_words(model)
     if isinstance(model, RidgeMachine):
         ability = (
             "Without sums: it predicts, but cannot be continued or merged."

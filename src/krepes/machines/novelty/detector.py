@@ -70,7 +70,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         The distance at which the kernel tells rows apart. "auto" tries multiples of the median on a sample.
     penalty : float or "auto", default="auto"
         The variance of the noise, in units of k(x, x). "auto" tries several on a sample.
-    calibration_share : float, default=0.3
+    calibration_share : float, default=0.4
         The share of rows that is held out for p-values, in steps of 1/20.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
@@ -106,8 +106,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     >>> model = NoveltyDetector(random_state=0).fit(rng.normal(size=(400, 3)))
     >>> model.predict([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
     array([ 1, -1])
-    >>> model.n_calibration_, round(model.attainable_rate_, 4)                   # 6 / 121
-    (120, 0.0496)
+    >>> model.n_calibration_, round(model.attainable_rate_, 4)                   # 8 / 161
+    (160, 0.0497)
     """
 
     total_name = "sums"
@@ -123,7 +123,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         kernel: Kernels = "auto",
         lengthscale: Lengthscale = "auto",
         penalty: float | str = "auto",
-        calibration_share: float = 0.3,
+        calibration_share: float = 0.4,
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
         n_kept: int = 20_000,

@@ -28,6 +28,7 @@ from krepes.preprocessing.column_scale import column_scale
 
 MOST_ROWS, CROSSES = 500, 400
 MEDIANS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)
+TIE = 1e-9  # scores that differ by less are the same: far from all rows they all are
 DOUBT = 0.02  # by which the merit of another kernel must be better
 
 
@@ -113,13 +114,15 @@ def crosses(rows: Tensor, groups: Sequence[Sequence[int]] | None, n: int, seed: 
 
 
 def merit(of_rows: Tensor, of_crosses: Tensor) -> float:
-    """The probability that a row has a higher score than a cross; ties count half.
+    """The probability that a row has a higher score than a cross; ties, to rounding, count half.
 
     >>> merit(torch.tensor([2.0, 3.0]), torch.tensor([1.0, 2.0]))
     0.875
     """
     ordered = of_crosses.sort().values
-    below = torch.searchsorted(ordered, of_rows) + torch.searchsorted(ordered, of_rows, right=True)
+    below = torch.searchsorted(ordered, of_rows - TIE) + torch.searchsorted(
+        ordered, of_rows + TIE, right=True
+    )
     return below.double().mean().item() / (2 * len(ordered))
 
 

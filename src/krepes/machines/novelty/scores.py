@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -100,18 +101,26 @@ class Score(ABC):
 
 
 class SampleKernel:
-    """K between n rows with k(x, x) = 1, decomposed, and k between other points and the rows, (b, n)."""
+    """K between n rows with k(x, x) = 1, and k between other points and the rows, (b, n); decomposed where needed."""
 
     def __init__(self, K: Tensor, K_others: Tensor):
         self.K, self.K_others = K, K_others
-        values, self.U = descending_eigh(K)
-        self.values = values.clamp(min=0)
-        self.projected = K_others @ self.U
-        self.ones = self.U.sum(0)
+
+    @cached_property
+    def decomposed(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues (n,) and U (n, n)."""
+        values, U = descending_eigh(self.K)
+        return values.clamp(min=0), U
+
+    @cached_property
+    def projected(self) -> Tensor:
+        """k of the other points in the basis U, (b, n)."""
+        return self.K_others @ self.decomposed[1]
 
     def inverse_diagonal(self, penalty: float) -> Tensor:
         """B_ii."""
-        return self.U.square() @ (1 / (self.values + penalty))
+        values, U = self.decomposed
+        return U.square() @ (1 / (values + penalty))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +159,7 @@ class Variance(Score):
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
         return (
             penalty - 1 / rows.inverse_diagonal(penalty),
-            rows.projected.square() @ (1 / (rows.values + penalty)) - 1,
+            rows.projected.square() @ (1 / (rows.decomposed[0] + penalty)) - 1,
         )
 
 
@@ -188,8 +197,9 @@ class Regression(Score):
 
     @staticmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
-        weighted = rows.ones / (rows.values + penalty)
-        return 1 - rows.U @ weighted / rows.inverse_diagonal(penalty), rows.projected @ weighted
+        values, U = rows.decomposed
+        weighted = U.sum(0) / (values + penalty)
+        return 1 - U @ weighted / rows.inverse_diagonal(penalty), rows.projected @ weighted
 
 
 @dataclass(frozen=True, eq=False)
