@@ -71,7 +71,7 @@ def case(X: pd.DataFrame | np.ndarray, y: np.ndarray, normal: object, split: int
     truth = np.r_[np.zeros(len(test)), np.ones(len(novel))]
     found: dict[str, float] = {"rows": n, "normal": len(test)}
     for score in SCORES:
-        model = NoveltyDetector(score=score, random_state=split).fit(train)
+        model = NoveltyDetector(measure=score, random_state=split).fit(train)
         found[f"{score}: AUC"] = roc_auc_score(
             truth, -np.r_[model.score_samples(test), model.score_samples(novel)]
         )

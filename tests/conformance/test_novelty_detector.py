@@ -26,8 +26,8 @@ WEIGHTS = {
 @parametrize_with_checks(
     [
         NoveltyDetector(),
-        NoveltyDetector(score="regression", kernel="gaussian"),
-        NoveltyDetector(score="distance", kernel=Gaussian(1.0)),
+        NoveltyDetector(measure="regression", kernel="gaussian"),
+        NoveltyDetector(measure="distance", kernel=Gaussian(1.0)),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
@@ -53,7 +53,7 @@ def test_in_pipelines_and_grid_search():
         return roc_auc_score(targets, model.decision_function(rows))
 
     truth = np.where(y == 0, 1, 0)
-    grid = {"score": ["variance", "distance"], "kernel__lengthscale": [0.5, 2.0]}
+    grid = {"measure": ["variance", "distance"], "kernel__lengthscale": [0.5, 2.0]}
     search = GridSearchCV(NoveltyDetector(kernel="gaussian", random_state=0), grid, scoring=auc, cv=2)
     order = np.random.default_rng(0).permutation(150)
     assert hasattr(search.fit(X[order], truth[order]), "best_params_")

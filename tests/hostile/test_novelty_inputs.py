@@ -28,7 +28,7 @@ def test_too_few_calibration_rows_say_so_and_raise_no_alarm(score):
     with pytest.warns(
         UserWarning, match="no alarm is possible at false_alarm_rate=0.05, which needs at least 19"
     ):
-        model = NoveltyDetector(score=score, random_state=0).fit(X[:40])
+        model = NoveltyDetector(measure=score, random_state=0).fit(X[:40])
     assert model.attainable_rate_ == 0
     rows = np.array([[0.0, 0, 0], [50.0, 50, 50]])
     assert model.predict(rows).tolist() == [1, 1]
@@ -80,7 +80,10 @@ def test_nan_is_refused_in_arrays_and_taken_in_tables():
     [
         ({"false_alarm_rate": 0}, "false_alarm_rate=0: expected a share"),
         ({"false_alarm_rate": 5}, "false_alarm_rate=5: expected a share"),
-        ({"score": "likelihood"}, "score='likelihood': expected one of 'variance', 'regression', 'distance'"),
+        (
+            {"measure": "likelihood"},
+            "measure='likelihood': expected one of 'variance', 'regression', 'distance'",
+        ),
         ({"calibration_share": 0}, "calibration_share=0: expected a share from 0.05 to 0.95"),
         ({"penalty": -1}, "penalty=-1: expected a number > 0"),
         ({"n_landmarks": 0}, "n_landmarks=0: expected an integer >= 1"),
@@ -100,8 +103,8 @@ def test_models_that_differ_are_not_merged():
     other = NoveltyDetector(random_state=0, calibration_share=0.2).fit(X, space=model.space_)
     with pytest.raises(ValueError, match="differ in settings"):
         model.merge(other)
-    with pytest.raises(ValueError, match=r"differ in.*score"):
-        model.merge(NoveltyDetector(score="distance", random_state=0).fit(X, space=model.space_))
+    with pytest.raises(ValueError, match=r"differ in.*measure"):
+        model.merge(NoveltyDetector(measure="distance", random_state=0).fit(X, space=model.space_))
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

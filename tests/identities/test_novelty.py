@@ -45,7 +45,7 @@ def dense_scores(score: str, train, rows, penalty=0.05, k=gaussian):
 @pytest.mark.parametrize("score", SCORES)
 def test_scores_are_the_dense_formulas(score):
     """With every learned row a landmark, the Nyström scores are those of the kernel matrix."""
-    model = NoveltyDetector(score=score, **FIXED).fit(X)
+    model = NoveltyDetector(measure=score, **FIXED).fit(X)
     np.testing.assert_allclose(
         model.score_samples(NEW), dense_scores(score, X[LEARNED], NEW), rtol=1e-8, atol=1e-9
     )
@@ -65,7 +65,7 @@ def test_the_variance_is_that_of_scikit_learns_gaussian_process():
 def test_few_landmarks_include_what_they_do_not_span(score):
     """On m landmarks the kernel is Nyström's between rows, and k(x, x) = 1 stays what it is."""
     points = X[:12]
-    model = NoveltyDetector(score=score, landmarks=points, **FIXED).fit(X)
+    model = NoveltyDetector(measure=score, landmarks=points, **FIXED).fit(X)
     root = np.linalg.inv(gaussian(points, points))
 
     def nystrom(A, B):
@@ -112,7 +112,7 @@ def test_kernels_are_normalised():
 
 @pytest.mark.parametrize("score", SCORES)
 def test_p_values_are_ranks_among_the_calibration_rows(score):
-    model = NoveltyDetector(score=score, **FIXED).fit(X)
+    model = NoveltyDetector(measure=score, **FIXED).fit(X)
     held, new = (dense_scores(score, X[LEARNED], rows) for rows in (X[~LEARNED], NEW))
     expected = [(1 + (held <= s).sum()) / (len(held) + 1) for s in new]
     np.testing.assert_allclose(model.p_values(NEW), expected)
@@ -125,7 +125,7 @@ def test_an_alarm_is_a_p_value_up_to_the_rate(score, rate):
     """predict, decision_function, offset_ and p_values agree on every row, ties included."""
     rows = np.concatenate([NEW, X, X[~LEARNED], np.full((3, 3), 1e6)])
     with pytest.warns(UserWarning, match="no alarm") if rate == 0.01 else nullcontext():
-        model = NoveltyDetector(score=score, false_alarm_rate=rate, **FIXED).fit(X)
+        model = NoveltyDetector(measure=score, false_alarm_rate=rate, **FIXED).fit(X)
     alarm = model.p_values(rows) <= rate + 1e-12
     assert np.array_equal(model.predict(rows) == -1, alarm)
     assert np.array_equal(model.decision_function(rows) < 0, alarm)
@@ -152,7 +152,7 @@ def test_false_alarms_are_as_rare_as_promised(score):
     rng, counts, m = np.random.default_rng(1), [], 25
     for trial in range(200):
         rows = np.column_stack([rng.normal(size=75), rng.exponential(size=75)])
-        model = NoveltyDetector(score=score, kernel="gaussian", false_alarm_rate=0.1, random_state=trial)
+        model = NoveltyDetector(measure=score, kernel="gaussian", false_alarm_rate=0.1, random_state=trial)
         model.fit(rows[:50])
         counts.append((model.predict(rows[50:]) == -1).sum())
     n = model.n_calibration_
@@ -242,7 +242,7 @@ def test_the_start_is_kept_unless_another_kernel_is_clearly_better():
 @pytest.mark.parametrize("score", SCORES)
 def test_parts_equal_the_whole(score):
     """fit = partial_fit in parts = merged workers, in the same space; scores, p-values and threshold."""
-    whole = NoveltyDetector(score=score, random_state=0, n_landmarks=40).fit(X)
+    whole = NoveltyDetector(measure=score, random_state=0, n_landmarks=40).fit(X)
     weightless = whole.empty_copy()
     for first in range(0, 160, 37):
         weightless.partial_fit(X[first : first + 37])
@@ -279,7 +279,7 @@ def test_weights_count_rows_that_are_learned():
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("sums", [True, False])
 def test_files_give_the_same_bits(score, sums, tmp_path):
-    model = NoveltyDetector(score=score, random_state=0).fit(X)
+    model = NoveltyDetector(measure=score, random_state=0).fit(X)
     model.save(tmp_path / "m.krepes", sums=sums)
     again = load(tmp_path / "m.krepes")
     assert np.array_equal(again.score_samples(NEW), model.score_samples(NEW))

@@ -21,7 +21,7 @@ def detector_facts(machine: NoveltyDetector) -> dict[str, str]:
     return {
         "rows": f"{machine.n_samples_seen_:,}, of which {n:,} calibrate",
         "input": input_words(machine.input_space_),
-        "score": machine.score,
+        "measure": machine.measure,
         "kernel": f"{words(kernel)}{metric}",
         "penalty": f"{machine.penalty_:.3g}, {how}",
         "landmarks": f"{len(machine.landmarks_):,}, rank {machine.rank_:,}",
@@ -37,7 +37,7 @@ def detector_summary(machine: NoveltyDetector) -> dict[str, Any]:
         "rows": machine.n_samples_seen_,
         "calibration_rows": machine.n_calibration_,
         "input": input_words(machine.input_space_),
-        "score": machine.score,
+        "measure": machine.measure,
         "kernel": part_summary(kernel),
         "standardised": bool(metric),
         "penalty": machine.penalty_,

@@ -52,7 +52,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
     ),
     "NoveltyDetector": (
         Parameter('false_alarm_rate', '--false-alarm-rate', 'float', 0.05, 'The share of normal rows for which predict may say -1.'),
-        Parameter('score', '--score', 'str', 'variance', "How novelty is measured: by the posterior variance of a Gaussian process; by regression to one, which falls to zero far from the rows; or by the distance to the mean in the kernel's space.", choices=('variance', 'regression', 'distance')),
+        Parameter('measure', '--measure', 'str', 'variance', "How novelty is measured: by the posterior variance of a Gaussian process; by regression to one, which falls to zero far from the rows; or by the distance to the mean in the kernel's space.", choices=('variance', 'regression', 'distance')),
         Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('lengthscale', '--lengthscale', 'float', 'auto', 'The distance at which the kernel tells rows apart. auto tries multiples of the median distance on a sample.', choices=('auto', 'median')),
         Parameter('penalty', '--penalty', 'float', 'auto', 'How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows that were left out.', choices=('auto',)),

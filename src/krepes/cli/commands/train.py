@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Options that only --task detect has.
 DETECTING = {
     "false_alarm_rate": "With --task detect: the share of normal rows that may be alarms. By default 0.05.",
-    "score": "With --task detect: how novelty is measured. By default variance.",
+    "measure": "With --task detect: how novelty is measured. By default variance.",
     "calibration_share": "With --task detect: the share of rows held out for p-values. By default 0.4.",
 }
 

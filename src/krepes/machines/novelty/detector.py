@@ -60,7 +60,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     ----------
     false_alarm_rate : float, default=0.05
         The share of normal rows for which `predict` may say -1.
-    score : "variance", "regression" or "distance", default="variance"
+    measure : "variance", "regression" or "distance", default="variance"
         How novelty is measured: by the posterior variance of a Gaussian process; by regression to one, which falls to
         zero far from the rows; or by the distance to the mean in the kernel's space.
     kernel : "auto", str, Kernel, callable or list of them, default="auto"
@@ -119,7 +119,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         self,
         *,
         false_alarm_rate: float = 0.05,
-        score: str = "variance",
+        measure: str = "variance",
         kernel: Kernels = "auto",
         lengthscale: Lengthscale = "auto",
         penalty: float | str = "auto",
@@ -146,7 +146,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             verbose=verbose,
         )
         self.false_alarm_rate = false_alarm_rate
-        self.score = score
+        self.measure = measure
         self.lengthscale = lengthscale
         self.penalty = penalty
         self.calibration_share = calibration_share
@@ -182,8 +182,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     def _check_parameters(self) -> None:
         check_share("false_alarm_rate", self.false_alarm_rate)
-        if self.score not in SCORES:
-            raise ValueError(f"score={self.score!r}: expected one of {', '.join(map(repr, SCORES))}.")
+        if self.measure not in SCORES:
+            raise ValueError(f"measure={self.measure!r}: expected one of {', '.join(map(repr, SCORES))}.")
         if not is_number(self.calibration_share, least=LEAST_SHARE, most=MOST_SHARE):
             raise ValueError(
                 f"calibration_share={self.calibration_share!r}: expected a share from {LEAST_SHARE:g} to "
@@ -237,7 +237,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         search = self._search
         if not isinstance(candidates.rows, Tensor):
             return search.first().fitted(candidates.rows, torch.Generator().manual_seed(seed))
-        rows, score = as_rows(candidates.rows), SCORES[self.score]
+        rows, score = as_rows(candidates.rows), SCORES[self.measure]
         width = rows.shape[1]
         kernels = search.rivals(inputs, width)
         if search.automatic:
@@ -263,14 +263,14 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             self.penalty_ = float(self.penalty)
         else:
             self.penalty_ = (
-                SCORES[self.score].penalty if self.choice_ is None else self.choice_.chosen.penalty
+                SCORES[self.measure].penalty if self.choice_ is None else self.choice_.chosen.penalty
             )
 
     def _accumulator(self, space: FeatureSpace) -> NoveltyPass:
         return NoveltyPass(space, self.calibration_share, self.n_kept)
 
     def _solve(self, value: NoveltyTotal) -> NoveltySolution:
-        found = NoveltySolution.of(value, self.space_, SCORES[self.score], self.penalty_)
+        found = NoveltySolution.of(value, self.space_, SCORES[self.measure], self.penalty_)
         rate, n = self.false_alarm_rate, found.calibration.n
         if found.calibration.rank(rate) == 0:
             warn(
@@ -357,7 +357,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         return copy
 
     def fingerprint(self) -> dict[str, str]:
-        own = {"score": model_file.digest([self.score, self.penalty_])}
+        own = {"measure": model_file.digest([self.measure, self.penalty_])}
         return super().fingerprint() | self._accumulator(self.space_).fingerprint() | own
 
     def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
