@@ -13,6 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from krepes import load
+from krepes.engines import local
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.machines import NoveltyDetector
 from krepes.machines.novelty.calibration import Calibration, calibrates
@@ -359,3 +360,42 @@ def test_images_and_objects_have_no_columns():
     model = NoveltyDetector(kernel=overlap, random_state=0).fit(words)
     assert model.score_samples(["ax", "qq"])[0] > model.score_samples(["ax", "qq"])[1]
     assert model.explain(["ax"]).deviations is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_interrupted_fit_continues_with_the_same_bits(tmp_path, monkeypatch, dtype):
+    """After a pass that stopped in its middle, the same call reads the rest, and gives what a whole pass gives."""
+    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
+    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    settings = {"random_state": 0, "n_landmarks": 20, "kernel": "gaussian", "dtype": dtype}
+    whole, path = NoveltyDetector(**settings).fit(X), tmp_path / "pass"
+    original, calls = local.add_halving, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 9:  # in the second batch of 8 blocks
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    monkeypatch.setattr(local, "add_halving", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        NoveltyDetector(**settings).fit(X, checkpoint=path)
+    assert path.exists()
+    with pytest.raises(ValueError, match="differs in settings"):
+        NoveltyDetector(**settings, n_kept=7).fit(X, checkpoint=path)
+    resumed = NoveltyDetector(**settings).fit(X, checkpoint=path)
+    assert not path.exists()
+    assert np.array_equal(resumed.score_samples(NEW), whole.score_samples(NEW))
+    assert np.array_equal(resumed.p_values(NEW), whole.p_values(NEW))
+
+
+def test_files_out_of_core_give_what_rows_in_memory_give(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
+    np.save(tmp_path / "rows.npy", X)
+    pd.DataFrame(X, columns=list("abc")).to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    model = NoveltyDetector(random_state=0).fit(tmp_path / "rows.npy")
+    np.testing.assert_allclose(model.p_values(NEW), NoveltyDetector(random_state=0).fit(X).p_values(NEW))
+    table = NoveltyDetector(random_state=0).fit(tmp_path / "rows.parquet")
+    frame = pd.DataFrame(NEW, columns=list("abc"))
+    same = NoveltyDetector(random_state=0).fit(pd.DataFrame(X, columns=list("abc")))
+    np.testing.assert_allclose(table.p_values(frame), same.p_values(frame))

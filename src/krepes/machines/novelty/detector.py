@@ -182,7 +182,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     def _check_parameters(self) -> None:
         check_share("false_alarm_rate", self.false_alarm_rate)
-        if self.measure not in SCORES:
+        if not isinstance(self.measure, str) or self.measure not in SCORES:
             raise ValueError(f"measure={self.measure!r}: expected one of {', '.join(map(repr, SCORES))}.")
         if not is_number(self.calibration_share, least=LEAST_SHARE, most=MOST_SHARE):
             raise ValueError(
