@@ -146,6 +146,7 @@ HELP = {
     "preprocess of KernelRidgeClassifier": "How the data are prepared. auto encodes tables; the columns of an array "
     "are used as given or standardised, whichever predicts better.",
     "dtype of KernelRidgeClassifier": "Precision of kernel values and features. auto is float64 up to 20,000 rows.",
+    "dtype of NoveltyDetector": "Precision of kernel values and features. auto is float64.",
     "n_folds": "Keep sums by this many random folds of the rows, for held-out values in Python.",
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",

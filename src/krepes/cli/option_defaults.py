@@ -62,7 +62,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('n_kept', '--n-kept', 'int', 20000, 'How many rows, at most, are kept in the file, for held-out scores, probabilities and intervals.', least=1),
         Parameter('preprocess', '--preprocess', 'str', 'auto', 'How the data are prepared. auto encodes tables and uses arrays as they are; table standardises the columns of an array; normalize standardises the channels of images; none changes nothing.', choices=('auto', 'table', 'normalize', 'none'), panel='Data', null=True),
         Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.', panel='Running'),
-        Parameter('dtype', '--dtype', 'str', 'auto', 'Precision of kernel values and features. float64 is more exact, and slower.', choices=('auto', 'float32', 'float64'), panel='Running'),
+        Parameter('dtype', '--dtype', 'str', 'auto', 'Precision of kernel values and features. auto is float64.', choices=('auto', 'float32', 'float64'), panel='Running'),
     ),
     "SubspaceClustering": (
         Parameter('n_clusters', '--n-clusters -k', 'int', None, 'The number of clusters. By default it is estimated from the affinity.', least=1),

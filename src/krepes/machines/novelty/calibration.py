@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import betabinom
+from scipy.stats import hypergeom
 from torch import Tensor
 
 from krepes.base.streams import uniform
@@ -82,11 +82,19 @@ class Calibration:
         return float(self.scores[k - 1]) if k else float(np.nextafter(lowest, -np.inf))
 
     def chance(self, n_alarms: int, n_rows: int, rate: float) -> float:
-        """The probability of at least so many alarms among so many rows that are as the calibration rows."""
+        """The probability of at least so many alarms among so many rows that are as the calibration rows.
+
+        The tail of the Beta-binomial, as that of a hypergeometric law, which has its small numbers right: a alarms or
+        more are a new rows or more among the a + k - 1 most novel of all.
+
+        >>> held = Calibration(np.zeros(19))
+        >>> round(held.chance(1, 1, 0.05), 9), held.chance(0, 5, 0.05)
+        (0.05, 1.0)
+        """
         k = self.rank(rate)
-        if k == 0 or n_rows == 0:
+        if k == 0 or n_alarms == 0:
             return 1.0
-        return float(betabinom.sf(n_alarms - 1, n_rows, k, self.n + 1 - k))
+        return min(1.0, float(hypergeom.sf(n_alarms - 1, self.n + n_rows, n_rows, n_alarms + k - 1)))
 
     @staticmethod
     def needed(rate: float) -> int:

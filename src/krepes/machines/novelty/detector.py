@@ -33,7 +33,7 @@ from krepes.kernels import Custom, EmpiricalNTK, Kernel
 from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
 from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
-from krepes.machines.labelled_machine import AUTO_LANDMARKS, EXACT_ROWS
+from krepes.machines.labelled_machine import AUTO_LANDMARKS
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
 from krepes.machines.novelty.kernel_choice import MEDIANS, NoveltyChoice, NoveltySearch, starting_kernels
@@ -83,7 +83,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         rows from crosses of two rows better.
     engine, device, random_state, verbose : as in KernelEmbedding
     dtype : "auto", "float32" or "float64", default="auto"
-        Precision of kernel values and features; "auto" is float64 up to 20 000 rows.
+        Precision of kernel values and features; "auto" is float64, because variances are small differences.
 
     Attributes
     ----------
@@ -214,9 +214,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
                 f"Found {data.n_rows} sample(s), of which {n} can be learned from and the others calibrate; a minimum "
                 f"of {LEAST_ROWS} to learn from is required."
             )
-        dtype = (
-            ("float64" if data.n_rows <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
-        )
+        dtype = "float64" if self.dtype == "auto" else self.dtype
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._latest_choice = None
         return FeatureSpace.prepare(
