@@ -53,7 +53,7 @@ def detector_summary(machine: NoveltyDetector) -> dict[str, Any]:
     }
 
 
-def kept_words(machine: NoveltyDetector) -> str:
+def held_words(machine: NoveltyDetector) -> str:
     """Which rows of the data a file of this detector holds."""
     kept = 0 if machine.total_ is None or machine.total_.kept is None else len(machine.total_.kept.rows)
     others = f" and {kept:,} calibration rows" if kept else ""

@@ -80,7 +80,7 @@ def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str
             if model.total_ is None
             else "With sums: it can be continued and merged."
         )
-        return about.detector_facts(model), about.detector_summary(model), ability, about.kept_words(model)
+        return about.detector_facts(model), about.detector_summary(model), ability, about.held_words(model)
     if isinstance(model, RidgeMachine):
         ability = (
             "Without sums: it predicts, but cannot be continued or merged."

@@ -245,7 +245,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
                 for k in usual
             ]
         start = score.gaussian_medians if getattr(kernels[0], "norm", 2) != 1 else score.medians
-        medians = (start, *(m for m in MEDIANS if m != start)) if search.searches_lengthscale else ()
+        others = (m for m in MEDIANS if m != start and m >= score.shortest)
+        medians = (start, *others) if search.searches_lengthscale else ()
         own = score.penalty if self.penalty == "auto" else float(self.penalty)
         penalties = (own, *(p for p in score.penalties if p != own)) if self.penalty == "auto" else (own,)
         with display(self.verbose).stage("Choosing the kernel"):

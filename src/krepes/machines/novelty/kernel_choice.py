@@ -33,7 +33,7 @@ DOUBT = 0.02  # by which the merit of another kernel must be better
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class TriedKernel:
     """One kernel and penalty, and how well crosses are told from rows with it.
 
     Attributes
@@ -66,19 +66,19 @@ class NoveltyChoice:
 
     Attributes
     ----------
-    chosen : Tried
-    tried : list of Tried
+    chosen : TriedKernel
+    tried : list of TriedKernel
     n_rows : int
         Rows of the sample.
     """
 
-    chosen: Tried
-    tried: list[Tried]
+    chosen: TriedKernel
+    tried: list[TriedKernel]
     n_rows: int
 
     def __str__(self) -> str:
         lines = [f"How well {self.n_rows:,} rows are told from crosses of two rows (area under the curve):"]
-        best: dict[tuple, Tried] = {}  # the best penalty of every kernel, and the one that was chosen
+        best: dict[tuple, TriedKernel] = {}  # the best penalty of every kernel, and the one that was chosen
         for each in self.tried:
             key = each.name, each.medians, each.metric
             known = best.get(key)
@@ -155,7 +155,7 @@ class NoveltySearch:
         self.score, self.penalties, self.medians, self.seed = score, penalties, medians, seed
         self.rows = rows[order.to(rows.device)].double()
         self.crosses = crosses(self.rows, groups, CROSSES, seed)
-        self.tried: list[Tried] = []
+        self.tried: list[TriedKernel] = []
 
     def choose(self, kernels: Sequence[Kernel], standardise: bool) -> NoveltyChoice:
         """The kernel and the penalty.
@@ -188,13 +188,13 @@ class NoveltySearch:
         by_rule = isinstance(kernel, RadialKernel) and isinstance(kernel.lengthscale, str)
         return self.medians if by_rule and self.medians else (None,)
 
-    def _try(self, kernel: Kernel, multiple: float | None, M: np.ndarray | None) -> Tried:
+    def _try(self, kernel: Kernel, multiple: float | None, M: np.ndarray | None) -> TriedKernel:
         """With every penalty; the first of them is returned."""
         fitted, medians = self._fitted(kernel, multiple, M)
         K = _unit(fitted, self.rows, self.rows)
         sample = SampleKernel((K + K.mT) / 2, _unit(fitted, self.crosses, self.rows))
         found = [
-            Tried(fitted, medians, "as given" if M is None else "standardised", penalty, merit(*scores))
+            TriedKernel(fitted, medians, "as given" if M is None else "standardised", penalty, merit(*scores))
             for penalty in self.penalties
             for scores in [self.score.in_sample(sample, penalty)]
         ]

@@ -45,6 +45,8 @@ class Score(ABC):
         To start with.
     penalties : tuple of float
         To try.
+    shortest : float
+        Lengthscale to try, in medians. Where k vanishes between all rows, their scores are the same to rounding.
     searched : bool
         Whether kernel, lengthscale and penalty are chosen by how well crossed rows are told from real ones.
     """
@@ -54,6 +56,7 @@ class Score(ABC):
     gaussian_medians: ClassVar[float]
     penalty: ClassVar[float]
     penalties: ClassVar[tuple[float, ...]]
+    shortest: ClassVar[float] = 1 / 16
     searched: ClassVar[bool] = True
 
     @classmethod
@@ -207,8 +210,9 @@ class Distance(Score):
     """The squared distance to the mean in the kernel's space, with its sign turned."""
 
     name = "distance"
-    medians, gaussian_medians, penalty = 0.125, 0.125, 0.01
+    medians, gaussian_medians, penalty = 0.25, 0.25, 0.01
     penalties = (0.01,)  # it has none
+    shortest = 0.25
     n_axes = 1
 
     mean: Tensor  # shape: (r,)
