@@ -322,8 +322,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         would follow a fault, too.
         """
 
-        def scored(batch: Any) -> tuple[np.ndarray, Calibration]:
-            return self.score_samples(batch), self._solved().calibration
+        def scored(X: Any) -> tuple[np.ndarray, Calibration]:
+            return self.score_samples(X), self._solved().calibration
 
         for batch, reading in readings(batches, scored, self.false_alarm_rate):
             yield reading
