@@ -23,7 +23,7 @@ from krepes.cli.parameter import Parameter
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe, probe_protocol, search
 from krepes.kernels import EmpiricalNTK, Gaussian
-from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, NoveltyDetector
 from krepes.networks import EfficientNetLite0, Network
 from krepes.report import write_report
 from krepes.reproduction import Size
@@ -61,6 +61,9 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
     ],
     # The others of Gaussian processes are among those of ridge machines.
     GaussianProcessRegressor: ["amplitude", "noise"],
+    NoveltyDetector: [
+        name for name in inspect.signature(NoveltyDetector).parameters if name not in NOT_OPTIONS
+    ],
     SubspaceClustering: [
         name for name in inspect.signature(SubspaceClustering).parameters if name not in NOT_OPTIONS
     ],
@@ -118,6 +121,7 @@ KINDS: dict[str, type[Component]] = {
 TYPES = {  # where the annotation does not say
     "landmarks of KernelEmbedding": "str",
     "landmarks of KernelRidgeClassifier": "str",
+    "landmarks of NoveltyDetector": "str",
     "lengthscale": "float",
     "class_weight": "str",
     "preprocess": "str",
@@ -145,6 +149,7 @@ HELP = {
     "preprocess of KernelRidgeClassifier": "How the data are prepared. auto encodes tables; the columns of an array "
     "are used as given or standardised, whichever predicts better.",
     "dtype of KernelRidgeClassifier": "Precision of kernel values and features. auto is float64 up to 20,000 rows.",
+    "dtype of NoveltyDetector": "Precision of kernel values and features. auto is float64.",
     "n_folds": "Keep sums by this many random folds of the rows, for held-out values in Python.",
     "loss of KernelEmbedding": "What the representation is trained for; the page on losses in the docs explains it.",
     "views": "Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.",

@@ -67,6 +67,7 @@ SAVED = {
     "KernelEmbedding": "krepes.embedding",
     "KernelRidgeClassifier": "krepes.machines",
     "KernelRidgeRegressor": "krepes.machines",
+    "NoveltyDetector": "krepes.machines",
 }
 
 
@@ -189,7 +190,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
             raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
         if not hasattr(self, "space_"):
             self._check_parameters()
-            data = FitData.open(X, **given, opener=self._opener())
+            data = replace(FitData.open(X, **given, opener=self._opener()), first_row=first_row or 0)
             space = self._prepared(data, views_needed)
             if first_row and space.landmark_rows is not None:
                 space = replace(space, landmark_rows=space.landmark_rows + first_row)

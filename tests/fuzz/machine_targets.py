@@ -1,4 +1,4 @@
-"""Kernel ridge machines and Gaussian processes: any rows, any targets, any parameters; parts, files and weights."""
+"""Ridge machines, Gaussian processes, novelty detectors: any rows, targets and parameters; parts, files, weights."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from krepes.machines import (
     GaussianProcessRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    NoveltyDetector,
 )
 from krepes.report import write_machine_page
 
@@ -143,6 +144,75 @@ def ridge_in_parts(draw: Draw) -> Any:
         path = Path(folder) / "model.krepes"
         model.save(path, sums=draw(st.booleans()))
         check_same(load(path).predict(X), model.predict(X), "a saved machine")
+    return found
+
+
+DETECTING = {
+    "false_alarm_rate": mostly([0.05, 0.2, 0.5], [0, 1, "few", None, float("nan")]),
+    "measure": mostly(["variance", "regression", "distance"], ["density", None, 3]),
+    "calibration_share": mostly([0.05, 0.3, 0.5, 0.95], [0, 1, 0.01, "half", None]),
+    **{
+        name: DRAWN[name]
+        for name in ("lengthscale", "penalty", "n_landmarks", "n_kept", "preprocess", "dtype")
+    },
+    "landmarks": DRAWN["landmarks"],
+    "kernel": DRAWN["kernel"],
+}
+
+
+@st.composite
+def detectors(draw: DrawFn) -> NoveltyDetector:
+    """Up to three parameters that are not the default."""
+    changed = draw(st.lists(st.sampled_from(sorted(DETECTING)), max_size=3, unique=True))
+    given = SMALL | {"kernel": "gaussian"} | {name: draw(DETECTING[name]) for name in changed}
+    return NoveltyDetector(**given)
+
+
+def detected(model: NoveltyDetector, X: Any) -> Any:
+    """All that a fitted detector says of rows; its answers must agree."""
+    n, p = n_rows(X), model.p_values(X)
+    check_shape(p, (n,), "p_values")
+    if not ((p > 0) & (p <= 1)).all():
+        raise ChangedError("p-values outside (0, 1]")
+    alarms = model.predict(X) == -1
+    if not np.array_equal(alarms, np.round(p * (model.n_calibration_ + 1)) <= _rank(model)):
+        raise ChangedError("alarms that are not p-values up to the rate")
+    return [p, alarms, model.decision_function(X), str(model.choice_)]
+
+
+def _rank(model: NoveltyDetector) -> float:
+    return round(model.attainable_rate_ * (model.n_calibration_ + 1))
+
+
+@target("NoveltyDetector", weight=4)
+def novelty_of_rows(draw: Draw) -> Any:
+    X = draw(
+        often(
+            (3, rows()),
+            (1, forms_of(matrices(min_rows=4, min_columns=1), USUAL)),
+            (1, tables()),
+            (1, images()),
+        )
+    )
+    model = draw(detectors()).fit(X)
+    return [*detected(model, X), str(model.explain(X))]
+
+
+@target("NoveltyDetector", weight=2)
+def novelty_in_parts(draw: Draw) -> Any:
+    """Weights, more rows, merging, a stream; a saved detector gives the same bits, with sums or without."""
+    X = draw(often((3, sane_matrices(min_rows=4)), (1, features())))
+    model = NoveltyDetector(**SMALL, kernel="gaussian", n_kept=draw(st.sampled_from([3, 1000])))
+    model.partial_fit(X, sample_weight=draw(often((2, st.none()), (2, weights(n_rows(X))))))
+    model.merge(model.empty_copy().partial_fit(X, first_row=draw(mostly([n_rows(X), 100], [-1, 0.5, 2**63]))))
+    found = [
+        *detected(model, X),
+        *(reading.chance for reading in model.monitor([X, X], learn=draw(st.booleans()))),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.krepes"
+        model.save(path, sums=draw(st.booleans()))
+        check_same(load(path).p_values(X), model.p_values(X), "a saved detector")
     return found
 
 

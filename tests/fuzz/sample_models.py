@@ -16,7 +16,7 @@ from fuzz.parts import overlap
 from krepes import KernelEmbedding, load
 from krepes.kernels import ArcCosine, Custom, EmpiricalNTK, Gaussian, InfiniteWidth, Laplacian, Linear
 from krepes.landmarks import Uniform
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
 from krepes.solvers import SGD
 from krepes.views import Tabular
@@ -54,13 +54,15 @@ class Saved:
     kernel: Callable | None = None
 
 
-Model = KernelEmbedding | KernelRidgeClassifier | KernelRidgeRegressor
+Model = KernelEmbedding | KernelRidgeClassifier | KernelRidgeRegressor | NoveltyDetector
 
 
 def outputs(model: Model, X: Any) -> np.ndarray:
     """An array with a row for every row of X."""
     if isinstance(model, KernelRidgeClassifier):
         return model.predict_proba(X)
+    if isinstance(model, NoveltyDetector):
+        return model.p_values(X)
     return model.predict(X) if isinstance(model, KernelRidgeRegressor) else model.transform(X)
 
 
@@ -72,6 +74,11 @@ def _machines() -> dict[str, tuple[Model, Any]]:
     return {
         "regressor": (KernelRidgeRegressor(**few, kernel="gaussian").fit(VECTORS, VECTORS[:, :2]), VECTORS),
         "classifier of a table": (KernelRidgeClassifier(**few).fit(TABLE, np.array(["no", "yes"])[y]), TABLE),
+        "detector": (NoveltyDetector(false_alarm_rate=0.2, random_state=0).fit(VECTORS), VECTORS),
+        "detector of a table": (
+            NoveltyDetector(measure="distance", false_alarm_rate=0.2, random_state=0).fit(TABLE),
+            TABLE,
+        ),
         "balanced classifier": (balanced.fit(VECTORS, y), VECTORS),
     }
 
@@ -106,7 +113,7 @@ def saved_models() -> list[Saved]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (model, X) in (_models() | _machines()).items():
-            both = name in ("vectors", "images", "regressor", "balanced classifier")
+            both = name in ("vectors", "images", "regressor", "balanced classifier", "detector")
             sums = "moments" if isinstance(model, KernelEmbedding) else "sums"
             for kept in (True, False) if both else (True,):
                 path = Path(folder) / "model.krepes"

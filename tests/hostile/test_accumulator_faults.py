@@ -36,6 +36,7 @@ from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
 from krepes.machines.normal_sums import NormalEquations
+from krepes.machines.novelty.novelty_pass import NoveltyPass
 from krepes.machines.targets import Classes
 from krepes.moments import MomentPass
 from krepes.views import Paired, Tabular
@@ -79,6 +80,10 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "ridge": (
         lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10),
         Block(torch.arange(N), tensors(X), y=LABELS),
+    ),
+    "novelty": (
+        lambda: NoveltyPass(space(), share=0.4, n_kept=10),
+        Block(torch.arange(N), tensors(X), weight=WEIGHT),
     ),
     "side by side": (
         lambda: SideBySide([MomentPass(space()), MomentPass(space())]),

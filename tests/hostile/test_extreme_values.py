@@ -82,6 +82,7 @@ from krepes.machines import (
     KernelRidgeClassifier,
     KernelRidgeRegressor,
     LeaveOneOutRidge,
+    NoveltyDetector,
     TransductiveRidge,
     expected_calibration_error,
     temperature,
@@ -426,6 +427,11 @@ OF_ROWS: dict[str, list[Call]] = {
             fitted_then_used(
                 KernelRidgeRegressor(n_landmarks=8, random_state=0), "predict", "predict_interval"
             )
+        )
+    ],
+    "NoveltyDetector": [
+        Call(
+            fitted_then_used(NoveltyDetector(n_landmarks=8, random_state=0), "predict", "p_values", "explain")
         )
     ],
     "target_direction": [Call(target_direction)],

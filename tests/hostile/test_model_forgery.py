@@ -17,7 +17,7 @@ from krepes.base import model_file
 from krepes.base.components import Component, subclasses
 from krepes.base.schema import matches, schema
 from krepes.kernels import EmpiricalNTK
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
 
 X = load_iris().data
@@ -250,6 +250,66 @@ def test_entries_of_a_machine_of_another_kind_are_refused(saved_machine, tmp_pat
     if place == ("targets",) and (name == "classes") != (kind == "classes"):
         pytest.skip("of the other machine")
     entry(header, *place)[name] = value
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.fixture(scope="module")
+def saved_detector(tmp_path_factory):
+    path = tmp_path_factory.mktemp("detectors") / "model.krepes"
+    NoveltyDetector(random_state=0, landmarks=X[:12]).fit(X).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (".solution.score.coefficients", (3, 3)),
+        (".solution.score.coefficients", (12,)),
+        (".solution.calibration", (3, 2)),
+        (".sums.one_class.n", (2,)),
+        (".sums.one_class.outer", (3, 3)),
+        (".sums.one_class.sum_phi", (3,)),
+        (".sums.kept.inputs", (60, 3)),
+        (".sums.kept.rows", (7,)),
+    ],
+)
+def test_tensors_of_a_detector_of_another_shape_are_refused(saved_detector, tmp_path, name, shape):
+    header, tensors = contents(saved_detector)
+    tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        ((), "penalty", -1.0),
+        ((), "penalty", "small"),
+        ((), "solution", None),
+        ((), "sums", {"~dict": {}}),
+        (("parameters",), "false_alarm_rate", 7),
+        (("parameters",), "measure", "density"),
+        (("parameters",), "calibration_share", 0.05),
+        (("solution", "score"), "name", "density"),
+        (("solution", "score"), "name", "distance"),
+        (("sums", "kept"), "seen", 3),
+    ],
+)
+def test_entries_of_a_detector_of_another_kind_are_refused(saved_detector, tmp_path, place, name, value):
+    header, tensors = contents(saved_detector)
+    entry(header, *place)[name] = value
+    with pytest.raises(ValueError, match=r".{20}"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(".sums.one_class.n", -1.0), (".sums.kept.rows", 100_003), (".solution.calibration", 5.0)],
+)
+def test_numbers_of_a_detector_out_of_range_are_refused(saved_detector, tmp_path, name, value):
+    header, tensors = contents(saved_detector)
+    tensors[name].view(-1)[0] = value
     with pytest.raises(ValueError, match=r".{20}"):
         load(forged(tmp_path / "a", header, tensors))
 

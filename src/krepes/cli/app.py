@@ -12,6 +12,7 @@ from krepes.cli.command import EXIT_CODES
 from krepes.cli.commands.align import align
 from krepes.cli.commands.cluster import cluster
 from krepes.cli.commands.demo import demo
+from krepes.cli.commands.detect import detect
 from krepes.cli.commands.evaluate import evaluate
 from krepes.cli.commands.explain import explain
 from krepes.cli.commands.fit import fit
@@ -60,6 +61,7 @@ for function in (
     reconstruct,
     train,
     predict,
+    detect,
     evaluate,
     explain,
     info,
@@ -100,6 +102,12 @@ def krepes(
     [cyan]krepes train people.parquet --label income -o income.krepes[/]
 
     [cyan]krepes predict income.krepes new_people.parquet -o predictions.csv --keep id[/]
+
+    Or, to find rows that are unlike all others:
+
+    [cyan]krepes train good_days.parquet --task detect -o pump.krepes[/]
+
+    [cyan]krepes detect pump.krepes today.parquet -o alarms.parquet[/]
 
     [bold]krepes COMMAND --help[/] explains each command.
     """

@@ -13,6 +13,7 @@ from krepes.base.progress import Bars
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
+    from krepes.machines import NoveltyDetector
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
     from krepes.one_pass import OnePassEstimator
@@ -59,10 +60,7 @@ def load_embedding(path: Path, device: str) -> KernelEmbedding:
 
     model = load(path, device=device)
     if not isinstance(model, KernelEmbedding):
-        raise ValueError(
-            f"{path} holds a {type(model).__name__}, which predicts: use `krepes predict {path} DATA -o FILE`. "
-            "A representation is what `krepes fit` writes."
-        )
+        raise ValueError(f"{path} {_other_use(model, path)} A representation is what `krepes fit` writes.")
     return model
 
 
@@ -87,8 +85,32 @@ def load_predicting(path: Path, device: str) -> LabelledMachine[Any, Any]:
     model = load(path, device=device)
     if not isinstance(model, LabelledMachine):
         raise ValueError(
-            f"{path} holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`, or "
-            "train a machine with `krepes train DATA --label COLUMN -o MODEL`."
+            f"{path} {_other_use(model, path)} A machine that predicts is what `krepes train DATA --label COLUMN -o "
+            "MODEL` writes."
+        )
+    return model
+
+
+def _other_use(model: OnePassEstimator, path: Path) -> str:
+    """What a file holds, and what it is for."""
+    kind = type(model).__name__
+    if kind == "KernelEmbedding":
+        return f"holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`."
+    if kind == "NoveltyDetector":
+        return f"holds a {kind}, which finds rows unlike others: use `krepes detect {path} DATA -o FILE`."
+    return f"holds a {kind}, which predicts: use `krepes predict {path} DATA -o FILE`."
+
+
+def load_detector(path: Path, device: str) -> NoveltyDetector:
+    """A detector that `krepes train --task detect` wrote; an error where the file holds something else."""
+    from krepes import load
+    from krepes.machines import NoveltyDetector
+
+    model = load(path, device=device)
+    if not isinstance(model, NoveltyDetector):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, which detects nothing: train a detector with `krepes train DATA "
+            "--task detect -o MODEL`."
         )
     return model
 

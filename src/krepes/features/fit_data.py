@@ -41,12 +41,15 @@ class FitData:
     y : ndarray of shape (n, ...), optional
     weight : ndarray of shape (n,), float64, optional
     group : ndarray of shape (n,), optional
+    first_row : int
+        The global index of the first row.
     """
 
     sources: tuple[Source, ...]
     y: np.ndarray | None = None
     weight: np.ndarray | None = None
     group: np.ndarray | None = None
+    first_row: int = 0
 
     @classmethod
     def open(

@@ -1,8 +1,9 @@
-"""Kernel machines on features: ridge regression with leave-one-out choice, Gaussian processes, calibration."""
+"""Kernel machines on features: ridge regression, Gaussian processes, novelty detection, calibration."""
 
 from krepes.machines.calibration import expected_calibration_error, temperature
 from krepes.machines.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from krepes.machines.kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.novelty import NoveltyDetector
 from krepes.machines.ridge import LeaveOneOutRidge
 from krepes.machines.transductive import TransductiveRidge, transductive_coefficients
 
@@ -12,6 +13,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "LeaveOneOutRidge",
+    "NoveltyDetector",
     "TransductiveRidge",
     "expected_calibration_error",
     "temperature",

@@ -236,8 +236,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
             rows = FitData((one_after_other(data.sources[0], unlabelled),), weight=weight)
             labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
         dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
-        asked: Any = self.n_landmarks
-        m: int = {"auto": min(n, AUTO_LANDMARKS), None: n}.get(asked, asked)
+        m = landmark_count(self.n_landmarks, n)
         by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         placement = Placement.of(dtype, self.device)
@@ -353,6 +352,15 @@ class LabelledMachine(OnePassEstimator[T, S]):
         self.choice_, self.metric_ = None, state["metric"]
         if "solution" in state:
             self._solution = self._solution_of(state["solution"])
+
+
+def landmark_count(asked: Any, n: int) -> int:
+    """How many landmarks `n_landmarks` means for n rows: "auto", None for all of them, or a number.
+
+    >>> landmark_count("auto", 50_000), landmark_count("auto", 300), landmark_count(None, 5000), landmark_count(20, 300)
+    (2000, 300, 5000, 20)
+    """
+    return {"auto": min(n, AUTO_LANDMARKS), None: n}.get(asked, asked)
 
 
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:

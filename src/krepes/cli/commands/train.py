@@ -33,6 +33,12 @@ VARIANCES = {
     "noise": "The variance of the noise in the target, in units of its variance. By default it is chosen by the "
     "evidence. Of --machine gaussian_process.",
 }
+# Options that only --task detect has.
+DETECTING = {
+    "false_alarm_rate": "With --task detect: the share of normal rows that may be alarms. By default 0.05.",
+    "measure": "With --task detect: how novelty is measured. By default variance.",
+    "calibration_share": "With --task detect: the share of rows held out for p-values. By default 0.4.",
+}
 
 
 @command
@@ -40,6 +46,9 @@ def train(
     data: options.Data,
     output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
     parameters: Annotated[dict[str, Any], Parameters("KernelRidgeClassifier")],
+    detecting: Annotated[
+        dict[str, Any], Parameters("NoveltyDetector", only=tuple(DETECTING), optional=DETECTING)
+    ],
     variances: Annotated[dict[str, Any], Parameters("GaussianProcessRegressor", optional=VARIANCES)],
     kind: Annotated[
         str,
@@ -65,7 +74,8 @@ def train(
     task: Annotated[
         str,
         option(
-            "What is predicted: classification, regression, or auto, which looks at the labels and says what it took.",
+            "What is predicted: classification, regression, or auto, which looks at the labels and says what it took. "
+            "detect predicts nothing: it learns what rows usually are, for `krepes detect`, and needs no label.",
             panel=options.DATA,
             show_default=True,
         ),
@@ -112,24 +122,37 @@ Rows without a label are not used.
     [cyan]krepes train houses.csv --label price --task regression -o price.krepes[/]
 
     [cyan]krepes train houses.csv --label price --machine gaussian_process -o price.krepes[/]
+    [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, show_columns
     from krepes.cli.describe_machine import machine_summary
     from krepes.cli.model_parameters import overrides, preprocessing
     from krepes.cli.opening import check_exists, open_data, parse_size
+    from krepes.cli.train_detector import DetectorFit, detector_from
     from krepes.preprocessing.targets import TASKS
 
     kind = kind.replace("-", "_").lower()
     if kind not in MACHINES:
         raise typer.BadParameter(f"--machine {kind}: expected {', '.join(MACHINES)}.")
-    if task not in TASKS:
-        raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}.")
+    if task not in (*TASKS, "detect"):
+        raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}, detect.")
+    if task != "detect" and detecting:
+        raise typer.BadParameter(f"--{next(iter(detecting)).replace('_', '-')} is for --task detect.")
     changes, pixels = overrides(override), parse_size(size)
     check_exists(data, labels)
     check_writable(output, overwrite)
     source = open_data(data, array, pixels)
     line(f"{data}: {source.describe()}")
+    if task == "detect":
+        columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
+        named = [label] if label is not None else []
+        parameters["preprocess"] = preprocessing(
+            parameters["preprocess"], source, data, named, [*exclude, *columns]
+        )
+        wanted = split, n_train, sample_weight, checkpoint, no_sums, overwrite
+        detector = detector_from(parameters, detecting, changes, random_state)
+        return DetectorFit(source, data, output, *wanted).run(detector)
     target = _target(source, data, label, labels, split, n_train, sample_weight, task)
     _say_target(target)
     columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]

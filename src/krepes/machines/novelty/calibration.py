@@ -1,0 +1,106 @@
+"""Conformal p-values: how novel a row is among rows that were held out, and whether that is an alarm.
+
+    p(x) = (1 + #{calibration rows at least as novel as x}) / (n + 1),      alarm where p(x) <= rate      [vovk]
+
+If x and the n calibration rows are exchangeable, P(p <= rate) <= rate, whatever the score and the data are. Without
+ties it is exactly k / (n + 1), k = floor(rate (n + 1)): the attainable level. With k = 0, which is n < 19 for a rate of
+5 %, no row can raise an alarm. Of m new rows, the number of alarms then is Beta-binomial(m, k, n + 1 - k).
+
+Which rows calibrate follows from their global index alone, so that parts of the data, blocks and workers agree: of
+every 20 rows one after the other, `share` of them, at places that are drawn at random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.stats import hypergeom
+from torch import Tensor
+
+from krepes.base.streams import uniform
+
+STRETCH = 20  # rows, of which the same number calibrates
+_CALIBRATION = 31  # purpose of a random stream
+TIES = {torch.float64: 1e-9, torch.float32: 1e-5}  # scores that differ by less, rounding may have made differ
+
+
+def calibrates(rows: Tensor, share: float) -> np.ndarray:
+    """Which rows are held out, by their global indices: (b,) -> (b,), bool.
+
+    >>> held = calibrates(torch.arange(200), 0.3)
+    >>> int(held.sum()), held.reshape(10, 20).sum(axis=1).tolist() == [6] * 10
+    (60, True)
+    """
+    number = round(share * STRETCH)
+    stretch, place = rows // STRETCH, rows % STRETCH
+    draws = uniform(stretch, STRETCH, 0, _CALIBRATION)  # (b, 20)
+    own = draws.gather(1, place[:, None])
+    before = torch.arange(STRETCH)[None, :] < place[:, None]
+    rank = ((draws < own) | ((draws == own) & before)).sum(1)
+    return (rank < number).numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores of the rows that were held out, lowest first; low scores are novel.
+
+    >>> held = Calibration.of(np.arange(19.0), tie=0.0)
+    >>> held.p_values(np.array([-5.0, 0.0, 20.0])).tolist()            # 1/20, 2/20, 20/20
+    [0.05, 0.1, 1.0]
+    >>> held.threshold(0.05, lowest=-9.0), held.threshold(0.04, lowest=-9.0) < -9
+    (0.0, True)
+    """
+
+    scores: np.ndarray  # (n,)
+
+    @classmethod
+    def of(cls, scores: np.ndarray, tie: float) -> Calibration:
+        """From scores in any order; those that a new row's may equal, to rounding, count as at least as novel."""
+        return cls(np.sort(scores) - tie)
+
+    @property
+    def n(self) -> int:
+        return len(self.scores)
+
+    def p_values(self, scores: np.ndarray) -> np.ndarray:
+        return (1 + np.searchsorted(self.scores, scores, side="right")) / (self.n + 1)
+
+    def rank(self, rate: float) -> int:
+        """k = floor(rate (n + 1)); rounding must not lower it."""
+        return math.floor(round(rate * (self.n + 1), 9))
+
+    def attainable(self, rate: float) -> float:
+        """The false-alarm rate that is attained: the largest multiple of 1 / (n + 1) up to `rate`."""
+        return self.rank(rate) / (self.n + 1)
+
+    def threshold(self, rate: float, lowest: float) -> float:
+        """Scores below it have p <= rate; below the lowest possible score where no alarm is possible."""
+        k = self.rank(rate)
+        return float(self.scores[k - 1]) if k else float(np.nextafter(lowest, -np.inf))
+
+    def chance(self, n_alarms: int, n_rows: int, rate: float) -> float:
+        """The probability of at least so many alarms among so many rows that are as the calibration rows.
+
+        The tail of the Beta-binomial, as that of a hypergeometric law, which has its small numbers right: a alarms or
+        more are a new rows or more among the a + k - 1 most novel of all.
+
+        >>> held = Calibration(np.zeros(19))
+        >>> round(held.chance(1, 1, 0.05), 9), held.chance(0, 5, 0.05)
+        (0.05, 1.0)
+        """
+        k = self.rank(rate)
+        if k == 0 or n_alarms == 0:
+            return 1.0
+        return min(1.0, float(hypergeom.sf(n_alarms - 1, self.n + n_rows, n_rows, n_alarms + k - 1)))
+
+    @staticmethod
+    def needed(rate: float) -> int:
+        """Calibration rows without which no alarm is possible.
+
+        >>> Calibration.needed(0.05), Calibration.needed(0.1)
+        (19, 9)
+        """
+        return math.ceil(round(1 / rate, 9)) - 1

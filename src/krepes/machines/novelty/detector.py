@@ -1,0 +1,392 @@
+"""NoveltyDetector: rows unlike those that were learned, in one pass, with a false-alarm rate that holds.
+
+    rows, by index -> learned:     kernel, landmarks, sums -> score
+                   -> calibrate:   kept, scored -> p-values, threshold
+
+One read of the data after the preparation, O(n (m d + m r + r^2)), then O(r^3). Where there are no more learned rows
+than landmarks, the scores are the exact ones of (K + penalty I)^-1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import OutlierMixin, clone
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from krepes.base import model_file
+from krepes.base.caller_warning import warn
+from krepes.base.dtype_and_device import Placement
+from krepes.base.limits import check_count, check_share, is_number
+from krepes.base.model_file import State
+from krepes.base.progress import display
+from krepes.base.schema import check_entries
+from krepes.engines import Engine, as_engine
+from krepes.features import FeatureSpace, FitData
+from krepes.kernels import Custom, EmpiricalNTK, Kernel
+from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import as_rows
+from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
+from krepes.machines.labelled_machine import landmark_count
+from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
+from krepes.machines.novelty.explanation import NoveltyExplanation, explained
+from krepes.machines.novelty.kernel_choice import MEDIANS, NoveltyChoice, NoveltySearch, starting_kernels
+from krepes.machines.novelty.monitoring import Reading, readings
+from krepes.machines.novelty.novelty_pass import NoveltyPass, NoveltyTotal
+from krepes.machines.novelty.one_class_sums import unit_features
+from krepes.machines.novelty.scores import SCORES
+from krepes.machines.novelty.solution import NoveltySolution
+from krepes.one_pass import OnePassEstimator
+from krepes.preprocessing.input_space import InputSpace
+from krepes.preprocessing.preparing import Candidates, Preprocess
+
+LEAST_SHARE, MOST_SHARE = 1 / STRETCH, 1 - 1 / STRETCH
+LEAST_ROWS = 2  # to learn from
+
+
+class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySolution]):
+    """Find rows that are unlike those it has learned, and raise false alarms no more often than you say.
+
+    A share of the rows is held out, by their index, and never learned from. A new row is compared with these: its
+    p-value is the share of rows as it should be that are at least as novel.
+
+    Parameters
+    ----------
+    false_alarm_rate : float, default=0.05
+        The share of normal rows for which `predict` may say -1.
+    measure : "variance", "regression" or "distance", default="variance"
+        How novelty is measured: by the posterior variance of a Gaussian process; by regression to one, which falls to
+        zero far from the rows; or by the distance to the mean in the kernel's space.
+    kernel : "auto", str, Kernel, callable or list of them, default="auto"
+        How rows are compared. "auto" compares an L1-Laplacian (up to 128 columns) and a Gaussian kernel. Kernels of the
+        dot product are refused, because they do not vanish far away; others are normalised to k(x, x) = 1.
+    lengthscale : "auto", float, "median" or a multiple of it such as "4 median", default="auto"
+        The distance at which the kernel tells rows apart. "auto" tries multiples of the median on a sample.
+    penalty : float or "auto", default="auto"
+        The variance of the noise, in units of k(x, x). "auto" tries several on a sample.
+    calibration_share : float, default=0.4
+        The share of rows that is held out for p-values, in steps of 1/20.
+    landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
+        How landmarks, the rows that all others are compared with, are chosen.
+    n_landmarks : int, "auto" or None, default="auto"
+        Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows.
+    n_kept : int, default=20000
+        How many calibration rows, at most, are kept with the model. They are saved with it.
+    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+        As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever tells
+        rows from crosses of two rows better.
+    engine, device, random_state, verbose : as in KernelEmbedding
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of kernel values and features; "auto" is float64, because variances are small differences.
+
+    Attributes
+    ----------
+    offset_ : float
+        `predict` says -1 for scores below it.
+    attainable_rate_ : float
+        The false-alarm rate that is attained: the largest multiple of 1 / (n_calibration_ + 1) up to
+        `false_alarm_rate`. It is 0 where there are too few calibration rows for any alarm.
+    n_calibration_ : int
+    penalty_ : float
+    choice_ : NoveltyChoice or None
+        The kernels that were tried; print it. It is not saved.
+    space_ : FeatureSpace
+    n_samples_seen_ : int
+        Rows that were learned, and those that calibrate.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> model = NoveltyDetector(random_state=0).fit(rng.normal(size=(400, 3)))
+    >>> model.predict([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
+    array([ 1, -1])
+    >>> model.n_calibration_, round(model.attainable_rate_, 4)                   # 8 / 161
+    (160, 0.0497)
+    """
+
+    total_name = "sums"
+    choice_: NoveltyChoice | None
+    penalty_: float
+    _latest_choice: NoveltyChoice | None = None
+
+    def __init__(
+        self,
+        *,
+        false_alarm_rate: float = 0.05,
+        measure: str = "variance",
+        kernel: Kernels = "auto",
+        lengthscale: Lengthscale = "auto",
+        penalty: float | str = "auto",
+        calibration_share: float = 0.4,
+        landmarks: Any = "pivoted_cholesky",
+        n_landmarks: int | str | None = "auto",
+        n_kept: int = 20_000,
+        preprocess: Preprocess = "auto",
+        engine: Engine | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,  # type: ignore[arg-type]
+            landmarks=landmarks,
+            n_landmarks=n_landmarks,  # type: ignore[arg-type]
+            preprocess=preprocess,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.false_alarm_rate = false_alarm_rate
+        self.measure = measure
+        self.lengthscale = lengthscale
+        self.penalty = penalty
+        self.calibration_share = calibration_share
+        self.n_kept = n_kept
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike | None = None,
+        space: FeatureSpace | None = None,
+    ) -> Self:
+        """Learn what is normal from X: an array, tensor, frame, memory map, list of objects, source, or one path.
+
+        `y` is ignored. Rows that are learned count `sample_weight` times; those that calibrate count once, and rows of
+        weight zero are left out. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        """
+        return super().fit(X, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+    ) -> Self:
+        """Add rows, of which a share calibrates. The first call fixes preprocessing, kernel and landmarks.
+
+        The detector is solved when it is next needed. `first_row` is the global index of the first row of X, which
+        decides what each row is for: workers that share a data set give it. `y` is ignored.
+        """
+        return super().partial_fit(X, sample_weight=sample_weight, first_row=first_row)
+
+    def _check_parameters(self) -> None:
+        check_share("false_alarm_rate", self.false_alarm_rate)
+        if not isinstance(self.measure, str) or self.measure not in SCORES:
+            raise ValueError(f"measure={self.measure!r}: expected one of {', '.join(map(repr, SCORES))}.")
+        if not is_number(self.calibration_share, least=LEAST_SHARE, most=MOST_SHARE):
+            raise ValueError(
+                f"calibration_share={self.calibration_share!r}: expected a share from {LEAST_SHARE:g} to "
+                f"{MOST_SHARE:g}."
+            )
+        if self.penalty != "auto" and not is_number(self.penalty, above=0):
+            raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
+        if self.n_landmarks not in ("auto", None):
+            check_count("n_landmarks", self.n_landmarks)
+        check_count("n_kept", self.n_kept)
+        if self.dtype not in ("auto", "float32", "float64"):
+            raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
+        for kernel in self._search.given():
+            _check_vanishes(kernel)
+
+    @property
+    def _search(self) -> KernelSearch:
+        return KernelSearch(self.kernel, self.lengthscale, preprocess=self.preprocess)
+
+    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
+        """A space of the rows that are learned; those that calibrate are not looked at."""
+        rows = torch.arange(data.first_row, data.first_row + data.n_rows)
+        learned = ~calibrates(rows, self.calibration_share)
+        weight = learned.astype(float) if data.weight is None else learned * data.weight
+        n = int((weight > 0).sum())
+        if n < LEAST_ROWS:
+            raise ValueError(
+                f"Found {data.n_rows} sample(s), of which {n} can be learned from and the others calibrate; a minimum "
+                f"of {LEAST_ROWS} to learn from is required."
+            )
+        dtype = "float64" if self.dtype == "auto" else self.dtype
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._latest_choice = None
+        return FeatureSpace.prepare(
+            replace(data, weight=weight),
+            kernel=self._search.first(),
+            landmarks=self.landmarks,
+            n_landmarks=landmark_count(self.n_landmarks, n),
+            preprocess=self.preprocess,
+            placement=Placement.of(dtype, self.device),
+            seed=seed,
+            engine=as_engine(self.engine),
+            progress=display(self.verbose),
+            learn_kernel=lambda candidates, inputs: self._learned_kernel(candidates, inputs, seed),
+        )
+
+    def _learned_kernel(self, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+        """The kernel by how well rows are told from crosses; as it was given for objects, which cannot be crossed."""
+        search = self._search
+        if not isinstance(candidates.rows, Tensor):
+            return search.first().fitted(candidates.rows, torch.Generator().manual_seed(seed))
+        rows, score = as_rows(candidates.rows), SCORES[self.measure]
+        width = rows.shape[1]
+        kernels = search.rivals(inputs, width)
+        if search.automatic:
+            usual = starting_kernels(width, inputs.kind in ("table", "vectors"))
+            kernels = [
+                k if search.searches_lengthscale else clone(k).set_params(lengthscale=self.lengthscale)
+                for k in usual
+            ]
+        start = score.gaussian_medians if getattr(kernels[0], "norm", 2) != 1 else score.medians
+        others = (m for m in MEDIANS if m != start and m >= score.shortest)
+        medians = (start, *others) if search.searches_lengthscale else ()
+        own = score.penalty if self.penalty == "auto" else float(self.penalty)
+        penalties = (own, *(p for p in score.penalties if p != own)) if self.penalty == "auto" else (own,)
+        with display(self.verbose).stage("Choosing the kernel"):
+            found = NoveltySearch(score, rows, inputs.groups, penalties, medians, seed)
+            self._latest_choice = found.choose(kernels, search.standardises(inputs))
+        return self._latest_choice.chosen.kernel
+
+    def _start(self, space: FeatureSpace) -> None:
+        super()._start(space)
+        found = self._latest_choice
+        self.choice_ = found if found is not None and found.chosen.kernel is space.kernel else None
+        if self.penalty != "auto":
+            self.penalty_ = float(self.penalty)
+        else:
+            self.penalty_ = (
+                SCORES[self.measure].penalty if self.choice_ is None else self.choice_.chosen.penalty
+            )
+
+    def _accumulator(self, space: FeatureSpace) -> NoveltyPass:
+        return NoveltyPass(space, self.calibration_share, self.n_kept)
+
+    def _solve(self, value: NoveltyTotal) -> NoveltySolution:
+        found = NoveltySolution.of(value, self.space_, SCORES[self.measure], self.penalty_)
+        rate, n = self.false_alarm_rate, found.calibration.n
+        if found.calibration.rank(rate) == 0:
+            warn(
+                f"With {n} calibration rows no alarm is possible at false_alarm_rate={rate:g}, which needs at least "
+                f"{Calibration.needed(rate):,}: predict says 1 for every row. Scores still rank rows. Give more rows, "
+                "or a higher rate."
+            )
+        return found
+
+    # Using
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """How normal rows are, (n,): the lower, the more novel."""
+        found, space = self._solved(), self._fitted_space()
+        return self._mapped(lambda rows: found.score(unit_features(space, rows)), X)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """`score_samples` minus `offset_`, (n,): negative for alarms."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """-1 for alarms, rows whose p-value is at most `false_alarm_rate`, and 1 for others, (n,)."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def p_values(self, X: Any) -> np.ndarray:
+        """Conformal p-values, (n,): the share of normal rows that are at least as novel.
+
+        p = (1 + calibration rows at least as novel) / (n_calibration_ + 1). If a row comes from where the calibration
+        rows came from, P(p <= a) <= a for every a, on average over calibration rows.
+        """
+        return self._solved().calibration.p_values(self.score_samples(X))
+
+    @property
+    def offset_(self) -> float:
+        found = self._solved()
+        return found.calibration.threshold(self.false_alarm_rate, found.score.lowest)
+
+    @property
+    def attainable_rate_(self) -> float:
+        return self._solved().calibration.attainable(self.false_alarm_rate)
+
+    @property
+    def n_calibration_(self) -> int:
+        return self._solved().calibration.n
+
+    def monitor(self, batches: Iterable[Any], *, learn: bool = False) -> Iterator[Reading]:
+        """Scores, p-values and alarms of a stream, one `Reading` for every batch of rows.
+
+        With `learn`, each batch is added by `partial_fit` after it was read: the detector follows a slow change, and
+        would follow a fault, too.
+        """
+
+        def scored(X: Any) -> tuple[np.ndarray, Calibration]:
+            return self.score_samples(X), self._solved().calibration
+
+        for batch, reading in readings(batches, scored, self.false_alarm_rate):
+            yield reading
+            if learn:
+                self.partial_fit(batch)
+
+    def explain(self, X: Any, *, n_landmarks: int = 3) -> NoveltyExplanation:
+        """Why rows are novel: the nearest landmarks and, for tables and vectors, columns that deviate; print it."""
+        check_count("n_landmarks", n_landmarks)
+        found, space = self._solved(), self._fitted_space()
+        return explained(found, space, n_landmarks, self._column_names(), lambda of: self._mapped(of, X))
+
+    def _column_names(self) -> list[str] | None:
+        """Of the columns of a table or of vectors; x0, x1, ... where they have no names."""
+        inputs = self.input_space_
+        if inputs.encoder is not None:
+            return list(inputs.encoder.used_columns_)
+        if inputs.kind != "vectors" or len(inputs.shape) != 1:
+            return None
+        return [
+            str(name)
+            for name in vars(self).get("feature_names_in_", [f"x{j}" for j in range(inputs.shape[0])])
+        ]
+
+    # Files and copies
+
+    def empty_copy(self) -> Self:
+        copy = super().empty_copy()
+        copy.penalty_ = self.penalty_
+        return copy
+
+    def fingerprint(self) -> dict[str, str]:
+        own = {"measure": model_file.digest([self.measure, self.penalty_])}
+        return super().fingerprint() | self._accumulator(self.space_).fingerprint() | own
+
+    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
+        """Write one safetensors file. It holds landmarks and, with `sums`, calibration rows: real rows of the data.
+
+        Without `sums` the detector scores rows, with p-values, but `partial_fit` and `merge` need them.
+        """
+        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
+
+    def _state(self, total: bool = True) -> State:
+        state = super()._state(total and self.total_ is not None) | {"penalty": self.penalty_}
+        if self.total_ is not None or self._solution is not None:
+            state["solution"] = self._solved().state()
+        return state
+
+    def _restore(self, state: State) -> None:
+        self._check_parameters()
+        check_entries("The model", state, {"penalty": float, "solution": dict}, optional={"solution"})
+        if not is_number(state["penalty"], above=0):
+            raise ValueError("The model is damaged: its penalty must be positive.")
+        self.penalty_ = state["penalty"]
+        if "solution" in state:
+            self._solution = NoveltySolution.from_state(state["solution"], self.space_)
+
+
+def _check_vanishes(kernel: Kernel) -> None:
+    """Refuse kernels that do not vanish far away; functions of the user's and network kernels are normalised."""
+    if kernel.shift_invariant or kernel.takes_objects or isinstance(kernel, Custom | EmpiricalNTK):
+        return
+    raise ValueError(
+        f"kernel={kernel}: a novelty detector needs a kernel that vanishes far away, such as a function of the "
+        "distance; with this one, rows far from all others would look normal. Use 'gaussian', 'laplacian' or 'matern'."
+    )

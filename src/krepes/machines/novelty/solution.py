@@ -1,0 +1,65 @@
+"""What is solved from the sums of a novelty detector: the score, and the scores of the calibration rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.model_file import State
+from krepes.base.rows import slice_rows
+from krepes.base.schema import check_entries
+from krepes.features.space import FeatureSpace
+from krepes.machines.kept_rows import KeptRows
+from krepes.machines.novelty.calibration import TIES, Calibration
+from krepes.machines.novelty.novelty_pass import NoveltyTotal
+from krepes.machines.novelty.one_class_sums import unit_features
+from krepes.machines.novelty.scores import Score
+
+BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class NoveltySolution:
+    """A score, and what it gives to rows that it has not seen."""
+
+    score: Score
+    calibration: Calibration
+
+    @classmethod
+    def of(
+        cls, total: NoveltyTotal, space: FeatureSpace, score: type[Score], penalty: float
+    ) -> NoveltySolution:
+        if not total.sums.n > 0:
+            raise ValueError(
+                "All rows that this model has seen so far calibrate it, and there are none to learn from: add more."
+            )
+        solved = score.solved(total.sums, penalty)
+        held = np.empty(0) if total.kept is None else _scores_of(total.kept, space, solved)
+        return cls(solved, Calibration.of(held, TIES[space.dtype] * max(1.0, abs(solved.lowest))))
+
+    def state(self) -> State:
+        return {"score": self.score.state(), "calibration": self.calibration.scores}
+
+    @classmethod
+    def from_state(cls, state: State, space: FeatureSpace) -> NoveltySolution:
+        check_entries("The solution", state, {"score": dict, "calibration": np.ndarray}, optional=set())
+        scores = state["calibration"]
+        if scores.ndim != 1 or scores.dtype != np.float64 or (np.diff(scores) < 0).any():
+            raise ValueError("The solution is damaged: the scores of its calibration rows are not in order.")
+        return cls(Score.from_state(state["score"], space.device, space.rank), Calibration(scores))
+
+
+def _scores_of(kept: KeptRows, space: FeatureSpace, score: Score) -> np.ndarray:
+    """Of the calibration rows, (k,)."""
+    size = rows_within(BLOCK_BYTES, max(1, space.bytes_per_row))
+    found = []
+    for part in row_blocks(len(kept.rows), size):
+        inputs = slice_rows(kept.inputs, part.start, part.stop)
+        if isinstance(inputs, Tensor):
+            inputs = inputs.to(space.device)
+        found.append(score(unit_features(space, inputs)))
+    return torch.cat(found).cpu().numpy()
