@@ -354,13 +354,15 @@ class LabelledMachine(OnePassEstimator[T, S]):
             self._solution = self._solution_of(state["solution"])
 
 
-def landmark_count(asked: Any, n: int) -> int:
+def landmark_count(asked: int | str | None, n: int) -> int:
     """How many landmarks `n_landmarks` means for n rows: "auto", None for all of them, or a number.
 
     >>> landmark_count("auto", 50_000), landmark_count("auto", 300), landmark_count(None, 5000), landmark_count(20, 300)
     (2000, 300, 5000, 20)
     """
-    return {"auto": min(n, AUTO_LANDMARKS), None: n}.get(asked, asked)
+    if asked is None:
+        return n
+    return min(n, AUTO_LANDMARKS) if asked == "auto" else int(asked)
 
 
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:

@@ -23,6 +23,7 @@ from krepes.kernels import Gaussian, Kernel, Laplacian, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
+from krepes.machines.kernel_choice import KernelChoice, TriedKernel
 from krepes.machines.novelty.scores import SampleKernel, Score
 from krepes.preprocessing.column_scale import column_scale
 
@@ -33,26 +34,22 @@ DOUBT = 0.02  # by which the merit of another kernel must be better
 
 
 @dataclass(frozen=True, eq=False)
-class TriedKernel:
-    """One kernel and penalty, and how well crosses are told from rows with it.
+class CrossedKernel(TriedKernel):
+    """One kernel and penalty; its error is the share of crosses that were not told from rows, 1 - merit.
 
     Attributes
     ----------
-    kernel : Kernel
-        With numbers for its parameters.
     medians : float
-        Its lengthscale in median distances; NaN where it was given.
-    metric : str
-        "as given" or "standardised".
+        The lengthscale in median distances; NaN where it was given.
     penalty : float
-    merit : float
     """
 
-    kernel: Kernel
     medians: float
-    metric: str
     penalty: float
-    merit: float
+
+    @property
+    def merit(self) -> float:
+        return 1 - self.error
 
     @property
     def name(self) -> str:
@@ -61,24 +58,15 @@ class TriedKernel:
 
 
 @dataclass(frozen=True, eq=False)
-class NoveltyChoice:
-    """What was tried, and what was chosen; print it.
+class NoveltyChoice(KernelChoice):
+    """What was tried, and what was chosen; print it."""
 
-    Attributes
-    ----------
-    chosen : TriedKernel
-    tried : list of TriedKernel
-    n_rows : int
-        Rows of the sample.
-    """
-
-    chosen: TriedKernel
-    tried: list[TriedKernel]
-    n_rows: int
+    chosen: CrossedKernel
+    tried: list[CrossedKernel]
 
     def __str__(self) -> str:
         lines = [f"How well {self.n_rows:,} rows are told from crosses of two rows (area under the curve):"]
-        best: dict[tuple, TriedKernel] = {}  # the best penalty of every kernel, and the one that was chosen
+        best: dict[tuple, CrossedKernel] = {}  # the best penalty of every kernel, and the one that was chosen
         for each in self.tried:
             key = each.name, each.medians, each.metric
             known = best.get(key)
@@ -155,7 +143,7 @@ class NoveltySearch:
         self.score, self.penalties, self.medians, self.seed = score, penalties, medians, seed
         self.rows = rows[order.to(rows.device)].double()
         self.crosses = crosses(self.rows, groups, CROSSES, seed)
-        self.tried: list[TriedKernel] = []
+        self.tried: list[CrossedKernel] = []
 
     def choose(self, kernels: Sequence[Kernel], standardise: bool) -> NoveltyChoice:
         """The kernel and the penalty.
@@ -188,13 +176,14 @@ class NoveltySearch:
         by_rule = isinstance(kernel, RadialKernel) and isinstance(kernel.lengthscale, str)
         return self.medians if by_rule and self.medians else (None,)
 
-    def _try(self, kernel: Kernel, multiple: float | None, M: np.ndarray | None) -> TriedKernel:
+    def _try(self, kernel: Kernel, multiple: float | None, M: np.ndarray | None) -> CrossedKernel:
         """With every penalty; the first of them is returned."""
         fitted, medians = self._fitted(kernel, multiple, M)
         K = _unit(fitted, self.rows, self.rows)
+        metric = "as given" if M is None else "standardised"
         sample = SampleKernel((K + K.mT) / 2, _unit(fitted, self.crosses, self.rows))
         found = [
-            TriedKernel(fitted, medians, "as given" if M is None else "standardised", penalty, merit(*scores))
+            CrossedKernel(fitted, metric, 1 - merit(*scores), medians, penalty)
             for penalty in self.penalties
             for scores in [self.score.in_sample(sample, penalty)]
         ]
