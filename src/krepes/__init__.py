@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 from krepes._version import __version__
 
 if TYPE_CHECKING:
+    from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
     from krepes.one_pass import load
     from krepes.preprocessing import TableEncoder
 
 # Resolved on first use (PEP 562), so that `krepes --help` does not import torch.
 _PUBLIC = {
+    "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
     "load": "krepes.one_pass",
 }
 
-__all__ = ["KernelEmbedding", "TableEncoder", "__version__", "load"]
+__all__ = ["KernelAutoencoder", "KernelEmbedding", "TableEncoder", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,6 +60,7 @@ MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {
+    "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "KernelRidgeClassifier": "krepes.machines",
     "KernelRidgeRegressor": "krepes.machines",

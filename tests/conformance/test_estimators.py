@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from krepes import KernelEmbedding, TableEncoder
+from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
 from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import Gaussian, Laplacian
 from krepes.losses import BarlowTwins
@@ -30,11 +30,14 @@ WEIGHTS = {
 
 
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
 @parametrize_with_checks(
     [
         KernelEmbedding(),
         KernelEmbedding(loss="kernel_pca", n_components=2),
         KernelEmbedding("auto", n_folds=3),
+        KernelAutoencoder(2),
+        KernelAutoencoder(2, n_landmarks=5, max_iter=5, tol=0.1),
         TableEncoder(),
         NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
     ],

@@ -26,6 +26,7 @@ from krepes.losses.abilities import SumOfSquares
 from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
+from krepes.losses.ridge_decoder import decoder_factor, in_sample_errors, left_out_errors
 
 SMALLEST_REGULARIZATION = 1e-6  # K is singular where embeddings coincide
 DECODERS = ("gaussian", "linear")
@@ -121,12 +122,8 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         """(b, d), from directions (b, h) and centred samples (b, d), both float64."""
         lam = self.decoder_regularization
         K = self._kernel(unit @ unit.mT)
-        L = torch.linalg.cholesky_ex(K + lam * torch.eye(len(K), dtype=K.dtype, device=K.device)).L
-        if self.reconstruction == "in_sample":
-            return lam**0.5 * torch.linalg.solve_triangular(L, X, upper=False)  # lam X^T G X = lam |L^-1 X|^2
-        # Not torch.cholesky_inverse, whose forward-mode derivative is wrong in torch 2.13.
-        G = torch.cholesky_solve(torch.eye(len(K), dtype=K.dtype, device=K.device), L)
-        return G @ X / G.diagonal()[:, None]
+        L = decoder_factor(K, lam)
+        return in_sample_errors(L, X, lam) if self.reconstruction == "in_sample" else left_out_errors(L, X)
 
     def _kernel(self, cosines: Tensor) -> Tensor:
         if self.decoder_kernel == "linear":
