@@ -24,7 +24,7 @@ STATE = {
 
 
 @dataclass(frozen=True, eq=False)
-class Bottleneck:
+class FittedBottleneck:
     """The result of a descent.
 
     Attributes
@@ -52,7 +52,7 @@ class Bottleneck:
         return dict(zip(STATE, found))
 
     @classmethod
-    def from_state(cls, state: State, space: FeatureSpace) -> Bottleneck:
+    def from_state(cls, state: State, space: FeatureSpace) -> FittedBottleneck:
         """The inverse of `state`, checked against the space it belongs to."""
         found = {name: state[name] for name in STATE if name in state}
         check_entries("The autoencoder", found, STATE, optional=set())

@@ -16,11 +16,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from krepes.autoencoder.bottleneck import Bottleneck
+from krepes.autoencoder.bottleneck import FittedBottleneck
 from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder
 from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend
@@ -261,7 +262,7 @@ class KernelAutoencoder(
             progress=display(self.verbose),
         )
 
-    def _trained(self, space: FeatureSpace, data: FitData) -> Bottleneck:
+    def _trained(self, space: FeatureSpace, data: FitData) -> FittedBottleneck:
         """The descent, on all rows or some of them."""
         n, landmark_rows = data.n_rows, space.landmark_rows
         exact = landmark_rows is not None and np.array_equal(landmark_rows, np.arange(n))
@@ -292,9 +293,9 @@ class KernelAutoencoder(
                 f"The descent has not ended after max_iter={self.max_iter} steps: the last five gained more than "
                 f"tol={self.tol:g} of the objective. The result can be used; more steps may improve it."
             )
-        return Bottleneck(found.Z, P @ found.Z / scale, kernel, found.values, found.converged, exact)
+        return FittedBottleneck(found.Z, P @ found.Z / scale, kernel, found.values, found.converged, exact)
 
-    def _set_bottleneck(self, bottleneck: Bottleneck) -> None:
+    def _set_bottleneck(self, bottleneck: FittedBottleneck) -> None:
         self._bottleneck, self.decoder_kernel_ = bottleneck, bottleneck.kernel
         self.bottleneck_ = bottleneck.Z.cpu().numpy()
         self.history_, self.converged_ = bottleneck.values, bottleneck.converged
@@ -321,7 +322,7 @@ class KernelAutoencoder(
         encoder = Encoder(self._fitted_space(), self._bottleneck.coefficients)
         return self._mapped(lambda rows: encoder(dense(rows)), X)
 
-    def inverse_transform(self, Z: Any) -> np.ndarray | pa.Table:
+    def inverse_transform(self, Z: ArrayLike) -> np.ndarray | pa.Table:
         """Rows in the form of the data from points of the bottleneck (n, h): arrays, images, columns of a table.
 
         Points are decoded as they are; those off the sphere, too.
@@ -342,7 +343,7 @@ class KernelAutoencoder(
         spread = np.square(wanted - decoder.mean.cpu().numpy()).sum()
         return float(1 - np.square(wanted - found).sum() / max(spread, np.finfo(float).tiny))
 
-    def _decoded(self, Z: Any) -> Tensor:
+    def _decoded(self, Z: ArrayLike) -> Tensor:
         """Rows of the input space (n, d) from points of the bottleneck."""
         decoder, points = self._solved(), as_matrix(Z, "Z").astype(np.float64)
         h = self._bottleneck.Z.shape[1]
@@ -360,10 +361,10 @@ class KernelAutoencoder(
         return super()._state(total) | self._bottleneck.state()
 
     def _restore(self, state: State) -> None:
-        self._set_bottleneck(Bottleneck.from_state(state, self.space_))
+        self._set_bottleneck(FittedBottleneck.from_state(state, self.space_))
 
 
-def _machines(space: FeatureSpace, bottleneck: Bottleneck) -> tuple[Encoder, NystromMap]:
+def _machines(space: FeatureSpace, bottleneck: FittedBottleneck) -> tuple[Encoder, NystromMap]:
     """The encoder, and the decoder's features."""
     encoder = Encoder(space, bottleneck.coefficients)
     return encoder, NystromMap(bottleneck.kernel, encoder(dense(space.landmarks)), torch.float64)
