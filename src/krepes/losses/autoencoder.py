@@ -52,8 +52,8 @@ class Autoencoder(DirectionLoss, SumOfSquares):
 
     Notes
     -----
-    With one view it encodes samples as they are. With two (`views=` given), each is encoded and the unchanged
-    sample reconstructed: the de-noising autoencoder of [esser, Remark 2].
+    With one view (`views=None`) it encodes samples as they are. With two (`views="auto"` or given), each is encoded and
+    the unchanged sample reconstructed: the de-noising autoencoder of [esser, Remark 2].
 
     Differs from [esser]: the constraint |z_i| = 1 is part of the formula, X is centred on the batch, and the decoder
     serves a batch, not all samples. Computed in float64, because K is nearly singular.
@@ -88,6 +88,10 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         self.decoder_regularization = decoder_regularization
         self.reconstruction = reconstruction
         self.covariance_weight = covariance_weight
+
+    def views_for(self, views: object) -> int:
+        """Two where they are "auto", and so de-noised: without, it learns what pixels and columns say linearly."""
+        return 2 if isinstance(views, str) and views == "auto" else self.views_needed
 
     @property
     def rotation_invariant(self) -> bool:
