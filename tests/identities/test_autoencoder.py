@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from krepes import KernelAutoencoder
+from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.autoencoder.kernel_pull import kernel_pull
 from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend, tangent
 from krepes.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from krepes.losses import Autoencoder
 from krepes.losses.batch import Batch
+from krepes.solvers import SGD
+from krepes.views import Tabular
+from krepes.views.given import NoViews
 from labels import label
 
 DECODERS = [
@@ -190,3 +193,13 @@ def test_a_linear_autoencoder_finds_the_plane():
         2, kernel="linear", decoder_kernel="linear", regularization=1e-3, random_state=0
     ).fit(X)
     assert np.abs(model.reconstruct(X) - X).max() < 0.01
+
+
+@pytest.mark.parametrize(("views", "kind"), [("auto", Tabular), (None, NoViews)])
+def test_the_loss_takes_views_where_they_are_auto(views, kind):
+    X = np.random.default_rng(0).normal(size=(64, 3))
+    solver = SGD(max_epochs=1, batch_size=16)
+    model = KernelEmbedding(
+        2, loss="autoencoder", views=views, solver=solver, n_landmarks=20, random_state=0
+    ).fit(X)
+    assert isinstance(model.views_, kind)
