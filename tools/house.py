@@ -25,8 +25,8 @@ from pathlib import Path
 
 # Arguments that take whatever a user has: arrays, frames, tensors, lists, paths.
 DATA = {
-    *("X", "Y", "Z", "x", "y", "data", "positives", "negatives", "labels", "features", "rows", "candidates"),
-    *("landmarks", "sample_weight", "X_unlabelled", "Z_train", "y_train", "Z_test", "y_test"),
+    *("X", "Y", "Z", "x", "y", "data", "positives", "negatives", "targets", "labels", "features", "rows"),
+    *("candidates", "landmarks", "sample_weight", "X_unlabelled", "Z_train", "y_train", "Z_test", "y_test"),
 }
 
 WALK = """

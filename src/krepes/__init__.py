@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from krepes._version import __version__
 
 if TYPE_CHECKING:
+    from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
     from krepes.kernels import check_kernel
     from krepes.one_pass import load
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
 
 # Resolved on first use (PEP 562), so that `krepes --help` does not import torch.
 _PUBLIC = {
+    "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
     "check_kernel": "krepes.kernels",
     "load": "krepes.one_pass",
 }
 
-__all__ = ["KernelEmbedding", "TableEncoder", "__version__", "check_kernel", "load"]
+__all__ = ["KernelAutoencoder", "KernelEmbedding", "TableEncoder", "__version__", "check_kernel", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -264,7 +264,9 @@ class KernelEmbedding(
         task = self._task()
         data = self._opened(task, X, positives, negatives, sample_weight, self._opener(space or self.space))
         self._check_checkpoint(checkpoint, data)
-        space = self._prepared(data, task.loss.views_needed) if space is None else self._by_folds(space)
+        space = (
+            self._prepared(data, task.loss.views_for(self.views)) if space is None else self._by_folds(space)
+        )
         if task.of_samples:
             space, total = replace(space, exact_views=False), None  # every batch draws its views
             reader = data.reader(space.inputs, space.placement)
@@ -311,7 +313,7 @@ class KernelEmbedding(
         self._check_parameters()
         task = self._task()
         data = self._opened(task, X, positives, negatives, sample_weight, self._opener(self.space))
-        return self._prepared(data, task.loss.views_needed)
+        return self._prepared(data, task.loss.views_for(self.views))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -64,6 +64,7 @@ MOST_ROWS = 2**62  # that have an index
 SAVED = {
     "GaussianProcessClassifier": "krepes.machines",
     "GaussianProcessRegressor": "krepes.machines",
+    "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "KernelRidgeClassifier": "krepes.machines",
     "KernelRidgeRegressor": "krepes.machines",

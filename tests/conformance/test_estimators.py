@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from krepes import KernelEmbedding, TableEncoder
+from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
 from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import Gaussian, Laplacian
 from krepes.losses import BarlowTwins
@@ -28,20 +28,58 @@ WEIGHTS = {
     "are, so a row that is there twice is not drawn as one of weight two; its moments are"
 }
 
+# These set n_components to 1, which an autoencoder refuses; test_an_autoencoder_sees_rows_one_by_one is in their place.
+ONE_COMPONENT = dict.fromkeys(
+    (
+        "check_dont_overwrite_parameters",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_fit2d_1sample",
+        "check_fit2d_1feature",
+        "check_fit2d_predict1d",
+    ),
+    "a bottleneck of one component has only two points of length one",
+)
+
+
+def expected_failures(estimator) -> dict[str, str]:
+    if isinstance(estimator, KernelAutoencoder):
+        return ONE_COMPONENT
+    return WEIGHTS if isinstance(estimator, KernelEmbedding) else {}
+
 
 @pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
 @parametrize_with_checks(
     [
         KernelEmbedding(),
         KernelEmbedding(loss="kernel_pca", n_components=2),
         KernelEmbedding("auto", n_folds=3),
+        KernelAutoencoder(2),
+        KernelAutoencoder(2, n_landmarks=5, max_iter=5, tol=0.1),
         TableEncoder(),
         NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
     ],
-    expected_failed_checks=lambda estimator: WEIGHTS if isinstance(estimator, KernelEmbedding) else {},
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_an_autoencoder_sees_rows_one_by_one():
+    """Rows in another order, in parts or of one feature; one row or a vector is refused; parameters stay."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = KernelAutoencoder(2, random_state=0)
+    given = model.get_params()
+    Z, order = model.fit(X).transform(X), np.random.default_rng(1).permutation(40)
+    assert model.get_params() == given
+    assert np.allclose(model.transform(X[order]), Z[order], atol=1e-9)
+    assert np.allclose(np.vstack([model.transform(row[None]) for row in X]), Z, atol=1e-9)
+    assert clone(model).fit(X[:, :1]).transform(X[:, :1]).shape == (40, 2)
+    with pytest.raises(ValueError, match="1 sample"):
+        clone(model).fit(X[:1])
+    with pytest.raises(ValueError, match="Reshape your data"):
+        model.transform(X[0])
 
 
 @pytest.fixture(scope="module")

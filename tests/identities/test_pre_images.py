@@ -19,7 +19,6 @@ from krepes.losses import Loss
 from krepes.preimages import fixed_point
 from krepes.preimages.error_estimate import learn_errors, nearest
 from krepes.preimages.fixed_point import feature_point_weights
-from krepes.preimages.original_rows import original_rows
 from krepes.preimages.ridge_decoder import learn_decoder
 from krepes.preprocessing.input_space import InputSpace, Normalize
 
@@ -263,11 +262,11 @@ def test_tables_come_back_in_their_columns():
     assert np.mean(missing) > 0.95
 
 
-def test_original_rows_are_the_inverse_of_encoding():
+def test_restored_rows_are_the_inverse_of_encoding():
     """Encoded rows come back exactly, for every form of the data."""
     table = people()
     space = KernelEmbedding(3, n_landmarks=20, dtype="float64", random_state=0).fit(table).input_space_
-    back = original_rows(space, space.tensor(table, torch.float64))
+    back = space.restored(space.tensor(table, torch.float64))
     assert back.column("town").to_pylist() == table.column("town").to_pylist()
     for name in ("age", "income"):
         expected, found = (np.array(t.column(name).to_pylist(), dtype=float) for t in (table, back))
@@ -275,7 +274,7 @@ def test_original_rows_are_the_inverse_of_encoding():
     images = np.random.default_rng(0).integers(0, 256, (4, 3, 5, 2), dtype=np.uint8)
     for normalize in (None, Normalize([0.1, 0.2], [0.3, 0.4])):
         space = InputSpace("images", (3, 5, 2), 255.0, normalize=normalize)
-        assert np.allclose(original_rows(space, space.tensor(images, torch.float64).flatten(1)), images)
+        assert np.allclose(space.restored(space.tensor(images, torch.float64).flatten(1)), images)
 
 
 # Files

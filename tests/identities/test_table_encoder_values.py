@@ -275,3 +275,36 @@ def test_text_beyond_the_limit_of_levels_is_left_out(monkeypatch):
     values = [f"v{i % 31}" for i in range(500)]
     encoder = TableEncoder().fit({"v": values, "w": [f"v{i % 30}" for i in range(500)]})
     assert [role["role"] for role in encoder.roles_] == ["left out", "category"]
+
+
+def test_decoding_an_encoded_table_gives_its_values_back():
+    """Numbers, missing ones, levels and missing levels; rare levels share a name."""
+    table = pa.table(
+        {
+            "age": pa.array([20.0, 40.0, None, 60.0, 25.0, 31.0] * 5),
+            "n": pa.array(range(0, 60, 2)),
+            "sex": ["f", "m", None, "f", "m", "f"] * 5,
+            "town": ["A"] * 14 + ["B"] * 14 + ["C", "D"],
+        }
+    )
+    encoder = TableEncoder(min_frequency=3, exclude=["n"]).fit(table)
+    found = encoder.inverse_transform(encoder.transform(table))
+    assert found.column_names == ["age", "sex", "town"]
+    assert found["sex"].to_pylist() == table["sex"].to_pylist()
+    assert found["town"].to_pylist() == ["A"] * 14 + ["B"] * 14 + ["(rare)"] * 2
+    for value, expected in zip(found["age"].to_pylist(), table["age"].to_pylist()):
+        assert value == (None if expected is None else pytest.approx(expected, rel=1e-5))
+
+
+def test_decoding_takes_the_largest_level_and_never_unseen():
+    encoder = TableEncoder().fit({"v": ["a"] * 3 + ["b"] * 2})
+    decoded = encoder.inverse_transform([[0.2, 0.3, 0.9], [0.3, 0.2, 0.0], [-1.0, -1.0, 5.0]])
+    assert decoded["v"].to_pylist() == ["b", "a", "a"]
+
+
+def test_decoding_rows_of_an_array_gives_an_array():
+    X = np.column_stack([np.arange(4.0), np.full(4, np.nan), [1.0, np.nan, 3.0, 5.0]])
+    encoder = TableEncoder(dtype="float64").fit(X)
+    assert np.allclose(encoder.inverse_transform(encoder.transform(X)), X, equal_nan=True)
+    with pytest.raises(ValueError, match="X has 2 columns, but this encoder gives 3"):
+        encoder.inverse_transform(np.zeros((1, 2)))

@@ -98,6 +98,8 @@ def _other_use(model: OnePassEstimator, path: Path) -> str:
         return f"holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`."
     if kind == "NoveltyDetector":
         return f"holds a {kind}, which finds rows unlike others: use `krepes detect {path} DATA -o FILE`."
+    if kind == "KernelAutoencoder":
+        return f"holds a {kind}, for use in Python: `krepes.load({str(path)!r}).reconstruct(X)`."
     return f"holds a {kind}, which predicts: use `krepes predict {path} DATA -o FILE`."
 
 

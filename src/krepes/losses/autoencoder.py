@@ -26,6 +26,7 @@ from krepes.losses.abilities import SumOfSquares
 from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
+from krepes.losses.ridge_decoder import decoder_factor, in_sample_errors, left_out_errors
 
 SMALLEST_REGULARIZATION = 1e-6  # K is singular where embeddings coincide
 DECODERS = ("gaussian", "linear")
@@ -51,8 +52,8 @@ class Autoencoder(DirectionLoss, SumOfSquares):
 
     Notes
     -----
-    With one view it encodes samples as they are. With two (`views=` given), each is encoded and the unchanged
-    sample reconstructed: the de-noising autoencoder of [esser, Remark 2].
+    With one view (`views=None`) it encodes samples as they are. With two (`views="auto"` or given), each is encoded and
+    the unchanged sample reconstructed: the de-noising autoencoder of [esser, Remark 2].
 
     Differs from [esser]: the constraint |z_i| = 1 is part of the formula, X is centred on the batch, and the decoder
     serves a batch, not all samples. Computed in float64, because K is nearly singular.
@@ -88,6 +89,10 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         self.reconstruction = reconstruction
         self.covariance_weight = covariance_weight
 
+    def views_for(self, views: object) -> int:
+        """Two where they are "auto", and so de-noised: without, it learns what pixels and columns say linearly."""
+        return 2 if isinstance(views, str) and views == "auto" else self.views_needed
+
     @property
     def rotation_invariant(self) -> bool:
         return self.covariance_weight == 0
@@ -121,12 +126,8 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         """(b, d), from directions (b, h) and centred samples (b, d), both float64."""
         lam = self.decoder_regularization
         K = self._kernel(unit @ unit.mT)
-        L = torch.linalg.cholesky_ex(K + lam * torch.eye(len(K), dtype=K.dtype, device=K.device)).L
-        if self.reconstruction == "in_sample":
-            return lam**0.5 * torch.linalg.solve_triangular(L, X, upper=False)  # lam X^T G X = lam |L^-1 X|^2
-        # Not torch.cholesky_inverse, whose forward-mode derivative is wrong in torch 2.13.
-        G = torch.cholesky_solve(torch.eye(len(K), dtype=K.dtype, device=K.device), L)
-        return G @ X / G.diagonal()[:, None]
+        L = decoder_factor(K, lam)
+        return in_sample_errors(L, X, lam) if self.reconstruction == "in_sample" else left_out_errors(L, X)
 
     def _kernel(self, cosines: Tensor) -> Tensor:
         if self.decoder_kernel == "linear":

@@ -113,6 +113,10 @@ class Loss(Component, ABC):
             )
         return self._sum(Z, X)
 
+    def views_for(self, views: object) -> int:
+        """How many views of a sample it takes where an estimator's `views` are these: as many as it needs."""
+        return self.views_needed
+
     def _sum(self, Z: tuple[Any, ...], X: Any) -> Tensor:
         most = max(2, self.views_needed) + self.uses_negatives
         if not self.views_needed <= len(Z) <= most:

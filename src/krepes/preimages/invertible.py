@@ -28,7 +28,6 @@ from krepes.base.validation import as_matrix
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.error_estimate import ErrorEstimate
 from krepes.preimages.inverse import LEAST_ROWS, LearnedInverse
-from krepes.preimages.original_rows import original_rows
 from krepes.solvers.linear_map import LinearMap
 
 MOST_ROWS = 5000  # that an inverse is learned from
@@ -199,7 +198,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         return pixels.clamp(landmarks.amin(0), landmarks.amax(0)).flatten(1)
 
     def _original(self, rows: Tensor) -> OriginalRows:
-        found = original_rows(self.input_space_, self._in_range(rows))
+        found = self.input_space_.restored(self._in_range(rows))
         return found if isinstance(found, pa.Table) else found.astype(self.reconstruct_dtype, copy=False)
 
     def _with_error(

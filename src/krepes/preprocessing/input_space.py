@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -68,11 +69,20 @@ class Normalize(Component):
             raise ValueError("Normalize needs as many deviations as means, all of them positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
-        channels = images.ndim == 4
+        mean, std = self._numbers(images)
+        return (images - mean) / std
+
+    def inverse(self, images: Tensor) -> Tensor:
+        """Standardised images with the pixels that they had."""
+        mean, std = self._numbers(images)
+        return images * std + mean
+
+    def _numbers(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation, of every channel or, where there are none, of all pixels."""
         mean, std = (
             torch.as_tensor(v, dtype=images.dtype, device=images.device) for v in (self.mean, self.std)
         )
-        return (images - mean) / std if channels else (images - mean[0]) / std[0]
+        return (mean, std) if images.ndim == 4 else (mean[0], std[0])
 
 
 class InputSpace(Component):
@@ -226,6 +236,20 @@ class InputSpace(Component):
         """Vectors of this space with the numbers that the data have, in float64."""
         X = X.double()
         return X if self.shift_ is None else X + self.shift_.to(X.device)
+
+    def restored(self, X: Tensor) -> np.ndarray | pa.Table:
+        """Rows of this space (n, d), flattened or not, in the form of the data: the inverse of `tensor`.
+
+        Images have the shape and range of those that were given, as floating-point numbers; tables their columns.
+        """
+        if self.kind == "objects":
+            raise ValueError("Objects cannot be rebuilt from numbers.")
+        if self.encoder is not None:
+            return self.encoder.inverse_transform(X.double().cpu().numpy())
+        X = X.double().reshape(len(X), *self.shape)
+        if self.normalize is not None:
+            X = self.normalize.inverse(X)
+        return (self.unshifted(X) * self.divide).cpu().numpy()
 
     def _check_shape(self, X: Tensor) -> None:
         if tuple(X.shape[1:]) == self.shape:

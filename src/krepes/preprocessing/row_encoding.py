@@ -1,4 +1,4 @@
-"""Rows of a table as numbers, by what was learned of its columns."""
+"""Rows of a table as numbers, and back, by what was learned of its columns."""
 
 from __future__ import annotations
 
@@ -32,6 +32,27 @@ def encode_rows(
     for column, group in zip(columns, groups):
         if column["role"] == "category":
             out[rows, group[0] + level_codes(table.column(column["column"]), column)] = 1.0
+
+
+def decode_rows(
+    encoded: np.ndarray,  # shape: (n, n_features_out)
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+) -> dict[str, np.ndarray]:
+    """The columns of a table from encoded rows: numbers as float64, categories as text or None."""
+    decoded = {}
+    for column, group in zip(columns, groups):
+        part = encoded[:, group]
+        if column["role"] == "numeric":
+            values = part[:, 0] * column["scale"] + column["mean"]
+            decoded[column["column"]] = (
+                np.where(part[:, -1] > 0.5, np.nan, values) if column["indicator"] else values
+            )
+        else:
+            special = ["(rare)"] * (len(column["rare"]) > 0) + [None] * column["missing"]
+            names = np.array([*column["levels"], *special], dtype=object)
+            decoded[column["column"]] = names[part[:, : len(names)].argmax(axis=1)]
+    return decoded
 
 
 def level_codes(values: pa.ChunkedArray, column: Column) -> np.ndarray:

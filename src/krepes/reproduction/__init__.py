@@ -1,5 +1,6 @@
 """Published ablations and experiments, run again. Adding one is a file here and a line below."""
 
+from krepes.reproduction.denoising import DENOISING
 from krepes.reproduction.experiments import Conditions, Experiment, Findings, write_findings
 from krepes.reproduction.initialization import INITIALIZATION
 from krepes.reproduction.landmark_rules import LANDMARK_RULES
@@ -15,7 +16,7 @@ from krepes.reproduction.transfer_ranking import TRANSFER_RANKING
 TABLES: dict[str, Table] = {
     table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
 }
-_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING, LAYER_TRANSFER, PRUNING)
+_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING, LAYER_TRANSFER, PRUNING, DENOISING)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _EXPERIMENTS}
 
 __all__ = [

@@ -31,7 +31,7 @@ RULES: dict[str, Any] = {
 
 def _cell(row: str, column: str, published: float | None = None) -> Cell:
     loss = "autoencoder" if row == DENOISING else row
-    views = {"views": Image(n_views=4)} if row == DENOISING else {}
+    views = {"views": Image(n_views=4) if row == DENOISING else None} if loss == "autoencoder" else {}
 
     def model(run: Run) -> KernelEmbedding:
         given = {"solver": solver_of(loss, run), "landmarks": RULES[column]} | views

@@ -26,7 +26,8 @@ def reproduce(
         typer.Argument(
             metavar="NAME",
             help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation), "
-            "table5 (losses and landmark rules); of alignment: sketch, transferability, layer-transfer, pruning.",
+            "table5 (losses and landmark rules); of alignment: sketch, transferability, layer-transfer, pruning; "
+            "of autoencoders: denoising.",
             show_default=False,
         ),
     ],

@@ -1,0 +1,97 @@
+"""The decoder of a fitted bottleneck: ridge regression from points on the sphere to rows, summed in one pass.
+
+    x^(z) = xbar + W^T psi(z),      psi(z) = F^T k(z, centres),      W = (sum psi psi^T + lam I)^-1 sum psi (x - xbar)^T
+
+F F^T = K_c^+, so that |W|^2 is the decoder's squared norm. Where the centres are the bottleneck of all rows this is the
+formula of [esser, Thm. 5], xbar + X_c (K_Z + lam I)^-1 k(z, Z). Memory O(m^2 + m d), whatever n is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import SumOfValues
+from krepes.base.blocks import Block
+from krepes.base.model_file import State, digest
+from krepes.base.rows import dense
+from krepes.features import FeatureSpace, NystromMap
+from krepes.losses.directions import directions
+from krepes.machines.normal_sums import NormalSums
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """z(x) = f / |f|,  f = Z^T P k_x.
+
+    Attributes
+    ----------
+    space : FeatureSpace
+        Kernel and landmarks.
+    coefficients : Tensor of shape (m, h), float64
+        P Z.
+    """
+
+    space: FeatureSpace
+    coefficients: Tensor
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Points on the sphere (b, h), float64; a row unlike any landmark may be the zero vector."""
+        return directions(self.space.features.kernel_block(X).double() @ self.coefficients)
+
+
+class DecoderSums(SumOfValues[NormalSums]):
+    """Sums the decoder's normal equations: bottleneck features and the rows to reconstruct, the last of the inputs."""
+
+    def __init__(self, encoder: Encoder, features: NystromMap):
+        self.encoder, self.features = encoder, features
+        super().__init__()
+
+    def of(self, block: Block, before: NormalSums | None) -> NormalSums:
+        X = dense(block.inputs[-1])
+        return NormalSums.of_rows(self.features(self.encoder(dense(block.inputs[0]))), X.reshape(len(X), -1))
+
+    def value_from(self, state: State) -> NormalSums:
+        space = self.encoder.space
+        return NormalSums.from_state(state, space.device, self.features.rank, space.width)
+
+    @property
+    def bytes_per_row(self) -> int:
+        return self.encoder.space.bytes_per_row + 16 * (self.features.n_landmarks + self.encoder.space.width)
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.encoder.space.fingerprint() | {"bottleneck": digest(self.encoder.coefficients)}
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Rows from points of the bottleneck.
+
+    Attributes
+    ----------
+    features : NystromMap
+        psi.
+    W : Tensor of shape (q, d)
+    mean : Tensor of shape (d,)
+    """
+
+    features: NystromMap
+    W: Tensor
+    mean: Tensor
+
+    @classmethod
+    def solved(cls, features: NystromMap, sums: NormalSums, lam: float) -> Decoder:
+        mean = sums.means[1]
+        W = sums.centred(torch.zeros_like(sums.sum_phi), mean).solved(lam)
+        if W is None:
+            raise ValueError(
+                f"regularization={lam:g} is too small for this bottleneck: the decoder has no stable solution. Give a "
+                "larger one."
+            )
+        return cls(features, W, mean)
+
+    def __call__(self, Z: Tensor) -> Tensor:
+        """(b, h) -> (b, d), float64."""
+        return self.features(Z) @ self.W + self.mean

@@ -1,0 +1,118 @@
+"""The objective of a kernel autoencoder in terms of its bottleneck  [esser, Def. 3 and Thm. 5].
+
+    |X - W2^T phi2(W1^T phi1(X))|^2 + lam |W2|^2 + lam_e |W1|^2,     |z_i| = 1
+
+Encoder: Z (m, h), unit rows, are the outputs wanted at m landmarks, z(x) = f / |f| with f = Z^T P k_x and
+P = (K_mm + eps I)^-1; |W1|^2 = tr Z^T P Z. The decoder has its centres at c_j = z(landmark j) and is the best one there
+is (variable projection):
+
+    all rows are landmarks:    lam tr X^T (K + lam I)^-1 X,                K = k(z_i, z_j)                  [Thm. 5]
+    else:                      |X|^2 - tr B^T (A + lam K_c)^-1 B,          A = K_nc^T K_nc,  B = K_nc^T X
+
+The second is the first where the landmarks are all rows. Derivatives of the coefficients C of a best decoder drop out:
+df/dK = -lam C C^T in the first case; in the second df/dK_nc = -2 (X - K_nc C) C^T and df/dK_c = lam C C^T.
+With eps = 0, z_i = Z_i and this is Theorem 5. O(n m (d + h) + m^2 (m + d)) for value and gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from krepes.autoencoder.kernel_pull import kernel_pull
+from krepes.base.linalg import RELATIVE_CUT, row_blocks
+from krepes.kernels import Kernel
+from krepes.losses.directions import directions
+from krepes.losses.ridge_decoder import decoder_factor, in_sample_errors
+
+BLOCK_ROWS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class BottleneckObjective:
+    """A function of Z, with its gradient.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The decoder's, with a derivative.
+    P : Tensor of shape (m, m)
+        Inverse of the encoder's kernel matrix, its noise included.
+    landmarks : Tensor of shape (m, m)
+        K_mm P, by which Z becomes f at the landmarks.
+    rows : Tensor of shape (n, m) or None
+        K_nm P, likewise at all rows; None where the rows are the landmarks.
+    X : Tensor of shape (n, d)
+        What is reconstructed: centred, of mean squared length 1.
+    lam, encoder_lam : float
+    """
+
+    kernel: Kernel
+    P: Tensor
+    landmarks: Tensor
+    rows: Tensor | None
+    X: Tensor
+    lam: float
+    encoder_lam: float
+
+    def __call__(self, Z: Tensor) -> tuple[float, Tensor]:
+        """Value and gradient with respect to Z (m, h), not yet tangent."""
+        value, gradient = self._exact(Z) if self.rows is None else self._nystrom(Z)
+        PZ = self.P @ Z
+        penalty = self.encoder_lam * (Z * PZ).sum().item()
+        return value + penalty, gradient.add_(PZ, alpha=2 * self.encoder_lam)
+
+    def terms(self, Z: Tensor) -> dict[str, float]:
+        """The decoder's part and the encoder's; their sum is the value."""
+        encoder = self.encoder_lam * (Z * (self.P @ Z)).sum().item()
+        return {"decoder": self(Z)[0] - encoder, "encoder": encoder}
+
+    def _exact(self, Z: Tensor) -> tuple[float, Tensor]:
+        f = self.landmarks @ Z
+        z = directions(f)
+        L = decoder_factor(self.kernel(z), self.lam)
+        value = in_sample_errors(L, self.X, self.lam).square().sum().item()
+        C = torch.cholesky_solve(self.X, L)
+        pulls = kernel_pull(self.kernel, z, z, -self.lam * (C @ C.mT))
+        return value, self.landmarks.mT @ _before_normalising(f, z, pulls[0] + pulls[1])
+
+    def _nystrom(self, Z: Tensor) -> tuple[float, Tensor]:
+        assert self.rows is not None
+        f = self.landmarks @ Z
+        centres = directions(f)
+        K_c, columns = self.kernel(centres), self.kernel.against(centres)
+        A, B = self.lam * K_c, torch.zeros(len(Z), self.X.shape[1], dtype=Z.dtype, device=Z.device)
+        blocks = list(row_blocks(len(self.X), BLOCK_ROWS))
+        for block in blocks:
+            K = columns(directions(self.rows[block] @ Z))
+            A = A + K.mT @ K
+            B += K.mT @ self.X[block]
+        C = solved(A, B)
+        value = (self.X.square().sum() - (B * C).sum()).item()
+        CC = C @ C.mT
+        pulls = kernel_pull(self.kernel, centres, centres, self.lam * CC)
+        at_centres, gradient = pulls[0] + pulls[1], torch.zeros_like(Z)
+        for block in blocks:
+            f_rows = self.rows[block] @ Z
+            z = directions(f_rows)
+            G = (columns(z) @ CC).sub_(self.X[block] @ C.mT).mul_(2)
+            at_rows, pulled = kernel_pull(self.kernel, z, centres, G)
+            at_centres = at_centres + pulled
+            gradient += self.rows[block].mT @ _before_normalising(f_rows, z, at_rows)
+        return value, gradient.add_(self.landmarks.mT @ _before_normalising(f, centres, at_centres))
+
+
+def _before_normalising(f: Tensor, z: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with respect to f, where z = f / |f|; zero rows have none."""
+    length = f.norm(dim=1, keepdim=True)
+    tangential = gradient - (gradient * z).sum(1, keepdim=True) * z
+    return torch.where(length > 0, tangential / length, 0.0)
+
+
+def solved(A: Tensor, B: Tensor) -> Tensor:
+    """A^-1 B for a positive definite A, with as much on its diagonal as rounding demands."""
+    jitter = RELATIVE_CUT[A.dtype] * A.diagonal().mean()
+    L = torch.linalg.cholesky_ex(A + jitter * torch.eye(len(A), dtype=A.dtype, device=A.device)).L
+    return torch.cholesky_solve(B, L)

@@ -1,0 +1,90 @@
+"""What KernelAutoencoder refuses, and what it survives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from krepes import KernelAutoencoder
+from krepes.kernels import Laplacian
+
+X = np.random.default_rng(0).normal(size=(30, 3))
+pytestmark = pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+SMALL = {"n_components": 2, "max_iter": 5, "tol": 0.1, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 1}, "n_components=1: expected an integer >= 2.*only two of them"),
+        ({"n_components": "auto"}, "expected an integer >= 2"),
+        ({"regularization": 0.0}, "regularization=0.0: expected a finite number of at least 1e-06"),
+        ({"encoder_regularization": -1.0}, "encoder_regularization=-1.0"),
+        ({"encoder_noise": np.nan}, "encoder_noise=nan"),
+        ({"tol": -1}, "tol=-1"),
+        ({"max_rows": 1}, "max_rows"),
+        ({"max_iter": -1}, "max_iter=-1"),
+        ({"n_landmarks": 0}, "n_landmarks"),
+        ({"decoder_kernel": "rbf"}, "It is called 'gaussian' here"),
+    ],
+)
+def test_parameters_that_make_no_sense(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        KernelAutoencoder(**(SMALL | parameters)).fit(X)
+
+
+def test_a_decoder_without_a_derivative_is_refused():
+    with pytest.raises(TypeError, match="does not give its derivative"):
+        KernelAutoencoder(decoder_kernel=Laplacian(norm=1), **SMALL).fit(X)
+
+
+def test_too_many_rows_for_the_exact_form_name_memory_and_the_alternative():
+    many = np.zeros((5001, 2), dtype=np.float32)
+    with pytest.raises(ValueError, match=r"makes all 5,001 rows landmarks.*1\.0 GB.*n_landmarks=500"):
+        KernelAutoencoder(n_landmarks=None, **SMALL).fit(many)
+
+
+def test_objects_cannot_be_reconstructed():
+    with pytest.raises(ValueError, match="these rows are objects"):
+        KernelAutoencoder(kernel=lambda a, b: np.ones((len(a), len(b))), **SMALL).fit(["a", "b", "c"])
+
+
+def test_targets_must_be_like_the_rows():
+    with pytest.raises(ValueError, match="29 rows"):
+        KernelAutoencoder(**SMALL).fit(X, targets=X[:29])
+    with pytest.raises(ValueError, match="2 features"):
+        KernelAutoencoder(**SMALL).fit(X, targets=X[:, :2])
+
+
+def test_points_of_another_width_are_refused():
+    model = KernelAutoencoder(**SMALL).fit(X)
+    with pytest.raises(ValueError, match="Z has 3 columns; expected 2"):
+        model.inverse_transform(np.ones((1, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        model.inverse_transform(np.full((1, 2), np.nan))
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = KernelAutoencoder(**SMALL).fit(X)
+    before = model.reconstruct(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((30, 3), np.nan))
+    assert np.array_equal(model.reconstruct(X), before)
+
+
+@pytest.mark.parametrize(
+    "rows", [np.ones((10, 3)), np.repeat(X[:3], 5, axis=0), X[:2], 1e6 + 1e-3 * X, 1e-12 * X]
+)
+def test_degenerate_rows_give_finite_numbers(rows):
+    """Equal rows, duplicates, fewer rows than components, far from zero, tiny."""
+    model = KernelAutoencoder(3, max_iter=5, tol=0.1, random_state=0).fit(rows)
+    assert np.isfinite(model.transform(rows)).all()
+    assert np.isfinite(model.reconstruct(rows)).all()
+    assert (np.diff(model.history_) <= 0).all()
+
+
+def test_a_row_unlike_all_others_is_near_the_mean():
+    model = KernelAutoencoder(**SMALL).fit(X)
+    far = np.full((1, 3), 1e6)
+    assert np.array_equal(model.transform(far), np.zeros((1, 2)))
+    assert np.abs(model.reconstruct(far) - X.mean(0)).max() < 2
