@@ -40,7 +40,7 @@ def dense_scores(score: str, train, rows, penalty=0.05, k=gaussian):
         return -(1 - np.einsum("ij,jk,ik->i", K_x, B, K_x))
     if score == "regression":
         return K_x @ B.sum(1)
-    return -(1 - 2 * K_x.mean(1) + K.mean())
+    return K_x.mean(1)  # the squared distance is 1 - 2 K_x.mean(1) + K.mean()
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -85,6 +85,18 @@ def test_leave_one_out_scores_are_those_of_refits(score):
     refits = [dense_scores(score.name, np.delete(rows, i, 0), rows[i : i + 1])[0] for i in range(20)]
     np.testing.assert_allclose(left_out, refits, rtol=1e-8)
     np.testing.assert_allclose(others, dense_scores(score.name, rows, NEW), rtol=1e-8, atol=1e-12)
+
+
+def test_far_rows_are_told_apart_by_their_distance():
+    """Where k(x, x_i) is below the rounding of 1, ties would keep rows from being alarms."""
+    model = NoveltyDetector(measure="distance", **FIXED | {"kernel": Gaussian(0.3)}).fit(X)
+    far = X[:10] + 4.0
+    scores = model.score_samples(far)
+    assert (0 < scores).all()
+    assert np.median(scores) < 1e-20
+    assert len(np.unique(scores)) == 10
+    calibration = model._solved().calibration.scores
+    assert len(np.unique(calibration)) == len(calibration)
 
 
 def test_leave_one_out_distances_rank_as_those_of_refits():

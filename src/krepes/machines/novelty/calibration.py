@@ -24,7 +24,10 @@ from krepes.base.streams import uniform
 
 STRETCH = 20  # rows, of which the same number calibrates
 _CALIBRATION = 31  # purpose of a random stream
-TIES = {torch.float64: 1e-9, torch.float32: 1e-5}  # scores that differ by less, rounding may have made differ
+TIES = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-5,
+}  # of their size: scores that differ by less, rounding may have made differ
 
 
 def calibrates(rows: Tensor, share: float) -> np.ndarray:
@@ -47,7 +50,7 @@ def calibrates(rows: Tensor, share: float) -> np.ndarray:
 class Calibration:
     """Scores of the rows that were held out, lowest first; low scores are novel.
 
-    >>> held = Calibration.of(np.arange(19.0), tie=0.0)
+    >>> held = Calibration.of(np.arange(19.0), ties=0.0)
     >>> held.p_values(np.array([-5.0, 0.0, 20.0])).tolist()            # 1/20, 2/20, 20/20
     [0.05, 0.1, 1.0]
     >>> held.threshold(0.05, lowest=-9.0), held.threshold(0.04, lowest=-9.0) < -9
@@ -57,9 +60,9 @@ class Calibration:
     scores: np.ndarray  # (n,)
 
     @classmethod
-    def of(cls, scores: np.ndarray, tie: float) -> Calibration:
+    def of(cls, scores: np.ndarray, ties: np.ndarray | float) -> Calibration:
         """From scores in any order; those that a new row's may equal, to rounding, count as at least as novel."""
-        return cls(np.sort(scores) - tie)
+        return cls(np.sort(scores - ties))
 
     @property
     def n(self) -> int:

@@ -2,13 +2,14 @@
 
     variance      -(k(x, x) - k_x^T (K + penalty I)^-1 k_x)           of a Gaussian process, with its sign turned
     regression    f(x) = k_x^T (K + penalty I)^-1 1                   to the target 1, without an intercept  [lecture]
-    distance      -|phi(x) - mean phi|^2                              in the kernel's space: a Parzen density, rescaled
+    distance      mean_i k(x, x_i)                                    |phi(x) - mean phi|^2 is 1 + |mean phi|^2 minus
+                                                                      twice that; a Parzen density, rescaled
 
 With k(x, x) = 1, features phi and A = sum phi phi^T = V diag(a) V^T, all of them follow from the same sums:
 
     variance      |diag(a / (a + penalty))^(1/2) V^T phi(x)|^2 - 1,    the part outside the landmarks' span included
     regression    phi(x)^T (A + penalty I)^-1 sum phi
-    distance      2 phi(x)^T mean phi - 1 - |mean phi|^2
+    distance      phi(x)^T mean phi
 
 For rows of a sample in memory there are the scores that each has from all others. With B = (K + penalty I)^-1,
 
@@ -72,6 +73,10 @@ class Score(ABC):
     @abstractmethod
     def lowest(self) -> float:
         """No score is lower."""
+
+    def rounding(self, scores: Tensor) -> Tensor:
+        """The size of the numbers that scores (b,) are rounded at."""
+        return torch.full_like(scores, max(1.0, abs(self.lowest)))
 
     @property
     @abstractmethod
@@ -207,7 +212,10 @@ class Regression(Score):
 
 @dataclass(frozen=True, eq=False)
 class Distance(Score):
-    """The squared distance to the mean in the kernel's space, with its sign turned."""
+    """The squared distance to the mean in the kernel's space, as the mean similarity that it falls with.
+
+    Far from all rows that similarity has all its digits, and the distance, which differs from a constant by it, none.
+    """
 
     name = "distance"
     medians, gaussian_medians, penalty = 0.25, 0.25, 0.01
@@ -222,12 +230,14 @@ class Distance(Score):
         return cls(sums.mean)
 
     def __call__(self, Phi: Tensor) -> Tensor:
-        along = (Phi @ self.mean.to(Phi.dtype)).double()
-        return along.mul_(2).sub_(1 + self.mean.square().sum())
+        return (Phi @ self.mean.to(Phi.dtype)).double()
 
     @property
     def lowest(self) -> float:
-        return -((1.001 + self.mean.norm().item()) ** 2)
+        return -1.001 * self.mean.norm().item()  # |phi| <= 1, to rounding
+
+    def rounding(self, scores: Tensor) -> Tensor:
+        return scores.abs()
 
     @property
     def coefficients(self) -> Tensor:

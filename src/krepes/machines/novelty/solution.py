@@ -39,7 +39,8 @@ class NoveltySolution:
             )
         solved = score.solved(total.sums, penalty)
         held = np.empty(0) if total.kept is None else _scores_of(total.kept, space, solved)
-        return cls(solved, Calibration.of(held, TIES[space.dtype] * max(1.0, abs(solved.lowest))))
+        ties = TIES[space.dtype] * solved.rounding(torch.from_numpy(held)).numpy()
+        return cls(solved, Calibration.of(held, ties))
 
     def state(self) -> State:
         return {"score": self.score.state(), "calibration": self.calibration.scores}
