@@ -13,7 +13,7 @@ records already. Cost: that of the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -195,12 +195,15 @@ class ColumnKernel(Kernel):
                 else (str(key), as_kernel(kernel), key)
                 for key, kernel in self.parts.items()
             ]
-        try:
-            return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in self.parts or []]
-        except ValueError as error:
-            if "unpack" not in str(error):
-                raise
-            raise ValueError("ColumnKernel takes a list of (name, kernel, columns).") from None
+        given = [] if self.parts is None else self.parts
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(part, list | tuple) and len(part) == 3 for part in given
+        ):
+            raise ValueError(
+                f"parts={given!r:.80}: ColumnKernel takes a list of (name, kernel, columns), or a dict such as "
+                "{'age': Gaussian()}."
+            )
+        return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in given]
 
     def _checked(self) -> list[Part]:
         parts = self._parts()
@@ -265,7 +268,13 @@ def _is_record(row: object) -> bool:
 
 
 def _listed(columns: Columns) -> list[Any]:
-    listed = [columns] if isinstance(columns, str | int | np.integer) else list(columns)  # type: ignore[arg-type]
+    single = isinstance(columns, str | int | np.integer)
+    listed = [columns] if single or not isinstance(columns, Iterable) else list(columns)
+    if not all(isinstance(column, str | int | np.integer) for column in listed):
+        raise TypeError(
+            f"A part of a ColumnKernel has columns={columns!r:.60}: expected a name, a position, a list of these, or "
+            "a slice."
+        )
     if not listed:
         raise ValueError("A part of a ColumnKernel names no columns.")
     _refuse_twice(listed)
