@@ -22,6 +22,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.validation import check_finite
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.custom import as_kernel
 from krepes.kernels.vectors import as_rows
@@ -175,12 +176,14 @@ class ColumnKernel(Kernel):
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"A row has no column {error}; the kernel compares {columns!r}.") from None
         try:
-            return torch.from_numpy(np.array(values, dtype=np.float64))
+            numbers = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"The columns {columns!r} are not numbers, which {kernel} compares: give them a kernel on objects, or "
                 "the rows as a table, whose categories are encoded."
             ) from None
+        check_finite(numbers, f"The part of a ColumnKernel on {columns!r}")
+        return torch.from_numpy(numbers)
 
     def _with(self, kernels: list[Kernel], places: list[list[int]] | None) -> ColumnKernel:
         """This kernel with other parts on the same columns."""
