@@ -226,7 +226,9 @@ class ColumnKernel(Kernel):
         if self.weights is not None:
             if self.combine == "product":
                 raise ValueError("weights= are for sums: in a product they would only scale the whole.")
-            if len(self.weights) != len(parts) or not all(is_number(w, above=0) for w in self.weights):
+            if np.shape(self.weights) != (len(parts),) or not all(
+                is_number(w, above=0) for w in self.weights
+            ):
                 raise ValueError(
                     f"weights={self.weights!r}: expected {len(parts)} positive numbers, one for each part."
                 )
