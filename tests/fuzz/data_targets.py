@@ -13,11 +13,12 @@ import pandas as pd
 from hypothesis import strategies as st
 from PIL import Image
 
+from fuzz.label_strategies import objects
 from fuzz.outcome import ChangedError, check_same, check_shape
 from fuzz.strategies import matrices, mostly, n_rows, often, rows, sane_matrices, tables
 from fuzz.target import Draw, target
 from krepes import TableEncoder
-from krepes.sources import Reservoir, open_source, read_array, reservoir
+from krepes.sources import Reservoir, open_objects, open_source, read_array, reservoir
 
 
 @target("TableEncoder", weight=4)
@@ -70,6 +71,13 @@ def source(draw: Draw) -> Any:
         mostly([{}], [{"columns": ["c0"]}, {"columns": []}, {"size": 3}, {"columns": "c0"}, {"size": -1}])
     )
     return read(draw, open_source(X, **given))
+
+
+@target("open_objects", weight=1)
+def source_of_objects(draw: Draw) -> Any:
+    """Lists, arrays and columns, each entry of which is an object; and what has no entries."""
+    X = draw(often((2, objects()), (2, rows()), (1, st.just(pd.Series(["a", "b", "c"])))))
+    return read(draw, open_objects(X))
 
 
 def read(draw: Draw, opened: Any) -> Any:

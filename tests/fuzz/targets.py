@@ -6,6 +6,7 @@ import importlib
 
 from fuzz import (  # noqa: F401  (they register their targets)
     alignment_targets,
+    bound_targets,
     data_targets,
     embedding_targets,
     evaluation_targets,
@@ -13,6 +14,8 @@ from fuzz import (  # noqa: F401  (they register their targets)
     machine_targets,
     part_targets,
     prediction_targets,
+    reconstruction_targets,
+    structured_kernel_targets,
 )
 from fuzz.target import TARGETS
 
@@ -46,6 +49,7 @@ INNER |= {
     "Statistics",
     "Callback",
     "ClosedForm",
+    "FullBatch",
     "MomentDescent",
     "SGD",
     "Solution",
@@ -61,6 +65,7 @@ INNER |= {
     "HasStart",
     "IgnoresScale",
     "MovingTarget",
+    "NeedsRegularization",
 }
 INNER |= {
     "HeldOutStatistics",

@@ -23,13 +23,14 @@ import krepes.alignment
 from krepes.alignment import SketchedCKA
 from krepes.alignment.similarity.streamed_cka import StreamedCKA
 from krepes.alignment.transfer.one_pass_statistics import TransferStatistics
+from krepes.autoencoder.decoder import DecoderSums, Encoder
 from krepes.base.accumulator import Accumulator, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.components import subclasses
 from krepes.base.side_by_side import SideBySide
 from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
-from krepes.features import FeatureSpace
+from krepes.features import FeatureSpace, NystromMap
 from krepes.kernels import Gaussian
 from krepes.machines.gaussian_process.laplace import LikelihoodPass
 from krepes.machines.kept_rows import KeepRows
@@ -57,6 +58,12 @@ def space(views=None, exact: bool = False) -> FeatureSpace:
 
 def tensors(*arrays: np.ndarray) -> tuple[torch.Tensor, ...]:
     return tuple(map(torch.from_numpy, arrays))
+
+
+def decoder_sums() -> DecoderSums:
+    """Of rows that are encoded as points of a circle."""
+    encoder = Encoder(space(), torch.from_numpy(X[:9, :2]))
+    return DecoderSums(encoder, NystromMap(Gaussian(1.0), encoder(torch.from_numpy(X[:9])), torch.float64))
 
 
 WEIGHT = np.linspace(0.5, 2.0, N)
@@ -97,6 +104,8 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
         lambda: LikelihoodPass(space(), CLASSES, torch.ones(9, 1, dtype=torch.float64)),
         Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),
     ),
+    "decoder": (decoder_sums, Block(torch.arange(N), tensors(X))),
+    "decoder of targets": (decoder_sums, Block(torch.arange(N), tensors(X, Y))),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),
     "sketched CKA": (lambda: SketchedCKA(16, 2, inputs=("x", "y")), Block(torch.arange(N), (X, Y))),
     "transfer statistics": (lambda: TransferStatistics(LABELS), Block(torch.arange(N), (X,))),

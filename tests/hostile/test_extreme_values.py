@@ -30,7 +30,7 @@ import krepes.clustering
 import krepes.explain
 import krepes.machines
 import krepes.report
-from krepes import KernelEmbedding
+from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.alignment import (
     AlignmentSelector,
     LayerTransferClassifier,
@@ -79,6 +79,8 @@ from krepes.explain import (
 )
 from krepes.kernels import Gaussian
 from krepes.machines import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
     LeaveOneOutRidge,
@@ -429,6 +431,25 @@ OF_ROWS: dict[str, list[Call]] = {
             )
         )
     ],
+    "GaussianProcessClassifier": [
+        Call(
+            fitted_then_used(
+                GaussianProcessClassifier(n_landmarks=8, random_state=0),
+                "predict_proba",
+                "latent_mean_and_variance",
+            )
+        )
+    ],
+    "GaussianProcessRegressor": [
+        Call(
+            fitted_then_used(
+                GaussianProcessRegressor(n_landmarks=8, random_state=0),
+                "predict",
+                "predict_interval",
+                "sample_y",
+            )
+        )
+    ],
     "NoveltyDetector": [
         Call(
             fitted_then_used(NoveltyDetector(n_landmarks=8, random_state=0), "predict", "p_values", "explain")
@@ -472,6 +493,12 @@ OF_LABELS: dict[str, list[Call]] = {
     "TransductiveRidge": [Call(lambda y: TransductiveRidge().fit(X, y, X).predict(X))],
     "expected_calibration_error": [Call(lambda y: expected_calibration_error(PROBABILITIES, y))],
     "temperature": [Call(lambda y: temperature(X, y))],
+    "GaussianProcessClassifier": [
+        Call(lambda y: GaussianProcessClassifier(n_landmarks=8, random_state=0).fit(X, y).predict_proba(X))
+    ],
+    "GaussianProcessRegressor": [
+        Call(lambda y: GaussianProcessRegressor(n_landmarks=8, random_state=0).fit(X, y).predict(X))
+    ],
     "SubspaceClustering": [Call(lambda y: SubspaceClustering(2, n_iterations=1, random_state=0).fit(X, y))],
     "plot_iterations": [
         Call(lambda y: plot_iterations(SubspaceClustering(2, n_iterations=1, random_state=0), X, y))
@@ -558,6 +585,16 @@ def cases(table: dict[str, list[Call]]) -> list[Any]:
 
 @pytest.mark.parametrize("call", cases(OF_ROWS))
 def test_hostile_rows(call):
+    problems = {name: problem_of(call, given) for name, given in ROWS.items()}
+    assert {name: problem for name, problem in problems.items() if problem} == {}
+
+
+def test_hostile_rows_of_an_autoencoder():
+    call = Call(
+        fitted_then_used(
+            KernelAutoencoder(2, n_landmarks=8, max_iter=5, random_state=0), "transform", "reconstruct"
+        )
+    )
     problems = {name: problem_of(call, given) for name, given in ROWS.items()}
     assert {name: problem for name, problem in problems.items() if problem} == {}
 

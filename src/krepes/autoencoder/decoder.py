@@ -83,6 +83,11 @@ class Decoder:
 
     @classmethod
     def solved(cls, features: NystromMap, sums: NormalSums, lam: float) -> Decoder:
+        if not sums.squares.isfinite().all():
+            raise ValueError(
+                "The rows to reconstruct hold numbers whose squares overflow in float64. Give them in other units, or "
+                "leave the column out that has them."
+            )
         mean = sums.means[1]
         W = sums.centred(torch.zeros_like(sums.sum_phi), mean).solved(lam)
         if W is None:

@@ -17,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from krepes.base.limits import check_count, is_number
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.neighbours import vote
-from krepes.preprocessing.labels import missing_values
+from krepes.preprocessing.labels import encode_labels
 
 BANDWIDTHS = tuple(np.geomspace(0.01, 100, 15).tolist())
 
@@ -82,11 +82,11 @@ def choose_bandwidth(
     (True, Gaussian(lengthscale=1.0))
     """
     check_count("n_neighbors", n_neighbors)
-    if not len(bandwidths) or not all(is_number(value, above=0) for value in bandwidths):
+    if np.ndim(bandwidths) != 1 or not len(bandwidths) or not all(is_number(v, above=0) for v in bandwidths):
         raise ValueError(f"bandwidths={bandwidths!r:.80}: expected one or more positive numbers.")
-    targets = np.asarray(y)
-    rows = np.flatnonzero(~missing_values(targets))
-    classes, codes = np.unique(targets[rows], return_inverse=True)
+    labels = encode_labels(y)
+    rows, classes = labels.present, labels.classes
+    codes = labels.codes[rows]
     if len(classes) < 2 or len(codes) <= n_neighbors:
         raise ValueError(
             f"{len(codes)} labels of {len(classes)} class(es) cannot choose a lengthscale: {n_neighbors + 1} labels of "
@@ -106,9 +106,9 @@ def choose_bandwidth(
             continue
         models[value] = fitted
         Z = fitted.transform(X)
-        if len(Z) != len(targets):
+        if len(Z) != len(labels.codes):
             raise ValueError(
-                f"y has {len(targets)} labels, X has {len(Z)} rows: one is needed for every row."
+                f"y has {len(labels.codes)} labels, X has {len(Z)} rows: one is needed for every row."
             )
         accuracies.append(_left_out_accuracy(Z[rows], codes, len(classes), n_neighbors))
     if not models:

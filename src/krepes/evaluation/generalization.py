@@ -60,6 +60,7 @@ from krepes.kernels.radial import RadialKernel
 from krepes.losses import SimpleContrastive, SpectralContrastive
 
 BLOCK = 512  # rows whose kernel values are computed at once
+LARGEST = 1e50  # number of which products are formed
 
 
 @dataclass(frozen=True)
@@ -250,8 +251,8 @@ def autoencoder_bound(
         "lipschitz": lipschitz,
     }
     for name, value in numbers.items():
-        if not is_number(value, least=0):
-            raise ValueError(f"{name}={value!r}: expected a number >= 0.")
+        if not is_number(value, least=0, most=LARGEST):
+            raise ValueError(f"{name}={value!r}: expected a number from 0 to {LARGEST:g}.")
     e = np.sort(as_numbers(eigenvalues, "eigenvalues").astype(np.float64).ravel().clip(min=0))[::-1]
     n = len(e)
     w_1, delta = _rounded_up(encoder_norm, 1.0, delta)

@@ -13,7 +13,7 @@ records already. Cost: that of the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.validation import check_finite
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.custom import as_kernel
 from krepes.kernels.vectors import as_rows
@@ -175,12 +176,14 @@ class ColumnKernel(Kernel):
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"A row has no column {error}; the kernel compares {columns!r}.") from None
         try:
-            return torch.from_numpy(np.array(values, dtype=np.float64))
+            numbers = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"The columns {columns!r} are not numbers, which {kernel} compares: give them a kernel on objects, or "
                 "the rows as a table, whose categories are encoded."
             ) from None
+        check_finite(numbers, f"The part of a ColumnKernel on {columns!r}")
+        return torch.from_numpy(numbers)
 
     def _with(self, kernels: list[Kernel], places: list[list[int]] | None) -> ColumnKernel:
         """This kernel with other parts on the same columns."""
@@ -195,12 +198,15 @@ class ColumnKernel(Kernel):
                 else (str(key), as_kernel(kernel), key)
                 for key, kernel in self.parts.items()
             ]
-        try:
-            return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in self.parts or []]
-        except ValueError as error:
-            if "unpack" not in str(error):
-                raise
-            raise ValueError("ColumnKernel takes a list of (name, kernel, columns).") from None
+        given = [] if self.parts is None else self.parts
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(part, list | tuple) and len(part) == 3 for part in given
+        ):
+            raise ValueError(
+                f"parts={given!r:.80}: ColumnKernel takes a list of (name, kernel, columns), or a dict such as "
+                "{'age': Gaussian()}."
+            )
+        return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in given]
 
     def _checked(self) -> list[Part]:
         parts = self._parts()
@@ -220,7 +226,9 @@ class ColumnKernel(Kernel):
         if self.weights is not None:
             if self.combine == "product":
                 raise ValueError("weights= are for sums: in a product they would only scale the whole.")
-            if len(self.weights) != len(parts) or not all(is_number(w, above=0) for w in self.weights):
+            if np.shape(self.weights) != (len(parts),) or not all(
+                is_number(w, above=0) for w in self.weights
+            ):
                 raise ValueError(
                     f"weights={self.weights!r}: expected {len(parts)} positive numbers, one for each part."
                 )
@@ -265,7 +273,13 @@ def _is_record(row: object) -> bool:
 
 
 def _listed(columns: Columns) -> list[Any]:
-    listed = [columns] if isinstance(columns, str | int | np.integer) else list(columns)  # type: ignore[arg-type]
+    single = isinstance(columns, str | int | np.integer)
+    listed = [columns] if single or not isinstance(columns, Iterable) else list(columns)
+    if not all(isinstance(column, str | int | np.integer) for column in listed):
+        raise TypeError(
+            f"A part of a ColumnKernel has columns={columns!r:.60}: expected a name, a position, a list of these, or "
+            "a slice."
+        )
     if not listed:
         raise ValueError("A part of a ColumnKernel names no columns.")
     _refuse_twice(listed)

@@ -11,6 +11,7 @@ computed again from their differences.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -43,6 +44,8 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
         D = left @ right_T
         if scale < 0 and X.dtype != torch.float64 and bool((far := left[:, -2] > largest_norm).any()):
             D[far] = squared_distances_to(Y.double(), scale)(X[far].double()).to(D.dtype)
+        elif bool((beyond := left[:, -2].isinf()).any()):  # because infinity - infinity is NaN
+            D[beyond] = math.copysign(math.inf, scale)
         return D.clamp_(max=0) if scale < 0 else D.clamp_(min=0)
 
     return block

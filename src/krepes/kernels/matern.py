@@ -13,6 +13,8 @@ from torch import Tensor
 
 from krepes.kernels.radial import Lengthscale, RadialKernel
 
+FARTHEST = 1000.0  # exp(-v) is 0 from there on, and v^2 a number
+
 
 class Matern(RadialKernel):
     """The Matérn kernel with nu = 1/2, 3/2 or 5/2: rougher than the Gaussian, smoother than the Laplacian.
@@ -53,7 +55,7 @@ class Matern(RadialKernel):
     def _scaled(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """v = sqrt(2 nu) u, and exp(-v)."""
         self._check_nu()
-        v = u.mul_(math.sqrt(2 * self.nu))
+        v = u.mul_(math.sqrt(2 * self.nu)).clamp_(max=FARTHEST)
         return v, v.neg().exp_()
 
     def _check_nu(self) -> None:

@@ -57,6 +57,10 @@ class Precomputed(VectorKernel):
 
 def _numbers(rows: Tensor, problem: str) -> Tensor:
     """The columns that are the rows' own, (n,)."""
+    if rows.shape[1] < 2:
+        raise ValueError(
+            f"A row of a precomputed kernel is its number and then kernel values; these have {rows.shape[1]} numbers."
+        )
     numbers = rows[:, 0].long()
     if len(rows) and not (numbers.min() >= 0 and numbers.max() < rows.shape[1] - 1):
         raise ValueError(f"{problem} With kernel='precomputed', models are fitted once, on all rows.")

@@ -24,6 +24,7 @@ from krepes.kernels.series import (
     along_diagonals,
     as_series,
     compiled_sum,
+    data_series,
     like_rows,
     over_pairs,
     point_distances,
@@ -65,7 +66,7 @@ class RandomWarping(Kernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> RandomWarping:
         if self.scale != "auto":
             return self
-        points = np.concatenate([series.ravel() for series in as_series(X)])
+        points = np.concatenate([series.ravel() for series in data_series(X)])
         return clone(self).set_params(scale=float(np.sqrt(np.mean(points**2))) or 1.0)
 
     def against(self, Y: Any) -> KernelColumns:

@@ -19,7 +19,7 @@ Cost O(n m t^2 c) for series of t steps and c channels; memory O(t) per pair and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -94,7 +94,7 @@ class GlobalAlignment(Kernel):
         if not isinstance(self.lengthscale, str):
             return self
         multiple = medians(self.lengthscale)
-        series = as_series(X)
+        series = data_series(X)
         generator = torch.Generator().manual_seed(0) if generator is None else generator
         order = torch.randperm(len(series), generator=generator)[:MEDIAN_SERIES].tolist()
         points = torch.from_numpy(np.concatenate([series[i] for i in order]))
@@ -123,6 +123,10 @@ def as_series(X: Any, like: Sequence[Series] | None = None) -> list[Series]:
             f"An array of series has the shape (n, t) or (n, t, c); got {tuple(X.shape)}. Give series of "
             "different lengths as a list."
         )
+    if not isinstance(X, Iterable):
+        raise TypeError(
+            f"Expected a list of series, or an array (n, t) or (n, t, c); got {type(X).__name__}."
+        )
     found = [_one_series(row, i) for i, row in enumerate(X)]
     channels = like[0].shape[1] if like else (found[0].shape[1] if found else 1)
     for i, series in enumerate(found):
@@ -130,6 +134,14 @@ def as_series(X: Any, like: Sequence[Series] | None = None) -> list[Series]:
             raise ValueError(
                 f"Series {i} has {series.shape[1]} channels where others have {channels}: all need as many."
             )
+    return found
+
+
+def data_series(X: Any) -> list[Series]:
+    """Series that a parameter is taken from: at least one."""
+    found = as_series(X)
+    if not found:
+        raise ValueError("There are no series to take a parameter of the kernel from: give at least one.")
     return found
 
 

@@ -94,16 +94,19 @@ def learn_errors(
     g = of_log.predictions(penalty)[:, 0]
     distance = nearest(learned.decoder.scaled(Z), learned.decoder.centres, are_centres)
     columns = torch.stack([g, distance.clamp(min=SMALLEST).log()], dim=1)
-    centred = (columns - columns.mean(0)).numpy()
-    u, v = nnls(centred, (log - log.mean()).numpy())[0]
-    fitted = columns @ torch.tensor([u, v], dtype=torch.float64)
-    offset = (error.mean() / fitted.exp().mean()).clamp(min=SMALLEST).log()
+    centred = columns - columns.mean(0)
+    centred = torch.where(
+        centred.abs().amax(0) > SMALLEST, centred, 0.0
+    )  # because rounding would get a huge factor
+    slopes = torch.from_numpy(nnls(centred.numpy(), (log - log.mean()).numpy())[0])
+    fitted = centred @ slopes
+    level = (error.mean() / fitted.exp().mean()).clamp(min=SMALLEST).log()
     figures = ErrorFigures(
         spread,
-        offset.item(),
-        float(u),
-        float(v),
-        _upper_quantile(log - fitted - offset),
+        (level - columns.mean(0) @ slopes).item(),
+        slopes[0].item(),
+        slopes[1].item(),
+        _upper_quantile(log - fitted - level),
         FAR * distance.quantile(0.99).clamp(min=SMALLEST).item(),
         g.min().item(),
         g.max().item(),

@@ -89,6 +89,12 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
                 f"Z has {given.shape[1]} columns; expected the {inverse.width} components of this model."
             )
         found = inverse(torch.from_numpy(given.astype(np.float64)))
+        largest = float(np.finfo(self.reconstruct_dtype).max)
+        if not (found.rows.abs().max() < largest and found.upper.isfinite().all()):
+            raise ValueError(
+                f"Z has numbers of up to {np.abs(given).max():.3g}, too far from the representations of this model to "
+                "be decoded: their rows leave the range of floating-point numbers."
+            )
         error = ErrorEstimate(*(part.numpy() for part in (found.expected, found.upper, found.trusted)))
         return self._with_error(self._original(found.rows), error, return_error)
 

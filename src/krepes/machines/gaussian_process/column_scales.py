@@ -38,7 +38,8 @@ def scaled_kernel(kernel: RadialKernel, Z: Tensor) -> tuple[Tensor, Callable[[Te
     slope = torch.where(slope == -torch.inf, 0.0, slope)
 
     def by_squares(G: Tensor) -> Tensor:
-        M, centred = G * slope, Z - Z.mean(0)
+        M, centred = G * slope, Z - Z[0]  # constant columns are zero exactly
+        centred -= centred.mean(0)
         return 2 * (M.sum(1) @ centred.square() - (centred * (M @ centred)).sum(0))
 
     def by_absolutes(G: Tensor) -> Tensor:

@@ -223,9 +223,12 @@ class Climb:
         """The lengthscale at which two rows at the median distance have the similarity 1/e."""
         assert isinstance(self.kernel, RadialKernel)
         Z = self.X[:MEDIAN_ROWS] * self.base.exp()
-        return (
-            median_distance(Z, self.kernel.distances_to, torch.Generator().manual_seed(0)) / self.kernel.reach
-        )
+        distance = median_distance(Z, self.kernel.distances_to, torch.Generator().manual_seed(0))
+        length = distance / self.kernel.reach
+        clone(self.kernel).set_params(lengthscale=length).against(
+            Z[:1]
+        )  # refuses what no float holds the square of
+        return length
 
     @cached_property
     def _fixed(self) -> Kernel:
@@ -255,7 +258,8 @@ class Climb:
             at = point.copy()
             at[free] = changed
             value, slope = self._value(part, X, fixed, at)
-            return (-value, -slope[free]) if math.isfinite(value) else (1e25, np.zeros(len(free)))
+            finite = math.isfinite(value) and np.isfinite(slope).all()
+            return (-value, -slope[free]) if finite else (1e25, np.zeros(len(free)))
 
         limits = list(zip(lower[free], upper[free], strict=True))
         if len(free):
@@ -298,6 +302,8 @@ class Climb:
             K, chain = scaled_kernel(self.kernel, X * stretch.exp())
         else:
             K = fixed
+        if not K.isfinite().all():
+            return -math.inf, np.zeros(len(point))
         found = evidence(amplitude * K, noise)
         of_amplitude = amplitude * (found.G * K).sum().item()
         of_scales = np.zeros(0)
