@@ -124,3 +124,11 @@ def test_integers_become_float32():
     pixels = torch.tensor([[0, 255], [255, 0]], dtype=torch.uint8)
     assert Linear()(pixels).tolist() == [[255.0**2, 0.0], [0.0, 255.0**2]]
     assert Gaussian(100.0)(pixels.numpy()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplacian", "matern"])
+@pytest.mark.parametrize("far", [1e100, 1e200, 1e308])
+def test_rows_whose_squares_overflow_are_unlike_all_others(name, far):
+    kernel = as_kernel(name).set_params(lengthscale=1.0)
+    rows = far * torch.tensor([[1, -1, 1], [0, 1, 0]], dtype=torch.float64)
+    assert not kernel(rows, torch.eye(3, dtype=torch.float64)).any()
