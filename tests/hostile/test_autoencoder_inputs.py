@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from krepes import KernelAutoencoder
-from krepes.kernels import Laplacian
+from krepes.kernels import Laplacian, Spectrum
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 pytestmark = pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
@@ -47,6 +47,8 @@ def test_too_many_rows_for_the_exact_form_name_memory_and_the_alternative():
 def test_objects_cannot_be_reconstructed():
     with pytest.raises(ValueError, match="these rows are objects"):
         KernelAutoencoder(kernel=lambda a, b: np.ones((len(a), len(b))), **SMALL).fit(["a", "b", "c"])
+    with pytest.raises(ValueError, match="these rows are objects"):
+        KernelAutoencoder(kernel=Spectrum(1), **SMALL).fit(["ab", "bc", "cd"] * 5)
 
 
 def test_targets_must_be_like_the_rows():
@@ -88,3 +90,10 @@ def test_a_row_unlike_all_others_is_near_the_mean():
     far = np.full((1, 3), 1e6)
     assert np.array_equal(model.transform(far), np.zeros((1, 2)))
     assert np.abs(model.reconstruct(far) - X.mean(0)).max() < 2
+
+
+def test_targets_are_called_targets():
+    with pytest.raises(ValueError, match="targets= has 20 rows, X has 30"):
+        KernelAutoencoder(**SMALL).fit(X, targets=X[:20])
+    with pytest.raises(ValueError, match="targets= has 20 rows, X has 30"):
+        KernelAutoencoder(**SMALL).fit(X).partial_fit(X, targets=X[:20])

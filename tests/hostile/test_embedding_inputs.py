@@ -91,7 +91,7 @@ def test_constant_columns_and_duplicates(loss):
 
 
 def test_wrong_width_at_transform():
-    with pytest.raises(ValueError, match="X has 3 features, but KernelEmbedding is expecting 4"):
+    with pytest.raises(ValueError, match="X has 3 features, but krepes is expecting 4"):
         fit(X).transform(X[:, :3])
 
 

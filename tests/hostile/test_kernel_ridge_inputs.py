@@ -78,7 +78,7 @@ def test_wrong_class_weights_are_named(weight, message):
 
 TARGETS = [
     (None, "requires y"),
-    (np.where(np.arange(150) == 7, np.nan, WIDTH), "NaN"),
+    (np.where(np.arange(150) == 7, np.nan, WIDTH), r"NaN .* 1 of 150 rows \(the first is row 7\); leave out"),
     (np.where(np.arange(150) == 7, np.inf, WIDTH), r"infinite"),
     (1e301 * WIDTH, "overflow"),
     (WIDTH[1:], "y has 149 values for 150 rows"),
@@ -86,7 +86,11 @@ TARGETS = [
     (3.0, "y"),
     (np.zeros((150, 2, 2)), "shape"),
     (WIDTH + 1j, "Complex data not supported"),
-    (np.array(["a"] * 150), "y holds"),
+    (
+        np.array(["a"] * 150),
+        "y holds text such as 'a'; a regression needs numbers. Classes need a classifier",
+    ),
+    (np.array([1.5] * 149 + ["b"], dtype=object), "y holds text such as 'b'"),
     ([{}] * 150, "y"),
     (np.array(["2020-01-01"] * 150, dtype="datetime64[D]"), "y holds"),
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from krepes.kernels import ArcCosine, Gaussian, InfiniteWidth, Linear, Polynomial
+from krepes.kernels import ArcCosine, Gaussian, InfiniteWidth, Linear, Polynomial, Spectrum
 from krepes.machines import NoveltyDetector
 
 X = np.random.default_rng(0).normal(size=(100, 3))
@@ -20,6 +20,16 @@ X = np.random.default_rng(0).normal(size=(100, 3))
 def test_kernels_that_do_not_vanish_far_away_are_refused(kernel):
     with pytest.raises(ValueError, match=r"needs a kernel that vanishes far away.*Use 'gaussian'"):
         NoveltyDetector(kernel=kernel).fit(X)
+
+
+def test_a_kernel_matrix_is_refused():
+    with pytest.raises(ValueError, match="needs k\\(x, x\\) of new rows"):
+        NoveltyDetector(kernel="precomputed").fit(X @ X.T)
+
+
+def test_several_kernels_on_objects_are_refused():
+    with pytest.raises(ValueError, match="cannot choose among 2 kernels on objects"):
+        NoveltyDetector(kernel=[Spectrum(1), Spectrum(2)]).fit(["abc", "bcd", "cde"] * 20)
 
 
 @pytest.mark.parametrize("score", ["variance", "regression", "distance"])

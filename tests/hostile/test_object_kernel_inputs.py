@@ -18,7 +18,7 @@ from krepes.kernels import (
     Subsequence,
     WeisfeilerLehman,
 )
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier
 
 WORDS = ["banana", "ananas", "bandana", "canal"] * 5
 ON_TEXT = [Spectrum(2), Mismatch(3, 1, "abn"), Subsequence(2), NGrams("char", (2, 2))]
@@ -173,3 +173,8 @@ def test_a_kernel_that_sees_nothing_says_so():
 def test_words_without_a_kernel_on_objects_get_a_hint():
     with pytest.raises(TypeError, match="Spectrum"):
         KernelEmbedding(2, kernel="gaussian", loss="kernel_pca", n_landmarks=5).fit(WORDS)
+
+
+def test_a_gaussian_process_wants_one_kernel_on_objects():
+    with pytest.raises(ValueError, match="does not choose among 2 kernels on objects"):
+        GaussianProcessRegressor(kernel=[Spectrum(1), Spectrum(2)]).fit(WORDS, np.arange(20.0))

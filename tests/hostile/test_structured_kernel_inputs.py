@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from krepes import KernelEmbedding
+from krepes import KernelEmbedding, check_kernel
 from krepes.kernels import (
     ChiSquared,
     ColumnKernel,
@@ -19,7 +19,7 @@ from krepes.kernels import (
     Precomputed,
     RandomWarping,
 )
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import GaussianProcessClassifier, KernelRidgeClassifier
 from structured_kernels import letters_in_common, records, vectors
 
 X = vectors()
@@ -173,3 +173,9 @@ def test_what_a_precomputed_kernel_cannot_do_is_said(tmp_path):
         KernelRidgeClassifier(kernel=["gaussian", "precomputed"]).fit(K, y)
     with pytest.raises(ValueError, match="X_unlabelled"):
         KernelRidgeClassifier(kernel="precomputed").fit(K, y, X_unlabelled=K)
+    with pytest.raises(ValueError, match="the model never saw them"):
+        model.reconstruct(K)
+    with pytest.raises(ValueError, match="Use KernelRidgeClassifier"):
+        GaussianProcessClassifier(kernel="precomputed").fit(K, y)
+    with pytest.raises(ValueError, match="A fit with kernel='precomputed' checks"):
+        check_kernel("precomputed", K)

@@ -7,7 +7,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from krepes.kernels import Spectrum
 from krepes.machines import (
+    KernelRidgeRegressor,
     LeaveOneOutRidge,
     expected_calibration_error,
     temperature,
@@ -121,3 +123,21 @@ def test_wrong_input_is_named():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_kernels_on_objects_are_chosen_by_leave_one_out_errors():
+    """error = mean of |y_i - k_i (K + penalty I)^-1 y|^2, where row i is in neither K nor y."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcd"), 9)) for _ in range(60)]
+    y = np.array([word.count("ab") for word in words], dtype=float)
+    kernels = [Spectrum(1), Spectrum(2), Spectrum(4)]
+    machine = KernelRidgeRegressor(kernel=kernels, fit_intercept=False, random_state=0).fit(words, y)
+    assert repr(machine.kernel_) == repr(Spectrum(2))
+    coded = machine.targets_.matrix(machine.targets_.encoded(y)).numpy()[:, 0]
+    for kernel, tried in zip(kernels, machine.choice_.tried, strict=True):
+        K, errors = kernel(words).double().numpy(), []
+        for i in range(len(words)):
+            rest = np.delete(np.arange(len(words)), i)
+            a = np.linalg.solve(K[np.ix_(rest, rest)] + tried.penalty * np.eye(len(rest)), coded[rest])
+            errors.append((coded[i] - K[i, rest] @ a) ** 2)
+        assert tried.error == pytest.approx(np.mean(errors), rel=1e-6)

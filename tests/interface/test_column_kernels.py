@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from krepes import KernelEmbedding, load
+from krepes import KernelEmbedding, check_kernel, load
 from krepes.kernels import (
     ChiSquared,
     ColumnKernel,
@@ -18,7 +18,7 @@ from krepes.kernels import (
     NGrams,
     RandomWarping,
 )
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from structured_kernels import letters_in_common, series
 
 RNG = np.random.default_rng(0)
@@ -146,3 +146,19 @@ def test_series_of_unequal_length_make_models(kernel, tmp_path):
     assert first.merge(second).transform(rows[:5]).shape == (5, 3)
     array = np.stack([np.resize(x, 12) for x in rows])
     assert KernelEmbedding(3, kernel=kernel, **SETTINGS).fit(array).transform(array).shape == (60, 3)
+
+
+def test_a_table_with_text_can_be_checked_and_watched():
+    """Its columns are prepared as in a fit."""
+    assert check_kernel(TEXT, TABLE).ok
+    model = NoveltyDetector(kernel=TEXT, random_state=0).fit(TABLE)
+    strange = TABLE.iloc[:5].assign(age=1e4, income=1e4, review="zzz")
+    assert model.p_values(strange).max() < 0.1
+    assert "Nearest: row" in str(model.explain(strange))
+
+
+def test_a_list_of_column_kernels_compares_the_same_columns():
+    y, words = TABLE["age"] > 40, ColumnKernel([("review", NGrams(), "review")])
+    assert KernelRidgeClassifier(kernel=[TEXT, words], random_state=0).fit(TABLE, y).choice_.n_rows == N
+    with pytest.raises(ValueError, match="'age', 'income' were not prepared for this kernel"):
+        KernelRidgeClassifier(kernel=[words, TEXT], random_state=0).fit(TABLE, y)

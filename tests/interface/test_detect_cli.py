@@ -166,5 +166,11 @@ def test_options_that_need_labels_are_refused():
     assert "--measure is for --task detect" in text
     text = words(run("train", "good.csv", "--task", "guess", "-o", "x.krepes", code=2))
     assert "detect" in text
+    text = words(
+        run(
+            "train", "good.csv", "--task", "detect", "--machine", "gaussian_process", "-o", "x.krepes", code=2
+        )
+    )
+    assert "--machine gaussian_process predicts a column" in text
     text = words(run("train", "good.csv", "--task", "detect", "--kernel", "linear", "-o", "x.krepes", code=1))
     assert "vanishes far away" in text

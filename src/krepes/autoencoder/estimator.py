@@ -191,7 +191,7 @@ class KernelAutoencoder(
         comes after the descent. `space` is a feature space to use as it is.
         """
         self._check_parameters()
-        data = FitData.open(X, targets, opener=self._opener(space))
+        data = FitData.open(X, targets, opener=self._opener(space), positives_name="targets")
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(FitData(data.sources[:1])) if space is None else space.decomposed()
         if not isinstance(space.landmarks, Tensor):
@@ -217,7 +217,7 @@ class KernelAutoencoder(
         """Add rows. The first call is a fit; later ones add to the decoder alone, the encoder stays as it is."""
         if not hasattr(self, "space_"):
             return self.fit(X, targets=targets)
-        return self._add_rows(X, first_row, positives=targets)
+        return self._add_rows(X, first_row, positives=targets, positives_name="targets")
 
     def _check_parameters(self) -> None:
         if self.n_landmarks is not None:
@@ -249,6 +249,11 @@ class KernelAutoencoder(
                 f"n_landmarks={self.n_landmarks} makes all {n:,} rows landmarks, which takes about "
                 f"{5 * 8 * n * n / 1e9:,.1f} GB for five square matrices, and hours. Give fewer, such as "
                 "n_landmarks=500: the Nyström form, whose memory does not grow with the number of rows."
+            )
+        if data.sources[0].kind == "objects":
+            raise ValueError(
+                "An autoencoder rebuilds its rows, but these rows are objects, which cannot be rebuilt from numbers. "
+                "Give vectors, a table or images; KernelEmbedding represents objects."
             )
         return FeatureSpace.prepare(
             data,

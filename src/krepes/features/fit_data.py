@@ -62,8 +62,12 @@ class FitData:
         weight: Any = None,
         group: Any = None,
         opener: Callable[[Any], Source] = open_source,
+        positives_name: str = "positives",
     ) -> FitData:
-        """Open the data; `opener` is that of an input space, where there is one already."""
+        """Open the data; `opener` is that of an input space, where there is one already.
+
+        `positives_name` is what the estimator calls them.
+        """
         if negatives is not None and positives is None:
             raise ValueError(
                 "negatives= need positives= too: a triplet is a sample, a positive and a negative."
@@ -72,7 +76,7 @@ class FitData:
         pairs = [data for data in (positives, negatives) if data is not None]
         sources = (first, *(_opened_like(first, data, opener) for data in pairs))
         n = sources[0].n_rows
-        for name, source in zip(("positives", "negatives"), sources[1:]):
+        for name, source in zip((positives_name, "negatives"), sources[1:]):
             if source.n_rows != n:
                 raise ValueError(f"{name}= has {source.n_rows} rows, X has {n}: one is needed for every row.")
         return cls(sources, _along(y, n, "y"), as_weights(weight, n), _along(group, n, "groups"))

@@ -113,11 +113,12 @@ class ColumnKernel(Kernel):
         places, kernels = [], []
         for _, kernel, columns in self._parts():
             names = _named(columns, inputs.table_names)
+            _check_prepared(names, inputs, raw=_takes_values(kernel))
             if _takes_values(kernel):
                 places.append([n_encoded + inputs.raw_.index(name) for name in names])
                 kernels.append(kernel.suited(InputSpace("objects")))
             else:
-                assert inputs.encoder is not None
+                assert inputs.encoder is not None  # _check_prepared
                 encoder = inputs.encoder.part(names)
                 where = dict(zip(inputs.encoder.used_columns_, inputs.encoder.groups_))
                 places.append([place for name in encoder.used_columns_ for place in where[name]])
@@ -329,3 +330,18 @@ def _keys(columns: Columns, row: Sized) -> list[Any]:
     if isinstance(columns, slice):
         return list(range(len(row))[columns])
     return _listed(columns)
+
+
+def _check_prepared(names: Sequence[str], inputs: InputSpace, raw: bool) -> None:
+    """Refuse columns that another kernel, the first of a list, does not compare in this way."""
+    encoder = inputs.encoder
+    if raw:
+        missing = [name for name in names if name not in inputs.raw_]
+    else:
+        missing = [name for name in names if encoder is None or name in encoder.exclude]
+    if missing:
+        raise ValueError(
+            f"The columns {', '.join(map(repr, missing))} were not prepared for this kernel. In a list of kernels, the "
+            "first decides how columns are read: all have to compare the same columns, numbers as numbers and text as "
+            "text."
+        )

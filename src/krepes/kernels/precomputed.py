@@ -47,11 +47,19 @@ class Precomputed(VectorKernel):
         return self
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
-        columns = 1 + _numbers(Y, "Landmarks have to be rows that were fitted.")
+        columns = 1 + _numbers(
+            Y,
+            "Landmarks have to be rows that were fitted. With kernel='precomputed', models are fitted once, on all "
+            "rows.",
+        )
         return lambda X: X[:, columns]
 
     def diag_rows(self, X: Tensor) -> Tensor:
-        numbers = _numbers(X, "k(x, x) of new rows is not in the kernel matrix, and this needs it.")
+        numbers = _numbers(
+            X,
+            "k(x, x) of new rows is not in the kernel matrix, and this needs it. With kernel='precomputed', models "
+            "have no coverage and no variances of new rows, and no rows can be added.",
+        )
         return X.gather(1, 1 + numbers[:, None])[:, 0]
 
 
@@ -63,7 +71,7 @@ def _numbers(rows: Tensor, problem: str) -> Tensor:
         )
     numbers = rows[:, 0].long()
     if len(rows) and not (numbers.min() >= 0 and numbers.max() < rows.shape[1] - 1):
-        raise ValueError(f"{problem} With kernel='precomputed', models are fitted once, on all rows.")
+        raise ValueError(problem)
     return numbers
 
 

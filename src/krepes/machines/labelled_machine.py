@@ -98,7 +98,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
     def _choose_kernel(
         self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
     ) -> KernelChoice:
-        """The kernel, from a sample of rows that are vectors, whose targets are in the data."""
+        """The kernel, from a sample of rows, whose targets are in the data; of objects, where several are given."""
 
     @abstractmethod
     def _space_error(self, total: T, space: FeatureSpace) -> float:
@@ -192,11 +192,15 @@ class LabelledMachine(OnePassEstimator[T, S]):
         if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
             self.choice_, self.metric_ = choice, choice.chosen.metric
 
+    @property
+    def _several_kernels(self) -> bool:
+        return isinstance(self.kernel, list | tuple) and len(self.kernel) > 1
+
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
         """The kernel, from a sample of the rows, whose targets are in the data."""
         if inputs.kind == "precomputed":
             return self._first_kernel()
-        if not isinstance(candidates.rows, Tensor):
+        if not isinstance(candidates.rows, Tensor) and not self._several_kernels:
             suited = self._first_kernel().suited(inputs)
             return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         with display(self.verbose).stage("Choosing the kernel"):

@@ -160,7 +160,12 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             self._inverse, self._inverse_of_rows = (solution, found), True
 
     def _check_decodes(self) -> None:
-        if self._fitted_space().inputs.kind == "objects":
+        kind = self._fitted_space().inputs.kind
+        if kind == "precomputed":
+            raise ValueError(
+                "kernel='precomputed': rows cannot be rebuilt, because the model never saw them."
+            )
+        if kind == "objects":
             raise ValueError(
                 "This model was fitted on objects, which cannot be rebuilt from numbers: only vectors, tables and "
                 "images have an inverse. krepes.explain.top_influence finds the real examples nearest to a row."

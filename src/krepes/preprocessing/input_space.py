@@ -261,7 +261,7 @@ class InputSpace(Component):
             else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
         )
         raise ValueError(
-            f"X has {given} features, but KernelEmbedding is expecting {expected} features as input{shapes}."
+            f"X has {given} features, but krepes is expecting {expected} features as input{shapes}."
         )
 
     def _check_finite(self, X: Tensor) -> None:

@@ -229,7 +229,7 @@ class TableEncoder(TransformerMixin, Component):
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""
         check_is_fitted(self, "groups_")
         source = self._source(X, self.input_columns_)
-        check_columns(self.used_columns_, source.column_names, source.describe())
+        check_columns(self.used_columns_, source.column_names, "the table")
         source = source.select(self.used_columns_)
         self._check_types(source)
         out = np.zeros((source.n_rows, self.n_features_out_), dtype=self.dtype)

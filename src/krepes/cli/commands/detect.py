@@ -71,8 +71,8 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     check_writable(output, overwrite)
     from krepes.results import kept_columns, output_bytes, write_rows
 
-    start = time.perf_counter()
     detector = load_detector(model, **place)
+    start = time.perf_counter()  # without the time to import torch
     if rate is not None:
         detector.set_params(false_alarm_rate=rate)
     source = open_for(detector, data, array)
@@ -152,4 +152,7 @@ def _expected(detector: NoveltyDetector, chance: float) -> str:
             f"With {n:,} calibration rows no alarm is possible at a rate of {100 * detector.false_alarm_rate:g} %, "
             f"which needs {needed:,}: train on more rows, or give a higher --false-alarm-rate. Scores still rank rows."
         )
-    return f"Of normal rows about {100 * rate:.1f} % are. As many alarms, or more, have probability {chance:.2g} then."
+    return (
+        f"About {100 * rate:.1f} % of normal rows are alarms. If all rows were normal, this many or more would have "
+        f"probability {chance:.2g}."
+    )

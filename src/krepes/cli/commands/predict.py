@@ -71,7 +71,9 @@ In .npy and .npz files, more than the prediction makes an array of records.
     from krepes.cli.outputs import check_result_file
 
     if confidence is not None and not 0 < confidence < 1:
-        raise typer.BadParameter(f"--confidence {confidence:g}: expected a share between 0 and 1.")
+        raise typer.BadParameter(
+            f"--interval or --confidence {confidence:g}: expected a share between 0 and 1, such as 0.9."
+        )
     check_result_file(output, keep)
     check_exists(model, data)
     check_writable(output, overwrite)

@@ -139,6 +139,8 @@ Rows without a label are not used.
         raise typer.BadParameter(f"--task {task}: expected {', '.join(TASKS)}, detect.")
     if task != "detect" and detecting:
         raise typer.BadParameter(f"--{next(iter(detecting)).replace('_', '-')} is for --task detect.")
+    if task == "detect" and kind != "ridge":
+        raise typer.BadParameter(f"--machine {kind} predicts a column: it does not go with --task detect.")
     changes, pixels = overrides(override), parse_size(size)
     check_exists(data, labels)
     check_writable(output, overwrite)

@@ -44,6 +44,7 @@ from krepes.kernels.checking.matrix_faults import (
     scales,
 )
 from krepes.kernels.custom import NotFiniteError, as_kernel
+from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import RadialKernel
 from krepes.preprocessing.preparing import prepare_inputs
 from krepes.sources import open_source
@@ -87,12 +88,18 @@ def check_kernel(
     (False, (0, 1, 2))
     """
     check_count("n_rows", n_rows, least=2)
+    if is_precomputed(kernel):
+        raise ValueError(
+            "check_kernel looks at functions. A fit with kernel='precomputed' checks the matrix that it is given."
+        )
     source = open_source(X)
     if source.n_rows < 2:
         raise ValueError(f"Found {source.n_rows} row(s); at least 2 are needed to check a kernel.")
     seed = int(generator_of(random_state).integers(2**31))
     placement, given = Placement(torch.float64, torch.device("cpu")), as_kernel(kernel)
-    inputs, sample = prepare_inputs(source, "auto", n_rows, seed, placement, Local(), Silent())
+    inputs, sample = prepare_inputs(
+        source, "auto", n_rows, seed, placement, Local(), Silent(), table_columns=given.table_columns
+    )
     fitted = given.suited(inputs).fitted(sample.rows, torch.Generator().manual_seed(seed))
     return _with_rows(_checked(fitted, sample.rows, seed, sample.indices), sample.indices)
 

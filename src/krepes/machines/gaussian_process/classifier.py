@@ -16,6 +16,7 @@ from krepes.base.progress import display
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
+from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
 from krepes.machines.gaussian_process.laplace import (
@@ -135,6 +136,11 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
         if checkpoint is not None:
             raise ValueError(
                 f"checkpoint= is for one pass over the data; {type(self).__name__} makes several."
+            )
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "kernel='precomputed': the probabilities of a Gaussian process need k(x, x) of new rows, which a "
+                "kernel matrix does not have. Use KernelRidgeClassifier, or give the kernel as a function."
             )
         with self._restored_on_failure():
             encoded, weight = self._started(X, y, sample_weight)

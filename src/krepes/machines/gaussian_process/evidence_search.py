@@ -123,7 +123,11 @@ class EvidenceSearch(KernelSearch):
         make: MakeEvidence,
     ) -> EvidenceChoice:
         """The kernel with the highest evidence on some candidates, which are vectors."""
-        assert isinstance(candidates.rows, Tensor)
+        if not isinstance(candidates.rows, Tensor):
+            raise ValueError(
+                f"kernel=[...]: a Gaussian process does not choose among {len(self.given())} kernels on objects. Give "
+                "one, or compare fits by their log_marginal_likelihood_."
+            )
         rows = as_rows(candidates.rows)
         sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed, self.most)
         evidence, X = make(sample.Y, sample.weight), sample.rows

@@ -1,7 +1,7 @@
 """Which kernels a machine is asked to try, and the choice among them on a sample of rows.
 
 kernel="auto"         Laplacian in the L1 norm for up to 128 columns, then Gaussian and Laplacian
-kernel=[k1, k2]       these
+kernel=[k1, k2]       these; on objects, as they are
 lengthscale="auto"    several for each, in medians of the distances
 """
 
@@ -16,15 +16,24 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.rows import take_rows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
-from krepes.machines.kernel_ridge.space_choice import MOST_ROWS, Sample, SpaceChoice, choose_space
+from krepes.machines.kernel_ridge.space_choice import (
+    MOST_ROWS,
+    Sample,
+    SpaceChoice,
+    choose_on_objects,
+    choose_space,
+)
 from krepes.machines.targets import Targets
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
+
+MOST_OBJECTS = 500  # whose kernel matrices are computed to compare kernels
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
@@ -93,8 +102,9 @@ class KernelSearch:
     def choose(
         self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
     ) -> SpaceChoice:
-        """Kernel, lengthscale and metric by leave-one-out errors of some candidates, which are vectors."""
-        assert isinstance(candidates.rows, Tensor)
+        """Kernel, lengthscale and metric by leave-one-out errors of some candidates; of objects, only the kernel."""
+        if not isinstance(candidates.rows, Tensor):
+            return self._choose_on_objects(data, candidates, inputs, targets, seed)
         sample = sample_of(as_rows(candidates.rows), candidates.indices, data, targets, self.intercept, seed)
         return choose_space(
             sample,
@@ -104,6 +114,16 @@ class KernelSearch:
             standardise=self.standardises(inputs),
             groups=inputs.groups,
         )
+
+    def _choose_on_objects(
+        self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
+    ) -> SpaceChoice:
+        generator = torch.Generator().manual_seed(seed)
+        kernels = [kernel.suited(inputs).fitted(candidates.rows, generator) for kernel in self.given()]
+        places = np.random.default_rng(seed).permutation(len(candidates.indices))[:MOST_OBJECTS]
+        Y, weight = _targets_of(data, candidates.indices[places], targets)
+        objects: Any = take_rows(candidates.rows, places)
+        return choose_on_objects(objects, kernels, Y, weight, self.intercept)
 
 
 def sample_of(
@@ -117,8 +137,14 @@ def sample_of(
 ) -> Sample:
     """Some rows with their targets, at random."""
     places = np.random.default_rng(seed).permutation(len(rows))[:most]
-    chosen, device = indices[places], rows.device
+    device = rows.device
+    Y, weight = _targets_of(data, indices[places], targets)
+    weight = None if weight is None else weight.to(device)
+    return Sample(rows[torch.from_numpy(places).to(device)].double(), Y.to(device), weight, intercept, seed)
+
+
+def _targets_of(data: FitData, rows: np.ndarray, targets: Targets) -> tuple[Tensor, Tensor | None]:
+    """Targets (n, c) and weights (n,) of some rows."""
     assert data.y is not None
-    weight = None if data.weight is None else torch.from_numpy(data.weight[chosen]).to(device)
-    Y = targets.matrix(data.y[chosen]).to(device)
-    return Sample(rows[torch.from_numpy(places).to(device)].double(), Y, weight, intercept, seed)
+    weight = None if data.weight is None else torch.from_numpy(data.weight[rows])
+    return targets.matrix(data.y[rows]), weight

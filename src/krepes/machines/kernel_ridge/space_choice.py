@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,9 +74,8 @@ class SpaceChoice(KernelChoice):
         lines = [f"{len(self.tried)} kernels by leave-one-out errors of {self.n_rows:,} rows:"]
         for each in self.tried:
             mark = "  <- chosen" if each is self.chosen else ""
-            lines.append(
-                f"  {short_name(each.kernel):<24} {each.medians:8.3g} medians, {each.metric:<14} {each.error:.4f}{mark}"
-            )
+            scale = " " * 18 if math.isnan(each.medians) else f"{each.medians:8.3g} medians, "
+            lines.append(f"  {short_name(each.kernel):<24} {scale}{each.metric:<14} {each.error:.4f}{mark}")
         return "\n".join(lines)
 
 
@@ -116,10 +116,7 @@ class Sample:
             L = _root(kernel(self.points).double())
             Phi = torch.linalg.solve_triangular(L, kernel(self.points, self.rows).double(), upper=False).mT
             fit = LeaveOneOut.of_features(Phi, self.Y, self.weight, self.intercept)
-        penalties = PENALTIES * fit.e.sum().item()
-        errors = searched(fit.error, penalties)
-        best = int(np.nanargmin(errors))
-        return SampleFit(kernel, fit, L, float(penalties[best]), float(errors[best]))
+        return SampleFit.best(kernel, fit, L)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +128,17 @@ class SampleFit:
     L: Tensor | None
     penalty: float
     error: float
+
+    @classmethod
+    def best(cls, kernel: Kernel, fit: LeaveOneOut, L: Tensor | None = None) -> SampleFit:
+        """With the penalty that has the lowest error."""
+        penalties = PENALTIES * fit.e.sum().item()
+        errors = searched(fit.error, penalties)
+        lowest = int(np.nanargmin(errors))
+        return cls(kernel, fit, L, float(penalties[lowest]), float(errors[lowest]))
+
+    def tried(self, metric: str, medians: float = math.nan) -> Tried:
+        return Tried(self.kernel, metric, self.error, medians, self.penalty, self.row_errors())
 
     def row_errors(self) -> np.ndarray:
         """The squared leave-one-out error of every row, (n,)."""
@@ -205,13 +213,36 @@ def choose_space(
         if kernel is kernels[0]:  # the others start where it did best
             starts = [(search.start.metric, search.start.where.M)]
             limit = HOPELESS * search.start.best.error
+    return SpaceChoice(_preferred(best), tried, len(sample.rows))
+
+
+def choose_on_objects(
+    objects: Sequence[Any],
+    kernels: Sequence[Kernel],
+    Y: Tensor,  # shape: (n, c), float64
+    weight: Tensor | None,
+    intercept: bool,
+) -> SpaceChoice:
+    """Try kernels on objects as they are, from their whole kernel matrices."""
+    tried = []
+    for kernel in kernels:
+        K = kernel(objects).double()
+        fit = LeaveOneOut.of_kernel(
+            (K + K.mT) / 2, Y.to(K), None if weight is None else weight.to(K), intercept
+        )
+        tried.append(SampleFit.best(kernel, fit).tried("as given"))
+    return SpaceChoice(_preferred(tried), tried, len(objects))
+
+
+def _preferred(best: Sequence[Tried]) -> Tried:
+    """The first, unless another is better by more than chance explains."""
     chosen = best[0]
     for other in best[1:]:
         difference = chosen.row_errors - other.row_errors
         doubt = DOUBT * difference.std() / math.sqrt(len(difference))
         if difference.mean() > doubt:
             chosen = other
-    return SpaceChoice(chosen, tried, len(sample.rows))
+    return chosen
 
 
 class _Search:
@@ -347,7 +378,7 @@ class _Walk:
     def _try(self, medians: float) -> bool:
         """Whether it is better than all before."""
         fit = self.where.fitted(medians)
-        self.steps.append(Tried(fit.kernel, self.metric, fit.error, medians, fit.penalty, fit.row_errors()))
+        self.steps.append(fit.tried(self.metric, medians))
         better = len(self.steps) == 1 or fit.error < self.best.error
         if better:
             self.best, self.best_fit = self.steps[-1], fit

@@ -29,7 +29,7 @@ from krepes.base.progress import display
 from krepes.base.schema import check_entries
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
-from krepes.kernels import Custom, EmpiricalNTK, Kernel
+from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
 from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
@@ -234,7 +234,12 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         """The kernel by how well rows are told from crosses; as it was given for objects, which cannot be crossed."""
         search = self._search
         if not isinstance(candidates.rows, Tensor):
-            return search.first().fitted(candidates.rows, torch.Generator().manual_seed(seed))
+            if len(search.given()) > 1:
+                raise ValueError(
+                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects, "
+                    "because there are no labels to choose by. Give one."
+                )
+            return search.first().suited(inputs).fitted(candidates.rows, torch.Generator().manual_seed(seed))
         rows, score = as_rows(candidates.rows), SCORES[self.measure]
         width = rows.shape[1]
         kernels = search.rivals(inputs, width)
@@ -274,7 +279,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         if found.calibration.rank(rate) == 0:
             warn(
                 f"With {n} calibration rows no alarm is possible at false_alarm_rate={rate:g}, which needs at least "
-                f"{Calibration.needed(rate):,}: predict says 1 for every row. Scores still rank rows. Give more rows, "
+                f"{Calibration.needed(rate):,}: every row passes for normal. Scores still rank rows. Give more rows, "
                 "or a higher rate."
             )
         return found
@@ -337,9 +342,9 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         return explained(found, space, n_landmarks, self._column_names(), lambda of: self._mapped(of, X))
 
     def _column_names(self) -> list[str] | None:
-        """Of the columns of a table or of vectors; x0, x1, ... where they have no names."""
+        """Of the columns of a table or of vectors, x0, x1, ... where they have no names; None for other rows."""
         inputs = self.input_space_
-        if inputs.encoder is not None:
+        if inputs.kind == "table" and inputs.encoder is not None:
             return list(inputs.encoder.used_columns_)
         if inputs.kind != "vectors" or len(inputs.shape) != 1:
             return None
@@ -386,6 +391,11 @@ def _check_vanishes(kernel: Kernel) -> None:
     """Refuse kernels that do not vanish far away; functions of the user's and network kernels are normalised."""
     if kernel.shift_invariant or kernel.takes_objects or isinstance(kernel, Custom | EmpiricalNTK):
         return
+    if isinstance(kernel, Precomputed):
+        raise ValueError(
+            "kernel='precomputed': a novelty detector needs k(x, x) of new rows, which a kernel matrix does not have. "
+            "Give the kernel as a function."
+        )
     raise ValueError(
         f"kernel={kernel}: a novelty detector needs a kernel that vanishes far away, such as a function of the "
         "distance; with this one, rows far from all others would look normal. Use 'gaussian', 'laplacian' or 'matern'."

@@ -63,12 +63,12 @@ def fitted_matrix(X: Any) -> KernelMatrixSource:
     return KernelMatrixSource(K, fitting=True)
 
 
-def new_rows(X: Any, n_fitted: int, estimator: str = "KernelEmbedding") -> KernelMatrixSource:
+def new_rows(X: Any, n_fitted: int) -> KernelMatrixSource:
     """Kernel values between new rows and the n rows that were fitted."""
     K = _matrix(X)
     if K.shape[1] != n_fitted:
         raise ValueError(
-            f"X has {K.shape[1]} features, but {estimator} is expecting {n_fitted} features as input: the kernel "
+            f"X has {K.shape[1]} features, but krepes is expecting {n_fitted} features as input: the kernel "
             "values between each row and all rows of the fit."
         )
     return KernelMatrixSource(K, fitting=False)
