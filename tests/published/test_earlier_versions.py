@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 import krepes
 from krepes.features import FitData, Samples
+from krepes.losses import Autoencoder
 from krepes.moments import Moments
 from krepes.views import Image, Paired
 
@@ -59,6 +60,8 @@ def as_earlier(model: krepes.KernelEmbedding, data: Any, **options: Any) -> krep
     model, task = clone(model), model._task()
     if model.kernel == "auto":
         model.set_params(kernel="gaussian")
+    if model.views == "auto" and isinstance(task.loss, Autoencoder):
+        model.set_params(views=None)
     if model.views == "auto" and isinstance(views := model.prepare(data, **options).views, Image):
         model.set_params(views=Image(n_views=views.n_views))
     space = model.prepare(data, **options)
