@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from krepes.cli.app import app
 from krepes.reproduction import few_labels, small_data_networks
-from krepes.reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, Comparison, Scores
+from krepes.reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, Scores
+from krepes.reproduction.few_labels_findings import Comparison, chosen
 
 RNG = np.random.default_rng(0)
 Y = np.arange(100) % 2
@@ -131,4 +132,4 @@ def test_a_comparison_is_level_where_chance_explains_it():
 
 def test_a_kernel_that_failed_is_not_chosen():
     found = {("a", "x"): [FAILED, Scores(0.5, 0.6)], ("a", "y"): [Scores(0.1, 0.2), Scores(0.4, 0.9)]}
-    assert few_labels.chosen(found, "a") == [("y", Scores(0.1, 0.2)), ("x", Scores(0.5, 0.6))]
+    assert chosen(found, "a") == [("y", Scores(0.1, 0.2)), ("x", Scores(0.5, 0.6))]

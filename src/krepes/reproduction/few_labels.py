@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -28,9 +26,6 @@ from krepes.evaluation import choose_bandwidth
 from krepes.evaluation.bandwidth_choice import left_out_accuracy
 from krepes.kernels import ArcCosine, Gaussian, Kernel, Laplacian, Linear
 from krepes.losses import SpectralContrastive
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LABELLED, TESTED = 0.05, 0.45
 COMPONENTS, NEIGHBOURS = 2, 3
@@ -43,7 +38,6 @@ RAW, PCA, SIMPLE, SPECTRAL, AUTOENCODER = (
     "spectral, triplets",
     "autoencoder",
 )
-CHOSEN = "by leave-one-out"
 KERNELS: dict[str, Kernel] = {
     "Gaussian": Gaussian(),
     "Laplacian": Laplacian(),
@@ -150,152 +144,3 @@ def _model_scores(
     except ValueError:  # the loss has no minimum, or no component is left
         return FAILED
     return scores(split, fitted.transform(split.train), fitted.transform(split.test))
-
-
-def chosen(found: Found, method: str) -> list[tuple[str, Scores]]:
-    """In every split the kernel, or network, whose leave-one-out score is best; of equal ones the first.
-
-    >>> chosen({("a", "x"): [Scores(0.5, 0.9)], ("a", "y"): [Scores(0.6, 0.7)]}, "a")
-    [('y', Scores(left_out=0.6, test=0.7))]
-    """
-    kinds = [kind for name, kind in found if name == method]
-    columns = zip(*(found[method, kind] for kind in kinds))
-    best = [int(np.argmax(np.nan_to_num([s.left_out for s in column], nan=-1.0))) for column in columns]
-    return [(kinds[place], found[method, kinds[place]][split]) for split, place in enumerate(best)]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two methods on the same splits.
-
-    Attributes
-    ----------
-    better, worse : int
-        Splits in which the first is better or worse than the second.
-    verdict : "won", "level" or "lost"
-        Level where a paired t test at 5 % sees no difference, or where there is one split.
-    """
-
-    better: int
-    worse: int
-    verdict: str
-
-    @classmethod
-    def of(cls, ours: list[float], theirs: list[float]) -> Comparison:
-        """
-        >>> Comparison.of([0.8, 0.9, 0.7], [0.7, 0.8, 0.6])
-        Comparison(better=3, worse=0, verdict='won')
-        """
-        gain = np.subtract(ours, theirs)
-        gain = gain[np.isfinite(gain)]
-        better, worse, n = int((gain > 0).sum()), int((gain < 0).sum()), len(gain)
-        if n < 2:
-            return cls(better, worse, "level")
-        margin = stats.t.ppf(0.975, n - 1) * gain.std(ddof=1) / n**0.5
-        verdict = "level" if abs(gain.mean()) <= margin else "won" if gain.mean() > 0 else "lost"
-        return cls(better, worse, verdict)
-
-    def __str__(self) -> str:
-        return f"{self.verdict} ({self.better}:{self.worse})"
-
-
-def tests_of(column: list[Scores]) -> list[float]:
-    return [s.test for s in column]
-
-
-COLUMNS = ("data", "method", "kernel", "accuracy", "deviation", "left-out", "chosen", "raw", "kernel PCA")
-
-
-def table_rows(data: str, found: Found) -> Iterator[tuple[Any, ...]]:
-    """One row for each method and kernel, and one for each method with the kernel that leave-one-out chooses.
-
-    The last two columns compare with nearest neighbours on the raw features and on kernel PCA, the latter with the
-    same kernel, or with the one chosen for it.
-    """
-    raw = tests_of(found[RAW, ""])
-    for method in dict.fromkeys(method for method, _ in found):
-        choice = chosen(found, method)
-        kinds = [kind for name, kind in found if name == method]
-        columns = {kind: found[method, kind] for kind in kinds}
-        if len(kinds) > 1:
-            columns[CHOSEN] = [s for _, s in choice]
-        for kind, column in columns.items():
-            values = np.array(tests_of(column))
-            values = values[np.isfinite(values)]
-            theirs = [s for _, s in chosen(found, PCA)] if kind == CHOSEN else found.get((PCA, kind))
-            yield (
-                data,
-                method,
-                kind,
-                *(_mean_and_deviation(values)),
-                float(np.nanmean([s.left_out for s in column])) if len(values) else None,
-                sum(name == kind for name, _ in choice) if len(kinds) > 1 and kind != CHOSEN else None,
-                str(Comparison.of(tests_of(column), raw)) if method != RAW else None,
-                str(Comparison.of(tests_of(column), tests_of(theirs)))
-                if theirs is not None and method not in (RAW, PCA)
-                else None,
-            )
-
-
-def _mean_and_deviation(values: np.ndarray) -> tuple[float | None, float | None]:
-    if not len(values):
-        return None, None
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-STYLES = {
-    "Gaussian": ("o", "#1f5fa8"),
-    "Laplacian": ("s", "#3f9fb8"),
-    "linear": ("^", "#7a6fb0"),
-    "ReLU": ("v", "#4a8a4a"),
-    "network": ("P", "#d07020"),
-    "network, fresh triplets": ("X", "#b03a2e"),
-}
-
-
-def figure_of(by_data: dict[str, Found]) -> Figure:
-    """A panel for each data set: test accuracy of every method and kernel, and of what leave-one-out chooses."""
-    from matplotlib.figure import Figure
-
-    n_columns = 2 if len(by_data) in (2, 4) else min(3, len(by_data))
-    n_rows = -(-len(by_data) // n_columns)
-    figure = Figure(figsize=(5.4 * n_columns, 3.6 * n_rows + 0.5), layout="constrained")
-    panels = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
-    handles: dict[str, Any] = {}
-    for panel, (data, found) in zip(panels, by_data.items()):
-        mean, deviation = _mean_and_deviation(np.array(tests_of(found[RAW, ""])))
-        assert mean is not None
-        assert deviation is not None
-        handles[RAW] = panel.axhline(100 * mean, color="0.35", linestyle="--", linewidth=1)
-        panel.axhspan(100 * (mean - deviation), 100 * (mean + deviation), color="0.92", zorder=0)
-        methods = [method for method in dict.fromkeys(name for name, _ in found) if method != RAW]
-        for place, method in enumerate(methods):
-            columns = {kind: column for (name, kind), column in found.items() if name == method}
-            columns[CHOSEN] = [s for _, s in chosen(found, method)]
-            for position, (kind, column) in enumerate(columns.items()):
-                values = np.array(tests_of(column))
-                mean, deviation = _mean_and_deviation(values[np.isfinite(values)])
-                if mean is None or deviation is None:
-                    continue
-                marker, color = STYLES.get(kind, ("D", "black"))
-                handles[kind] = panel.errorbar(
-                    place + 0.11 * (position - (len(columns) - 1) / 2),
-                    100 * mean,
-                    yerr=100 * deviation,
-                    marker=marker,
-                    color=color,
-                    markersize=5.5,
-                    linewidth=1,
-                    linestyle="none",
-                )
-        panel.set_xticks(range(len(methods)), [method.replace(" ", "\n", 1) for method in methods])
-        panel.set_xlim(-0.5, len(methods) - 0.5)
-        panel.set_title(data, fontsize=11)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(axis="y", color="0.9", linewidth=0.6)
-        panel.set_axisbelow(True)
-    for panel in panels[len(by_data) :]:
-        panel.set_axis_off()
-    figure.supylabel("test accuracy in %", fontsize=10)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    return figure

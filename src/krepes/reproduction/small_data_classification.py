@@ -14,18 +14,20 @@ from krepes.reproduction.datasets import ionosphere
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 from krepes.reproduction.few_labels import (
     AUTOENCODER,
-    CHOSEN,
-    COLUMNS,
     PCA,
     RAW,
     SIMPLE,
     SPECTRAL,
-    Comparison,
     Found,
-    chosen,
-    figure_of,
     kernel_scores,
     split_rows,
+)
+from krepes.reproduction.few_labels_findings import (
+    CHOSEN,
+    COLUMNS,
+    Comparison,
+    chosen,
+    figure_of,
     table_rows,
     tests_of,
 )
@@ -60,7 +62,7 @@ def run(conditions: Conditions) -> Findings:
     table = [row for data, found in by_data.items() for row in table_rows(data, found)]
     summary = tuple(_sentence(data, found) for data, found in by_data.items())
     summary += () if "Ionosphere" in by_data else (LEFT_OUT,)
-    return Findings(COLUMNS, table, summary, lambda: figure_of(by_data))
+    return Findings(COLUMNS, table, summary, lambda: figure_of(table))
 
 
 def _sentence(data: str, found: Found) -> str:

@@ -29,25 +29,27 @@ from krepes.reproduction.datasets import LOADERS
 from krepes.reproduction.experiments import Conditions, Experiment, Findings
 from krepes.reproduction.few_labels import (
     AUTOENCODER,
-    COLUMNS,
     COMPONENTS,
     FAILED,
     KERNELS,
     RAW,
     SIMPLE,
     SPECTRAL,
-    Comparison,
     FewLabels,
     Found,
     Scores,
-    chosen,
-    figure_of,
     kernel_scores,
     scores,
     split_rows,
+    triplets,
+)
+from krepes.reproduction.few_labels_findings import (
+    COLUMNS,
+    Comparison,
+    chosen,
+    figure_of,
     table_rows,
     tests_of,
-    triplets,
 )
 
 ROWS, REPEATS = 500, 5
@@ -73,7 +75,7 @@ def run(conditions: Conditions) -> Findings:
             conditions.say(f"{data}: draw {repeat + 1} is done")
     table = [row for data, found in by_data.items() for row in table_rows(data, found)]
     summary = tuple(_sentence(data, found) for data, found in by_data.items())
-    return Findings(COLUMNS, table, summary, lambda: figure_of(by_data))
+    return Findings(COLUMNS, table, summary, lambda: figure_of(table))
 
 
 def kept_scores(
