@@ -65,7 +65,7 @@ class Comparison:
         return f"{self.verdict} ({self.better}:{self.worse})"
 
 
-def tests_of(column: list[Scores]) -> list[float]:
+def accuracies_of(column: list[Scores]) -> list[float]:
     return [s.test for s in column]
 
 
@@ -78,7 +78,7 @@ def table_rows(data: str, found: Found) -> Iterator[tuple[Any, ...]]:
     The last two columns compare with nearest neighbours on the raw features and on kernel PCA, the latter with the
     same kernel, or with the one chosen for it.
     """
-    raw = tests_of(found[RAW, ""])
+    raw = accuracies_of(found[RAW, ""])
     for method in dict.fromkeys(method for method, _ in found):
         choice = chosen(found, method)
         kinds = [kind for name, kind in found if name == method]
@@ -86,7 +86,7 @@ def table_rows(data: str, found: Found) -> Iterator[tuple[Any, ...]]:
         if len(kinds) > 1:
             columns[CHOSEN] = [s for _, s in choice]
         for kind, column in columns.items():
-            values = np.array(tests_of(column))
+            values = np.array(accuracies_of(column))
             values = values[np.isfinite(values)]
             theirs = [s for _, s in chosen(found, PCA)] if kind == CHOSEN else found.get((PCA, kind))
             yield (
@@ -96,8 +96,8 @@ def table_rows(data: str, found: Found) -> Iterator[tuple[Any, ...]]:
                 *(_mean_and_deviation(values)),
                 float(np.nanmean([s.left_out for s in column])) if len(values) else None,
                 sum(name == kind for name, _ in choice) if len(kinds) > 1 and kind != CHOSEN else None,
-                str(Comparison.of(tests_of(column), raw)) if method != RAW else None,
-                str(Comparison.of(tests_of(column), tests_of(theirs)))
+                str(Comparison.of(accuracies_of(column), raw)) if method != RAW else None,
+                str(Comparison.of(accuracies_of(column), accuracies_of(theirs)))
                 if theirs is not None and method not in (RAW, PCA)
                 else None,
             )

@@ -26,10 +26,10 @@ from krepes.reproduction.few_labels_findings import (
     CHOSEN,
     COLUMNS,
     Comparison,
+    accuracies_of,
     chosen,
     figure_of,
     table_rows,
-    tests_of,
 )
 
 ROWS, REPEATS = 300, 5
@@ -66,8 +66,10 @@ def run(conditions: Conditions) -> Findings:
 
 
 def _sentence(data: str, found: Found) -> str:
-    raw = tests_of(found[RAW, ""])
-    means = {key: np.nanmean(tests_of(s)) for key, s in found.items() if np.isfinite(tests_of(s)).any()}
+    raw = accuracies_of(found[RAW, ""])
+    means = {
+        key: np.nanmean(accuracies_of(s)) for key, s in found.items() if np.isfinite(accuracies_of(s)).any()
+    }
     (method, kernel), best = max(
         ((key, mean) for key, mean in means.items() if key[0] != RAW), key=lambda pair: pair[1]
     )

@@ -46,10 +46,10 @@ from krepes.reproduction.few_labels import (
 from krepes.reproduction.few_labels_findings import (
     COLUMNS,
     Comparison,
+    accuracies_of,
     chosen,
     figure_of,
     table_rows,
-    tests_of,
 )
 
 ROWS, REPEATS = 500, 5
@@ -195,7 +195,7 @@ class Network(torch.nn.Module):
 
 
 def _sentence(data: str, found: Found) -> str:
-    raw = f"raw features {100 * np.mean(tests_of(found[RAW, ''])):.1f} %"
+    raw = f"raw features {100 * np.mean(accuracies_of(found[RAW, ''])):.1f} %"
     return f"{data}: {raw}; " + "; ".join(_compared(found, m) for m in (SIMPLE, SPECTRAL, AUTOENCODER)) + "."
 
 
@@ -204,7 +204,7 @@ def _compared(found: Found, method: str) -> str:
     kernels = {key: column for key, column in found.items() if key[0] == method and key[1] in KERNELS}
     ours = [s.test for _, s in chosen(kernels, method)]
     rivals = [name for name in (NETWORK, FRESH) if (method, name) in found]
-    theirs = {name: tests_of(found[method, name]) for name in rivals}
+    theirs = {name: accuracies_of(found[method, name]) for name in rivals}
     return f"{method} by a kernel {100 * np.nanmean(ours):.1f}, " + ", ".join(
         f"{name} {100 * np.nanmean(column):.1f}: {Comparison.of(ours, column)}"
         for name, column in theirs.items()
