@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from krepes.cli.app import app
 from krepes.reproduction import few_labels, small_data_networks
-from krepes.reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, Scores
-from krepes.reproduction.few_labels_findings import Comparison, chosen
+from krepes.reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, NeighbourScores
+from krepes.reproduction.few_labels_findings import PairedComparison, chosen
 
 RNG = np.random.default_rng(0)
 Y = np.arange(100) % 2
@@ -81,7 +81,7 @@ def test_networks_run_and_draws_in_the_cache_are_not_made_again(
 
 def test_a_split_has_the_shares_of_the_paper_and_no_row_twice():
     X = np.arange(200.0)[:, None]
-    split = few_labels.split_rows(X, np.arange(200) % 2, seed=0)
+    split = few_labels.few_label_split(X, np.arange(200) % 2, seed=0)
     assert [len(part) for part in (split.train, split.y_labelled, split.test)] == [110, 10, 90]
     assert sorted([*split.train[:, 0], *split.test[:, 0]]) == list(range(200))
     np.testing.assert_array_equal(split.train[-10:, 0] % 2, split.y_labelled)
@@ -97,7 +97,7 @@ def test_negatives_are_other_rows_and_positives_have_the_stated_noise():
 
 def test_two_linear_principal_components_of_two_columns_are_the_columns(few_lengthscales):
     """Neighbours do not change when the rows are rotated and shifted."""
-    found = dict(few_labels.kernel_scores(few_labels.split_rows(TWO, Y, seed=0), seed=0))
+    found = dict(few_labels.kernel_scores(few_labels.few_label_split(TWO, Y, seed=0), seed=0))
     assert found[PCA, "linear"] == found[RAW, ""]
 
 
@@ -105,7 +105,7 @@ def test_the_networks_losses_are_those_of_the_paper():
     """Of two triplets, by hand; a simple contrastive network has an orthonormal last layer."""
     X, P, N = (torch.from_numpy(RNG.normal(size=(2, 5))).float() for _ in range(3))
     for method in (SIMPLE, SPECTRAL):
-        network = small_data_networks.Network(5, method, seed=0)
+        network = small_data_networks.HiddenLayerNetwork(5, method, seed=0)
         first, last = (part.detach().numpy() for part in (network.first, network.last))
         if method == SIMPLE:
             first, last = first / np.linalg.norm(first, axis=0), np.linalg.qr(last)[0]
@@ -124,12 +124,13 @@ def test_a_network_learns_to_tell_two_stripes_apart(folder):
 
 
 def test_a_comparison_is_level_where_chance_explains_it():
-    assert Comparison.of([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == Comparison(1, 1, "level")
-    assert Comparison.of([0.5, 0.51, 0.49], [0.8, 0.8, 0.8]).verdict == "lost"
-    assert Comparison.of([0.9, float("nan"), 0.91], [0.5, 0.5, 0.5]) == Comparison(2, 0, "won")
-    assert Comparison.of([0.9], [0.5]).verdict == "level"
+    assert PairedComparison.of([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == PairedComparison(1, 1, "level")
+    assert PairedComparison.of([0.5, 0.51, 0.49], [0.8, 0.8, 0.8]).verdict == "lost"
+    assert PairedComparison.of([0.9, float("nan"), 0.91], [0.5, 0.5, 0.5]) == PairedComparison(2, 0, "won")
+    assert PairedComparison.of([0.9], [0.5]).verdict == "level"
 
 
 def test_a_kernel_that_failed_is_not_chosen():
-    found = {("a", "x"): [FAILED, Scores(0.5, 0.6)], ("a", "y"): [Scores(0.1, 0.2), Scores(0.4, 0.9)]}
-    assert chosen(found, "a") == [("y", Scores(0.1, 0.2)), ("x", Scores(0.5, 0.6))]
+    low, middle, high = (NeighbourScores(left_out, 0.6) for left_out in (0.1, 0.4, 0.5))
+    found = {("a", "x"): [FAILED, high], ("a", "y"): [low, middle]}
+    assert chosen(found, "a") == [("y", low), ("x", high)]

@@ -57,18 +57,18 @@ class FewLabels(NamedTuple):
     negatives: np.ndarray
 
 
-class Scores(NamedTuple):
+class NeighbourScores(NamedTuple):
     """Shares of rows that are classified right: of labelled rows, each left out, and of test rows."""
 
     left_out: float
     test: float
 
 
-FAILED = Scores(float("nan"), float("nan"))
-Found = dict[tuple[str, str], list[Scores]]  # by method and kernel, one for each split
+FAILED = NeighbourScores(float("nan"), float("nan"))
+Found = dict[tuple[str, str], list[NeighbourScores]]  # by method and kernel, one for each split
 
 
-def split_rows(X: np.ndarray, y: np.ndarray, seed: int) -> FewLabels:
+def few_label_split(X: np.ndarray, y: np.ndarray, seed: int) -> FewLabels:
     """One split, with the same share of every class in all parts, and its triplets."""
     codes = np.unique(y, return_inverse=True)[1]
     n_labelled = max(round(LABELLED * len(X)), 2 * (codes.max() + 1), NEIGHBOURS + 1)
@@ -90,11 +90,11 @@ def triplets(X: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray,
     return X + scale * generator.normal(size=X.shape), negatives
 
 
-def scores(split: FewLabels, Z: np.ndarray, Z_test: np.ndarray) -> Scores:
+def neighbour_scores(split: FewLabels, Z: np.ndarray, Z_test: np.ndarray) -> NeighbourScores:
     """Of nearest neighbours on representations of the rows to fit on and to test."""
     labelled = Z[-len(split.y_labelled) :]
     neighbours = KNeighborsClassifier(NEIGHBOURS).fit(labelled, split.y_labelled)
-    return Scores(
+    return NeighbourScores(
         left_out_accuracy(labelled, split.y_labelled, NEIGHBOURS),
         float(neighbours.score(Z_test, split.y_test)),
     )
@@ -116,9 +116,9 @@ def models(seed: int) -> dict[str, KernelEmbedding | KernelAutoencoder]:
     }
 
 
-def kernel_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str], Scores]]:
+def kernel_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str], NeighbourScores]]:
     """Of the raw features, and of every method with every kernel."""
-    yield (RAW, ""), scores(split, split.train, split.test)
+    yield (RAW, ""), neighbour_scores(split, split.train, split.test)
     for method, model in models(seed).items():
         pairs = {"positives": split.positives, "negatives": split.negatives}
         given = pairs if method in (SIMPLE, SPECTRAL) else {}
@@ -132,7 +132,7 @@ def kernel_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str]
 
 def _model_scores(
     model: KernelEmbedding | KernelAutoencoder, kernel: Kernel, split: FewLabels, given: dict[str, Any]
-) -> Scores:
+) -> NeighbourScores:
     model.set_params(kernel=kernel)
     try:
         if "lengthscale" in kernel.get_params():
@@ -143,4 +143,4 @@ def _model_scores(
             fitted = model.fit(split.train, **given)
     except ValueError:  # the loss has no minimum, or no component is left
         return FAILED
-    return scores(split, fitted.transform(split.train), fitted.transform(split.test))
+    return neighbour_scores(split, fitted.transform(split.train), fitted.transform(split.test))

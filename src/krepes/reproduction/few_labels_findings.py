@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from krepes.reproduction.few_labels import PCA, RAW, Found, Scores
+from krepes.reproduction.few_labels import PCA, RAW, Found, NeighbourScores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 CHOSEN = "by leave-one-out"
 
 
-def chosen(found: Found, method: str) -> list[tuple[str, Scores]]:
+def chosen(found: Found, method: str) -> list[tuple[str, NeighbourScores]]:
     """In every split the kernel, or network, whose leave-one-out score is best; of equal ones the first.
 
-    >>> chosen({("a", "x"): [Scores(0.5, 0.9)], ("a", "y"): [Scores(0.6, 0.7)]}, "a")
-    [('y', Scores(left_out=0.6, test=0.7))]
+    >>> chosen({("a", "x"): [NeighbourScores(0.5, 0.9)], ("a", "y"): [NeighbourScores(0.6, 0.7)]}, "a")
+    [('y', NeighbourScores(left_out=0.6, test=0.7))]
     """
     kinds = [kind for name, kind in found if name == method]
     columns = zip(*(found[method, kind] for kind in kinds))
@@ -31,7 +31,7 @@ def chosen(found: Found, method: str) -> list[tuple[str, Scores]]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """Two methods on the same splits.
 
     Attributes
@@ -47,10 +47,10 @@ class Comparison:
     verdict: str
 
     @classmethod
-    def of(cls, ours: list[float], theirs: list[float]) -> Comparison:
+    def of(cls, ours: list[float], theirs: list[float]) -> PairedComparison:
         """
-        >>> Comparison.of([0.8, 0.9, 0.7], [0.7, 0.8, 0.6])
-        Comparison(better=3, worse=0, verdict='won')
+        >>> PairedComparison.of([0.8, 0.9, 0.7], [0.7, 0.8, 0.6])
+        PairedComparison(better=3, worse=0, verdict='won')
         """
         gain = np.subtract(ours, theirs)
         gain = gain[np.isfinite(gain)]
@@ -65,7 +65,7 @@ class Comparison:
         return f"{self.verdict} ({self.better}:{self.worse})"
 
 
-def accuracies_of(column: list[Scores]) -> list[float]:
+def accuracies_of(column: list[NeighbourScores]) -> list[float]:
     return [s.test for s in column]
 
 
@@ -96,8 +96,8 @@ def table_rows(data: str, found: Found) -> Iterator[tuple[Any, ...]]:
                 *(_mean_and_deviation(values)),
                 float(np.nanmean([s.left_out for s in column])) if len(values) else None,
                 sum(name == kind for name, _ in choice) if len(kinds) > 1 and kind != CHOSEN else None,
-                str(Comparison.of(accuracies_of(column), raw)) if method != RAW else None,
-                str(Comparison.of(accuracies_of(column), accuracies_of(theirs)))
+                str(PairedComparison.of(accuracies_of(column), raw)) if method != RAW else None,
+                str(PairedComparison.of(accuracies_of(column), accuracies_of(theirs)))
                 if theirs is not None and method not in (RAW, PCA)
                 else None,
             )

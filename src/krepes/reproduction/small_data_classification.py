@@ -19,13 +19,13 @@ from krepes.reproduction.few_labels import (
     SIMPLE,
     SPECTRAL,
     Found,
+    few_label_split,
     kernel_scores,
-    split_rows,
 )
 from krepes.reproduction.few_labels_findings import (
     CHOSEN,
     COLUMNS,
-    Comparison,
+    PairedComparison,
     accuracies_of,
     chosen,
     figure_of,
@@ -56,7 +56,7 @@ def run(conditions: Conditions) -> Findings:
         found = by_data.setdefault(data, {})
         for repeat in range(conditions.repeats or REPEATS):
             seed = conditions.seed + repeat
-            for key, scores in kernel_scores(split_rows(X, y, seed), seed):
+            for key, scores in kernel_scores(few_label_split(X, y, seed), seed):
                 found.setdefault(key, []).append(scores)
         conditions.say(f"{data}: {len(X)} rows, {len(found)} representations")
     table = [row for data, found in by_data.items() for row in table_rows(data, found)]
@@ -75,13 +75,13 @@ def _sentence(data: str, found: Found) -> str:
     )
     ours = {name: [s.test for _, s in chosen(found, name)] for name in (PCA, SIMPLE, SPECTRAL, AUTOENCODER)}
     compared = "; ".join(
-        f"{name} {100 * np.nanmean(ours[name]):.1f}, {Comparison.of(ours[name], raw)} against raw, "
-        f"{Comparison.of(ours[name], ours[PCA])} against kernel PCA"
+        f"{name} {100 * np.nanmean(ours[name]):.1f}, {PairedComparison.of(ours[name], raw)} against raw, "
+        f"{PairedComparison.of(ours[name], ours[PCA])} against kernel PCA"
         for name in (SIMPLE, SPECTRAL, AUTOENCODER)
     )
     return (
         f"{data}: raw features {100 * np.mean(raw):.1f} %, kernel PCA {100 * np.nanmean(ours[PCA]):.1f} "
-        f"({Comparison.of(ours[PCA], raw)} against raw); {compared}. Best on the test rows: {method}, {kernel}, "
+        f"({PairedComparison.of(ours[PCA], raw)} against raw); {compared}. Best on the test rows: {method}, {kernel}, "
         f"{100 * best:.1f}."
     )
 

@@ -37,15 +37,15 @@ from krepes.reproduction.few_labels import (
     SPECTRAL,
     FewLabels,
     Found,
-    Scores,
+    NeighbourScores,
+    few_label_split,
     kernel_scores,
-    scores,
-    split_rows,
+    neighbour_scores,
     triplets,
 )
 from krepes.reproduction.few_labels_findings import (
     COLUMNS,
-    Comparison,
+    PairedComparison,
     accuracies_of,
     chosen,
     figure_of,
@@ -80,14 +80,16 @@ def run(conditions: Conditions) -> Findings:
 
 def kept_scores(
     conditions: Conditions, name: str, n_classes: int, seed: int
-) -> dict[tuple[str, str], Scores]:
+) -> dict[tuple[str, str], NeighbourScores]:
     """One draw; from the cache, where it is there."""
     assert conditions.data is not None
     rows = conditions.rows or ROWS
     file = f"small-data-networks-{name}-{n_classes}-{rows}-{seed}-{__version__}.json"
     path = None if conditions.cache is None else conditions.cache / file
     if path is not None and path.exists():
-        return {(method, kind): Scores(*values) for method, kind, *values in json.loads(path.read_text())}
+        return {
+            (method, kind): NeighbourScores(*values) for method, kind, *values in json.loads(path.read_text())
+        }
     split = drawn_split(conditions.data, name, n_classes, rows, seed)
     found = dict(chain(kernel_scores(split, seed), network_scores(split, seed)))
     if path is not None:
@@ -106,10 +108,10 @@ def drawn_split(folder: Path, name: str, n_classes: int, rows: int, seed: int) -
         images = (
             images[:, ::2, ::2] + images[:, 1::2, ::2] + images[:, ::2, 1::2] + images[:, 1::2, 1::2]
         ) / 4
-    return split_rows(images.reshape(len(drawn), -1), y[drawn], seed)
+    return few_label_split(images.reshape(len(drawn), -1), y[drawn], seed)
 
 
-def network_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str], Scores]]:
+def network_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str], NeighbourScores]]:
     """Of the network of every loss, with the rate and the number of epochs that leave-one-out chooses."""
     for method, fresh in (
         (SIMPLE, False),
@@ -128,9 +130,11 @@ def network_scores(split: FewLabels, seed: int) -> Iterator[tuple[tuple[str, str
         yield (method, FRESH if fresh else NETWORK), best[len(best) // 2] if best else FAILED
 
 
-def _finite_scores(split: FewLabels, encode: Callable[[np.ndarray], np.ndarray]) -> Scores:
+def _finite_scores(split: FewLabels, encode: Callable[[np.ndarray], np.ndarray]) -> NeighbourScores:
     Z, Z_test = encode(split.train), encode(split.test)
-    return scores(split, Z, Z_test) if np.isfinite(Z).all() and np.isfinite(Z_test).all() else FAILED
+    return (
+        neighbour_scores(split, Z, Z_test) if np.isfinite(Z).all() and np.isfinite(Z_test).all() else FAILED
+    )
 
 
 def trained_encoders(
@@ -142,7 +146,7 @@ def trained_encoders(
     """
     generator = np.random.default_rng(seed)
     mean, scale = split.train.mean(axis=0), np.sqrt(split.train.var(axis=0).mean())
-    network = Network(split.train.shape[1], method, seed)
+    network = HiddenLayerNetwork(split.train.shape[1], method, seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=rate)
 
     def prepared(images: np.ndarray) -> Tensor:
@@ -164,7 +168,7 @@ def trained_encoders(
             yield encode
 
 
-class Network(torch.nn.Module):
+class HiddenLayerNetwork(torch.nn.Module):
     """An encoder of one hidden layer without biases, and for the autoencoder a decoder of one hidden layer."""
 
     def __init__(self, d: int, method: str, seed: int):
@@ -206,7 +210,7 @@ def _compared(found: Found, method: str) -> str:
     rivals = [name for name in (NETWORK, FRESH) if (method, name) in found]
     theirs = {name: accuracies_of(found[method, name]) for name in rivals}
     return f"{method} by a kernel {100 * np.nanmean(ours):.1f}, " + ", ".join(
-        f"{name} {100 * np.nanmean(column):.1f}: {Comparison.of(ours, column)}"
+        f"{name} {100 * np.nanmean(column):.1f}: {PairedComparison.of(ours, column)}"
         for name, column in theirs.items()
     )
 
