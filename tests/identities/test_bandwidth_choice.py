@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_circles
 from sklearn.model_selection import LeaveOneOut, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from krepes import KernelEmbedding
+from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.evaluation import choose_bandwidth
 from krepes.kernels import Gaussian, Linear
 
@@ -78,3 +80,14 @@ def test_what_cannot_be_chosen_from_is_refused(change, message):
     given = {"model": model(), "X": X, "y": Y, "bandwidths": [1.0]} | change
     with pytest.raises(ValueError, match=message):
         choose_bandwidth(**given)
+
+
+def test_an_autoencoder_has_a_lengthscale_to_choose_too():
+    autoencoder = KernelAutoencoder(2, n_landmarks=None, max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The descent has not ended")
+        choice = choose_bandwidth(autoencoder, X, Y, bandwidths=[0.1, 1.0])
+    assert isinstance(choice.model, KernelAutoencoder)
+    Z = choice.model.transform(X[LABELLED])
+    naive = cross_val_score(KNeighborsClassifier(3), Z, y[LABELLED], cv=LeaveOneOut()).mean()
+    assert choice.accuracies.max() == pytest.approx(naive)

@@ -8,27 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
+from krepes.autoencoder import KernelAutoencoder
 from krepes.base.limits import check_count, is_number
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.neighbours import vote
 from krepes.preprocessing.labels import encode_labels
 
 BANDWIDTHS = tuple(np.geomspace(0.01, 100, 15).tolist())
+Model = TypeVar("Model", KernelEmbedding, KernelAutoencoder)
 
 
 @dataclass(frozen=True)
-class BandwidthChoice:
+class BandwidthChoice(Generic[Model]):
     """What `choose_bandwidth` compared.
 
     Attributes
     ----------
-    model : KernelEmbedding
+    model : KernelEmbedding or KernelAutoencoder
         Fitted with the lengthscale that was chosen.
     bandwidth : float
     bandwidths : ndarray of shape (b,)
@@ -38,7 +40,7 @@ class BandwidthChoice:
         Why, by lengthscale.
     """
 
-    model: KernelEmbedding
+    model: Model
     bandwidth: float
     bandwidths: np.ndarray
     accuracies: np.ndarray
@@ -46,19 +48,19 @@ class BandwidthChoice:
 
 
 def choose_bandwidth(
-    model: KernelEmbedding,
+    model: Model,
     X: Any,
     y: Any,
     *,
     bandwidths: Sequence[float] = BANDWIDTHS,
     n_neighbors: int = 3,
     **given: Any,
-) -> BandwidthChoice:
+) -> BandwidthChoice[Model]:
     """Fit a model with each of several lengthscales, and take the one that serves nearest neighbours best.
 
     Parameters
     ----------
-    model : KernelEmbedding
+    model : KernelEmbedding or KernelAutoencoder
         With any kernel that has a lengthscale. It is not changed.
     X : rows to fit on, labelled and unlabelled, as `fit` takes them
     y : array of classes, one for each row of X
@@ -92,7 +94,7 @@ def choose_bandwidth(
             f"{len(codes)} labels of {len(classes)} class(es) cannot choose a lengthscale: {n_neighbors + 1} labels of "
             "two classes are the least."
         )
-    models: dict[float, KernelEmbedding] = {}
+    models: dict[float, Model] = {}
     failures: dict[float, str] = {}
     accuracies = []
     for value in map(float, bandwidths):
@@ -110,7 +112,7 @@ def choose_bandwidth(
             raise ValueError(
                 f"y has {len(labels.codes)} labels, X has {len(Z)} rows: one is needed for every row."
             )
-        accuracies.append(_left_out_accuracy(Z[rows], codes, len(classes), n_neighbors))
+        accuracies.append(left_out_accuracy(Z[rows], codes, n_neighbors))
     if not models:
         raise ValueError(
             f"The model could be fitted with none of the lengthscales: {next(iter(failures.values()))}"
@@ -121,9 +123,9 @@ def choose_bandwidth(
     return BandwidthChoice(models[chosen], chosen, np.array(bandwidths, dtype=float), scores, failures)
 
 
-def _left_out_accuracy(Z: np.ndarray, codes: np.ndarray, n_classes: int, k: int) -> float:
-    """The share of rows whose class is that of most of their k nearest others."""
+def left_out_accuracy(Z: np.ndarray, codes: np.ndarray, k: int) -> float:
+    """The share of rows whose class, one of 0, 1, ..., is that of most of their k nearest others."""
     near = (
         NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
     )  # a row is not its own neighbour
-    return float((vote(codes[near], k, n_classes) == codes).mean())
+    return float((vote(codes[near], k, int(codes.max()) + 1) == codes).mean())

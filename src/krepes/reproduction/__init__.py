@@ -11,12 +11,22 @@ from krepes.reproduction.published_tables import Cell, Run, Size, Table
 from krepes.reproduction.running import run_table
 from krepes.reproduction.scalability import SCALABILITY
 from krepes.reproduction.sketch_accuracy import SKETCH_ACCURACY
+from krepes.reproduction.small_data_classification import SMALL_DATA_CLASSIFICATION
+from krepes.reproduction.small_data_networks import SMALL_DATA_NETWORKS
 from krepes.reproduction.transfer_ranking import TRANSFER_RANKING
 
 TABLES: dict[str, Table] = {
     table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
 }
-_EXPERIMENTS: tuple[Experiment, ...] = (SKETCH_ACCURACY, TRANSFER_RANKING, LAYER_TRANSFER, PRUNING, DENOISING)
+_EXPERIMENTS: tuple[Experiment, ...] = (
+    SKETCH_ACCURACY,
+    TRANSFER_RANKING,
+    LAYER_TRANSFER,
+    PRUNING,
+    DENOISING,
+    SMALL_DATA_CLASSIFICATION,
+    SMALL_DATA_NETWORKS,
+)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _EXPERIMENTS}
 
 __all__ = [

@@ -6,6 +6,7 @@ higgs        higgs*.npz                 X (n, 28), y; likewise
 cifar10      cifar10_train*.npz, cifar10_test*.npz      X (n, 32, 32, 3) uint8, y
 mnist        mnist.npz                  X (n, 28, 28) uint8, y, n_train
 scenes       intel_scenes*.npz          X (n, 32, 32, 3) uint8, y, is_test; its test part, half of it for training
+ionosphere   ionosphere.npz             X (n, 34), y; one table, `ionosphere`
 """
 
 from __future__ import annotations
@@ -104,6 +105,12 @@ def _scenes(folder: Path) -> Parts:
     X, y = X[whole], y[whole]
     test = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
     return (X[~test], y[~test]), (X[test], y[test])
+
+
+def ionosphere(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """All rows and their classes: this table has no parts of its own."""
+    X, y = _arrays(_found(folder, "ionosphere.npz"), "X", "y")
+    return X.astype(float), y
 
 
 LOADERS: dict[str, Callable[[Path], Parts]] = {

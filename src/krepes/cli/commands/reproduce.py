@@ -27,7 +27,7 @@ def reproduce(
             metavar="NAME",
             help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation), "
             "table5 (losses and landmark rules); of alignment: sketch, transferability, layer-transfer, pruning; "
-            "of autoencoders: denoising.",
+            "of small data: denoising, small-data-classification, small-data-networks.",
             show_default=False,
         ),
     ],
@@ -88,7 +88,7 @@ def reproduce(
     cache: Annotated[
         Path | None,
         option(
-            "Keep features of networks in this folder, for the next cell and the next run.",
+            "Keep features of networks, or draws that are done, in this folder, for the next run.",
             metavar="FOLDER",
             panel=_NETWORK,
         ),
