@@ -23,6 +23,7 @@ from fuzz.forged_states import Content, forge
 from fuzz.outcome import ChangedError, LostError, Outcome, check_same, judged
 from fuzz.sample_models import Saved, outputs, saved_models
 from krepes import KernelEmbedding, load
+from krepes.machines.novelty.solution import NoveltySolution
 
 
 def flip(data: bytearray, rng: np.random.Generator, other: bytes) -> None:
@@ -137,7 +138,9 @@ def opened(sample: Sample, path: Path) -> Any:
         elif Z.ndim > 2 or len(Z) != len(sample.model.Z):
             raise ChangedError(f"the forged model gives an array of shape {Z.shape}")
         if not isinstance(model, KernelEmbedding):
-            return Z, None if model.total_ is None else model._solve(model.total_).A, repr(model)
+            solved = None if model.total_ is None else model._solve(model.total_)
+            detects = isinstance(solved, NoveltySolution)
+            return Z, solved.score.coefficients if detects else getattr(solved, "A", None), repr(model)
         narrow = model.refit(n_components=1).coefficients_ if model.total_ is not None else None
         return Z, model.coverage(sample.model.X), narrow, repr(model)
     finally:
