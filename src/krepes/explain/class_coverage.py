@@ -75,7 +75,7 @@ def class_coverage(
         raise ValueError(f"There are {len(omega)} landmarks and {len(found)} labels of landmarks.")
     present = labels[~missing_values(labels)]
     if not len(present):
-        raise ValueError(f"All {len(labels):,} labels are missing: there is no class to look for.")
+        raise ValueError(f"All {len(labels):,} labels are missing, so no class can be looked for.")
     try:
         classes = np.unique(present)
     except TypeError as error:

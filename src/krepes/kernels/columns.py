@@ -321,7 +321,7 @@ def _positions(columns: Columns, width: int) -> list[int]:
 
 def _position(column: int, width: int) -> int:
     if not -width <= column < width:
-        raise ValueError(f"There is no column {column}: the rows have {width} columns.")
+        raise ValueError(f"Found no column {column}: the rows have {width} columns.")
     return int(column) % width
 
 

@@ -100,7 +100,7 @@ class Source(ABC):
     def label_column(self, name: str) -> np.ndarray:
         """A column of a table, as labels."""
         raise ValueError(
-            f"There is no column {name!r}: {self.describe()} is not a table. Give labels as an array "
+            f"Found no column {name!r}, because {self.describe()} is not a table. Give labels as an array "
             "(krepes.sources.read_array reads one from an .npz file)."
         )
 
@@ -171,9 +171,7 @@ def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> 
     close = [match for name in missing for match in difflib.get_close_matches(str(name), present, n=1)]
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     shown = ", ".join(map(str, present[:30])) + (", ..." if len(present) > 30 else "")
-    raise ValueError(
-        f"There is no column {', '.join(map(repr, missing))} in {where}.{hint} Columns: {shown}."
-    )
+    raise ValueError(f"Found no column {', '.join(map(repr, missing))} in {where}.{hint} Columns: {shown}.")
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
