@@ -403,3 +403,15 @@ def test_feature_noise_has_the_variance_it_says():
         draws = coordinates.to_phi(coordinates.noise(20_000, generator))
         covariance = draws.mT @ draws / len(draws)
         assert (covariance - torch.eye(features.rank)).abs().max() <= 4 * (2 / 20_000) ** 0.5 * 2
+
+
+@pytest.mark.parametrize("feature_noise", [0.001, 0.001 * (1 + 1e-15), 0.001 * (1 + 1e-13)])
+def test_rounding_does_not_choose_the_start_of_a_loss_that_ignores_scale(feature_noise):
+    """All scales of the start are equal for it; the first is taken, not the one that rounding prefers."""
+    model = KernelEmbedding(
+        n_landmarks=20, n_components=3, loss="byol", dtype="float64", kernel="gaussian", random_state=0
+    )
+    model.set_params(solver__max_epochs=2, feature_noise=0.001)
+    expected = model.fit(X).history_[-1]["total"]
+    found = model.set_params(feature_noise=feature_noise).fit(X).history_[-1]["total"]
+    assert found == pytest.approx(expected, rel=1e-8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -12,6 +13,8 @@ from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.base import StepRule
 from krepes.solvers.sgd.settings import StepSettings, TrainingSettings
+
+ROUNDING = 1e-5  # relative difference of loss values that means nothing
 
 
 def first_theta(
@@ -23,7 +26,8 @@ def first_theta(
 ) -> Theta:
     """The start with the lowest loss on the sample, among those that the initialisation offers.
 
-    The first, at unit variance, for a loss that does not find its scale that way; the last, made orthonormal, under
+    Of equal ones the first: a loss that ignores scale values all of them alike, and rounding must not decide. Always
+    the first, at unit variance, for a loss that does not find its scale that way; the last, made orthonormal, under
     that constraint.
     """
     coordinates = objective.coordinates
@@ -40,10 +44,21 @@ def first_theta(
     rest |= {name: value.to(starts[0]) for name, value in own.items()}
     candidates = [{P: start, **rest} for start in starts]
     few = sample.first(settings.batch_size)
-    best = (
-        min(candidates, key=lambda theta: _value(objective, theta, few)) if len(starts) > 1 else candidates[0]
-    )
+    best = candidates[0]
+    if len(starts) > 1:
+        values = [_value(objective, theta, few) for theta in candidates]
+        best = candidates[first_of_lowest(values)]
     return {name: value.clone() for name, value in best.items()}
+
+
+def first_of_lowest(values: Sequence[float]) -> int:
+    """Where the lowest value is; of those that rounding alone tells apart, the first.
+
+    >>> first_of_lowest([2.0, 1.0 + 1e-12, 1.0])
+    1
+    """
+    lowest = min(values)
+    return next(i for i, value in enumerate(values) if value <= lowest + ROUNDING * abs(lowest))
 
 
 def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
