@@ -17,6 +17,7 @@ from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, TransductiveRidge
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
+from krepes.machines.kernel_ridge.space_choice import SHORTEST, Sample, choose_space
 from krepes.machines.normal_sums import NormalSums
 
 FLOWERS, CODES = load_iris(return_X_y=True)
@@ -392,3 +393,30 @@ def test_columns_are_scaled_by_unlabelled_rows_too():
     alone = KernelRidgeClassifier(random_state=0).fit(frame[:60:3], NAMES[:60:3])
     spread = [space.inputs.encoder.columns_[2]["scale"] for space in (model.space_, alone.space_)]
     assert spread[0] > 1.1 * spread[1]
+
+
+# The choice of the lengthscale
+
+
+def test_a_fit_to_many_more_rows_takes_the_shortest_lengthscale_that_chance_allows():
+    """Not worse than the best by two standard errors of the differences between rows; half of it would be."""
+    rows = torch.from_numpy(X)
+    targets = torch.from_numpy(y + _draws.normal(size=len(y)))[
+        :, None
+    ]  # noise: long lengthscales are good enough
+    options = {"search_lengthscale": True, "metric": None, "standardise": False, "groups": None}
+    few, many = (
+        choose_space(Sample(rows, targets, None, True, 0), [Laplacian(norm=1)], n_rows=n * len(X), **options)
+        for n in (1, 4)
+    )
+    assert few.chosen.error == min(each.error for each in few.tried)
+    assert many.chosen.medians < few.chosen.medians
+
+    def worse(other):
+        difference = other.row_errors - few.chosen.row_errors
+        return difference.mean() > 2 * difference.std() / np.sqrt(len(difference))
+
+    by_length = {each.medians: each for each in many.tried}
+    assert not worse(many.chosen)
+    assert many.chosen in many.tried
+    assert many.chosen.medians == SHORTEST or worse(by_length[many.chosen.medians / 2])

@@ -113,6 +113,7 @@ class KernelSearch:
             metric=self.metric,
             standardise=self.standardises(inputs),
             groups=inputs.groups,
+            n_rows=data.n_rows,
         )
 
     def _choose_on_objects(

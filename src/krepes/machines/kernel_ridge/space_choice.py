@@ -5,6 +5,10 @@ of the fit; walk again in the new metric; a few times. Every step competes, the 
 kernel named is kept unless another one is better by more than chance explains: two standard errors of the differences
 between rows.
 
+A fit to many more rows than the sample has can follow a finer function than the sample can show: the shortest
+lengthscale is then taken that chance cannot tell from the best one. (Higgs, three splits, 2000 landmarks: 72.2 instead
+of 71.6 %, where single precision cuts half the rank at 32 medians; CoverType, Adult and magic as before.)
+
 The metric has seen the rows that it is judged by, so that its leave-one-out error is too low; a full metric, which has
 more to fit, more so than a diagonal one. Between the two, the error on folds decides whose rows neither was learned
 from. Between a diagonal metric and none, leave-one-out errors decide: on twenty tables that was better than folds (80.3
@@ -41,7 +45,8 @@ SHORTEST, LONGEST = 2.0**-4, 2.0**5  # lengthscales that are tried, in medians
 HOPELESS = 1.1  # times the error of the first kernel, above which no metric is learned for another
 STEPS = 2  # metrics learned one after the other
 CHECK_FOLDS = 3  # on which metrics are compared that were learned on the others
-DOUBT = 2.0  # standard errors by which another kernel must be better
+DOUBT = 2.0  # standard errors that chance explains: another kernel must be better by more
+MANY_MORE = 4  # times the rows of the sample, from which a fit can follow a finer function
 METRICS = (None, "diagonal", "full", "auto")
 
 
@@ -181,6 +186,7 @@ def choose_space(
     metric: str | None,
     standardise: bool,
     groups: list[list[int]] | None,
+    n_rows: int = 0,
 ) -> SpaceChoice:
     """Try kernels, lengthscales and metrics.
 
@@ -196,8 +202,10 @@ def choose_space(
     standardise : bool
         Whether columns divided by their spread compete with those as given.
     groups : lists of encoded columns that share a weight
+    n_rows : int
+        How many rows the machine will be fitted to.
     """
-    best: list[Tried] = []
+    ends: list[_Walk] = []
     tried: list[Tried] = []
     starts: list[tuple[str, np.ndarray | None]] = [("as given", None)]
     if standardise:
@@ -209,11 +217,16 @@ def choose_space(
         search = _Search(sample, kernel, search_lengthscale, starts, groups)
         search.run(metric, limit)
         tried += search.tried
-        best.append(search.best())
+        ends.append(search.best())
         if kernel is kernels[0]:  # the others start where it did best
             starts = [(search.start.metric, search.start.where.M)]
             limit = HOPELESS * search.start.best.error
-    return SpaceChoice(_preferred(best), tried, len(sample.rows))
+    chosen = _preferred([end.best for end in ends])
+    if search_lengthscale and n_rows >= MANY_MORE * len(sample.rows):
+        end = next(end for end in ends if end.best is chosen)
+        chosen = end.shortened()
+        tried += [step for step in end.steps if step not in tried]
+    return SpaceChoice(chosen, tried, len(sample.rows))
 
 
 def choose_on_objects(
@@ -238,11 +251,15 @@ def _preferred(best: Sequence[Tried]) -> Tried:
     """The first, unless another is better by more than chance explains."""
     chosen = best[0]
     for other in best[1:]:
-        difference = chosen.row_errors - other.row_errors
-        doubt = DOUBT * difference.std() / math.sqrt(len(difference))
-        if difference.mean() > doubt:
+        if _worse(chosen, other):
             chosen = other
     return chosen
+
+
+def _worse(one: Tried, other: Tried) -> bool:
+    """By more than chance explains."""
+    difference = one.row_errors - other.row_errors
+    return bool(difference.mean() > DOUBT * difference.std() / math.sqrt(len(difference)))
 
 
 class _Search:
@@ -284,12 +301,12 @@ class _Search:
             if end > 0:
                 self.routes[kind] = route[: end + 1]
 
-    def best(self) -> Tried:
+    def best(self) -> _Walk:
         """The end of the route that is best; of two kinds of metric, on folds that they were learned without."""
         if not self.routes:
-            return self.start.best
+            return self.start
         kind = min(self.routes, key=self.fold_error) if len(self.routes) > 1 else next(iter(self.routes))
-        return self.routes[kind][-1].best
+        return self.routes[kind][-1]
 
     def fold_error(self, kind: str) -> float:
         """The mean squared error of a route on folds of the sample, the metrics learned on the others."""
@@ -374,6 +391,19 @@ class _Walk:
                 tried.add(ahead)
                 if not self._try(ahead):
                     break
+
+    def shortened(self) -> Tried:
+        """The shortest lengthscale that is not worse than the best by more than chance explains."""
+        found, best = self.best, self.best
+        while found.medians / 2 >= SHORTEST:  # false for NaN
+            known = [step for step in self.steps if step.medians == found.medians / 2]
+            if not known:
+                self._try(found.medians / 2)
+            ahead = known[0] if known else self.steps[-1]
+            if _worse(ahead, best):
+                break
+            found = ahead
+        return found
 
     def _try(self, medians: float) -> bool:
         """Whether it is better than all before."""
