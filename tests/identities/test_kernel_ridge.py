@@ -9,12 +9,18 @@ import torch
 from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.metrics import r2_score
 
 import ridge_oracles as oracles
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, TransductiveRidge
+from krepes.machines import (
+    GaussianProcessRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    TransductiveRidge,
+)
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
 from krepes.machines.kernel_ridge.space_choice import SHORTEST, Sample, choose_space
@@ -420,3 +426,17 @@ def test_a_fit_to_many_more_rows_takes_the_shortest_lengthscale_that_chance_allo
     assert not worse(many.chosen)
     assert many.chosen in many.tried
     assert many.chosen.medians == SHORTEST or worse(by_length[many.chosen.medians / 2])
+
+
+@pytest.mark.parametrize("machine", [KernelRidgeRegressor, GaussianProcessRegressor])
+def test_score_takes_the_name_of_a_column(machine, tmp_path):
+    """As fit does; rows without a target do not count."""
+    table = pd.DataFrame(X[:60], columns=list("abc")).assign(y=y[:60])
+    model = machine(random_state=0, n_landmarks=20).fit(table, "y")
+    expected = r2_score(table.y, model.predict(table.drop(columns="y")))
+    assert model.score(table, "y") == pytest.approx(expected)
+    table.to_parquet(tmp_path / "rows.parquet")
+    assert model.score(str(tmp_path / "rows.parquet"), "y") == pytest.approx(expected)
+    table.loc[[3, 7], "y"] = np.nan
+    some = table.dropna()
+    assert model.score(table, "y") == pytest.approx(r2_score(some.y, model.predict(some)))

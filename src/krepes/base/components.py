@@ -92,7 +92,7 @@ def resolve(kind: type[C], value: object) -> C:
         if key in choices:
             return choices[key]()
         raise ValueError(
-            f"{value!r} is not the name of {_with_article(kind)}.{_hint(key, choices)} "
+            f"{value!r} is not the name of {_with_article(kind)}.{_hint(key, kind)} "
             f"Known names: {', '.join(sorted(choices))}."
         )
     raise TypeError(
@@ -101,11 +101,15 @@ def resolve(kind: type[C], value: object) -> C:
     )
 
 
-def _hint(key: str, choices: dict[str, type[C]]) -> str:
+def _hint(key: str, kind: type[Component]) -> str:
     """A sentence that says what was probably meant; empty if no name is close."""
+    choices = named(kind)
     for name, cls in choices.items():
         if key in cls.known_elsewhere_as:
             return f" It is called {name!r} here."
+    for cls in subclasses(kind):
+        if cls.__name__.lower() == key.replace("_", "") and not cls.__name__.startswith("_"):
+            return f" It has no name for short: give {_place(cls)}(...) itself."
     close = difflib.get_close_matches(key, choices, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

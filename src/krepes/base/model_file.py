@@ -137,8 +137,8 @@ def _opened(path: Path) -> Iterator[safe_open]:
         size = int.from_bytes(stream.read(8), "little")
     if size > min(HEADER_BYTES, path.stat().st_size):
         raise ValueError(
-            f"{path} is not a krepes model, or it was cut short: its header would have {size:,} bytes. Save or copy it "
-            "again."
+            f"{path} is not a krepes model, or it was cut short: it ends before its header does. If it holds data, "
+            "give the model before them; else save or copy it again."
         )
     try:
         # safetensors checks the header's length and every offset against the file's size before it allocates.

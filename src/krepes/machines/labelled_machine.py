@@ -369,6 +369,24 @@ def landmark_count(asked: int | str | None, n: int) -> int:
     return min(n, AUTO_LANDMARKS) if asked == "auto" else int(asked)
 
 
+class ScoredByName:
+    """Lets `score` take the name of a column, as `fit` does; stands before scikit-learn's mixins, which score."""
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy, or R^2 of quantities.
+
+        Parameters
+        ----------
+        X : rows, as in `fit`
+        y : array-like of shape (n,), or the name of a column of X
+            Rows without a target do not count.
+        sample_weight : array-like of shape (n,), default=None
+        """
+        assert isinstance(self, LabelledMachine)
+        y, missing = self._read_targets(X, y)
+        return super().score(X, y, sample_weight=_without(missing, sample_weight))  # type: ignore[misc]
+
+
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:
     """Weights that are zero where the target is missing."""
     if missing is None:

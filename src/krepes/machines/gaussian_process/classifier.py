@@ -31,6 +31,7 @@ from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
 from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 
@@ -54,7 +55,7 @@ class Absent:
 READS_AGAIN = "it reads the rows several times, and keeps no sums that rows could be added to."
 
 
-class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]):
+class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[LikelihoodSums]):
     __doc__ = f"""Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
 
     f ~ GP(0, a k),  p(class) = sigmoid(f).  Of more than two classes, each has a process against all others, with the

@@ -25,12 +25,13 @@ from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.normal_sums import NormalEquations, NormalSums
 from krepes.machines.targets import Quantities, Targets
 from krepes.preprocessing.preparing import Preprocess
 
 
-class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
+class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[NormalSums]):
     __doc__ = f"""Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with

@@ -29,12 +29,13 @@ from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.solution import Fits, kept_features
 from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
+from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 from krepes.sources import reservoir
 
 
-class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
+class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
     __doc__ = with_parameters("""Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other

@@ -11,10 +11,11 @@ from sklearn.base import RegressorMixin
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.parameters import with_parameters
+from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Quantities, Targets
 
 
-class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
+class KernelRidgeRegressor(ScoredByName, RegressorMixin, RidgeMachine):
     __doc__ = with_parameters("""Predict numbers by kernel ridge regression, in one pass over the data.
 
     {parameters}
