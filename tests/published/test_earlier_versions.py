@@ -9,8 +9,10 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,6 +22,8 @@ import krepes
 from krepes.features import FitData, Samples
 from krepes.losses import Autoencoder
 from krepes.moments import Moments
+from krepes.solvers.sgd.initializations.principal import SCALES
+from krepes.solvers.sgd.start import ROUNDING
 from krepes.views import Image, Paired
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -102,9 +106,10 @@ def test_a_checkpoint_of_training_is_refused(name, tmp_path):
         problem.model.fit(problem.data, checkpoint=path, **problem.options)
 
 
-def _agree(data_name: str, data, fit: str) -> None:
+def _agree(data_name: str, data, fit: str, start: int = 0) -> None:
     loss, dtype = fit.rsplit("_", 1)
-    model = as_earlier(problems.reference_fits(data)[fit], data).fit(data)
+    with mock.patch("krepes.solvers.sgd.start.first_of_lowest", partial(_tied, place=start)):
+        model = as_earlier(problems.reference_fits(data)[fit], data).fit(data)
     with np.load(EARLIER / "references.npz") as expected:
         products = expected[f"{data_name}/{fit}/products"]
         value = float(expected[f"{data_name}/{fit}/value"])
@@ -123,16 +128,34 @@ def _agree(data_name: str, data, fit: str) -> None:
     np.testing.assert_allclose(found, products, rtol=0, atol=product_tolerance * np.abs(products).max())
 
 
+def _tied(values: list[float], place: int) -> int:
+    """The start at this place among those whose loss is equal, counted around."""
+    equal = [i for i, value in enumerate(values) if value <= min(values) * (1 + ROUNDING)]
+    return equal[place % len(equal)]
+
+
 FITS = sorted(problems.reference_fits(None))
+IGNORE_SCALE = ("byol_float64", "autoencoder_float64")
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_digits_come_out_as_before(fit):
-    _agree("digits", problems.reference_data(None)["digits"], fit)
+    _agree_from_a_start("digits", problems.reference_data(None)["digits"], fit)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("name", ["adult", "mnist"])
 def test_real_data_come_out_as_before(name, fit, shared_data):
-    _agree(name, problems.reference_data(shared_data)[name], fit)
+    _agree_from_a_start(name, problems.reference_data(shared_data)[name], fit)
+
+
+def _agree_from_a_start(name: str, data, fit: str) -> None:
+    """For losses that ignore scale, rounding chose among equal starts at e7109c2; one of them it was."""
+    failures = []
+    for start in range(2 * len(SCALES) if fit in IGNORE_SCALE else 1):
+        try:
+            return _agree(name, data, fit, start)
+        except AssertionError as error:
+            failures.append(error)
+    raise failures[0]
