@@ -28,7 +28,7 @@ from krepes.base.progress import display
 from krepes.base.rows import dense
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
-from krepes.engines import Engine
+from krepes.engines import Engine, Local, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Kernel
@@ -111,8 +111,9 @@ class KernelEmbedding(
     space : FeatureSpace or None, default=None
         Another model's `space_`, such as one whose metric a kernel machine has learned: encoder, kernel and landmarks
         are taken from it, and must not be given as well. Views and seed are the model's own.
-    engine : Engine or None, default=None
-        Who runs the pass over the data; None is this process. It is not saved.
+    engine : None, "dask", the address of a scheduler, or Engine, default=None
+        Where passes over the data run: in this process; in a Dask cluster, of this machine or at the address; or where
+        the engine says. It is not saved.
     device : str, default="auto"
         Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
     dtype : "auto", "float32" or "float64", default="auto"
@@ -194,7 +195,7 @@ class KernelEmbedding(
         n_folds: int | None = None,
         preprocess: Preprocess = "auto",
         space: FeatureSpace | None = None,
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -268,6 +269,11 @@ class KernelEmbedding(
             self._prepared(data, task.loss.views_for(self.views)) if space is None else self._by_folds(space)
         )
         if task.of_samples:
+            if not isinstance(as_engine(self.engine), Local):
+                raise ValueError(
+                    f"{task.loss} is trained on the samples themselves, which runs in this process only: leave out "
+                    f"engine={self.engine!r} (engine=None), or choose a loss of moments, such as spectral_contrastive."
+                )
             space, total = replace(space, exact_views=False), None  # every batch draws its views
             reader = data.reader(space.inputs, space.placement)
             solution = task.trained(space, reader, checkpoint, callback, display(self.verbose))

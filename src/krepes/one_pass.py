@@ -82,8 +82,9 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     n_landmarks : int or None, default=1000
         None: every point that the model is fitted on is a landmark.
     preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
-    engine : Engine or None, default=None
-        Who runs the pass; None is this process. It is not saved.
+    engine : None, "dask", the address of a scheduler, or Engine, default=None
+        Where passes over the data run: in this process; in a Dask cluster, of this machine or at the address; or where
+        the engine says. It is not saved.
     device, dtype, random_state, verbose : as in KernelEmbedding
 
     Attributes
@@ -112,7 +113,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | None = 1000,
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,

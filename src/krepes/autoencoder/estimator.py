@@ -142,7 +142,7 @@ class KernelAutoencoder(
         max_iter: int = 200,
         tol: float = 1e-4,
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "float64",
         random_state: int | np.random.RandomState | None = None,

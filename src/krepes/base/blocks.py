@@ -100,6 +100,10 @@ class Reader(ABC):
     def parts(self, n: int) -> Sequence[Reader]:
         """At most n readers of consecutive ranges that together cover this one."""
 
+    def portable(self) -> Reader:
+        """The same rows with no more than is needed to read them: for another process."""
+        return self
+
     @abstractmethod
     def identity(self) -> dict[str, str]:
         """Hashes, by name, of what tells these rows from others: a checkpoint is for one reader."""

@@ -54,15 +54,11 @@ class Local(Engine):
         if state is not None:
             accumulator.restore(state["sums"])
             start = state["next_row"]
-        batches = reader.read(BLOCKS_PER_BATCH * size, start)
-        with shown(progress).stage(name, reader.n_rows - start) as stage, prefetched(batches) as ahead:
-            for batch in ahead:
-                for block in batch.blocks(size * min(accumulator.n_parts, BLOCKS_PER_BATCH)):
-                    add_halving(accumulator, block)
-                    stage.advance(len(block))
-                accumulator.flush()
-                start += len(batch)
-                if saved is not None:
+        with shown(progress).stage(name, reader.n_rows - start) as stage:
+            for n, batch_ends in add_batches(accumulator, reader, start):
+                stage.advance(n)
+                start += n
+                if batch_ends and saved is not None:
                     saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")
         return accumulator.result()
 
@@ -92,15 +88,19 @@ class Local(Engine):
                 stage.advance(len(batch))
 
 
-def as_engine(value: Engine | None) -> Engine:
-    """The engine that an estimator was given; None is the one that runs in this process."""
-    if value is None:
-        return Local()
-    if isinstance(value, Engine):
-        return value
-    raise TypeError(
-        f"engine={value!r}: expected None, which runs in this process, or a krepes.engines.Engine."
-    )
+def add_batches(accumulator: Accumulator[S, T], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
+    """Add all rows from `start` on; after each block, how many rows it had, and whether it ended a batch."""
+    size = block_rows(accumulator.bytes_per_row)
+    with prefetched(reader.read(BLOCKS_PER_BATCH * size, start)) as ahead:
+        for batch in ahead:
+            added = 0
+            for block in batch.blocks(size * min(accumulator.n_parts, BLOCKS_PER_BATCH)):
+                add_halving(accumulator, block)
+                added += len(block)
+                ends = added == len(batch)
+                if ends:
+                    accumulator.flush()
+                yield len(block), ends
 
 
 def pass_identity(accumulator: Accumulator[S, T], reader: Reader, size: int) -> dict[str, str]:

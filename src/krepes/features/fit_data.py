@@ -25,6 +25,7 @@ from krepes.base.model_file import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
+from krepes.sources.sections import section
 
 IDENTITY_ROWS = 256  # of pairs, by which a checkpoint knows them
 ALONGSIDE = ("y", "weight", "group")
@@ -141,6 +142,13 @@ class RowReader(Reader):
         return [
             replace(self, start=self.start + first, stop=self.start + stop) for first, stop in pairwise(edges)
         ]
+
+    def portable(self) -> RowReader:
+        """With only its own targets and weights, and of data in memory only its own rows."""
+        sources = tuple(section(source, self.start, self.stop) for source in self.data.sources)
+        y, weight, group = self._alongside(slice(self.start, self.stop))
+        data = FitData(sources, y, weight, group)
+        return replace(self, data=data, first_row=self.first_row + self.start, start=0, stop=self.n_rows)
 
     def identity(self) -> dict[str, str]:
         """The number of rows, the pairs by a sample of them, all targets and weights, and the data.

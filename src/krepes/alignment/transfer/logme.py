@@ -15,6 +15,7 @@ Cost O(d^3) after the moments.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,9 @@ def max_log_evidence(s: np.ndarray, z: np.ndarray, y_squared: float, n: int) -> 
         t = np.exp(log_t)[..., None]
         # E(t) as a sum of positive terms, because the difference above cancels
         E = rest + (explained * t / (t + s)).sum(axis=-1)
-        return n / 2 * np.log(n / (2 * np.pi * np.e * E)) - 0.5 * np.log1p(s / t).sum(axis=-1)
+        return n / 2 * np.log(n / (2 * np.pi * math.e * E)) - 0.5 * np.log1p(s / t).sum(axis=-1)
 
-    unbounded = n / 2 * np.log(n / (2 * np.pi * np.e * y_squared))  # t without bound: w = 0
+    unbounded = n / 2 * np.log(n / (2 * np.pi * math.e * y_squared))  # t without bound: w = 0
     if len(s) == 0:
         return float(unbounded)
     grid = GRID + np.log(s.mean())

@@ -96,7 +96,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,

@@ -78,7 +78,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         n_landmarks: int | str | None = "auto",
         n_spaces: int = 1,
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,

@@ -84,7 +84,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         n_kept: int = 20_000,
         n_spaces: int = 1,
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,

@@ -128,7 +128,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         n_landmarks: int | str | None = "auto",
         n_kept: int = 20_000,
         preprocess: Preprocess = "auto",
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         random_state: int | np.random.RandomState | None = None,

@@ -1,0 +1,33 @@
+"""The same fit in this process and in two workers of a Dask cluster.
+
+python examples/cluster.py
+
+Needs pip install "krepes[scale]". On one machine the cluster gains nothing: it shows that nothing changes but the place.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from krepes import KernelEmbedding
+from krepes.engines import Dask
+
+
+def main() -> None:
+    rows = np.random.default_rng(0).normal(size=(20_000, 6))
+    with tempfile.TemporaryDirectory() as folder, Dask(n_workers=2, rows_per_part=2500) as engine:
+        path = Path(folder) / "rows.parquet"  # every worker reads its own part of it
+        pd.DataFrame(rows, columns=list("abcdef")).to_parquet(path)
+        here = KernelEmbedding(n_landmarks=200, n_components=8, random_state=0).fit(path)
+        there = KernelEmbedding(n_landmarks=200, n_components=8, random_state=0, engine=engine).fit(path)
+        Z1, Z2 = here.transform(path), there.transform(path)
+    print(f"{there.moments_.n:,.0f} rows in {len(rows) // 2500} parts")
+    print(
+        f"largest difference of the embeddings: {np.abs(Z1 - Z2).max() / np.abs(Z1).max():.0e} of their size"
+    )
+
+
+if __name__ == "__main__":  # workers are processes that import this file
+    main()

@@ -1,0 +1,375 @@
+"""The engine that runs in the workers of a Dask cluster; `pip install "krepes[scale]"`.
+
+    reader -> parts -> one sum per part, in a worker -> merged in pairs, in workers -> added here
+
+A task carries a part of the reader (a path and a range of rows, or the rows themselves where they are in memory) and
+returns the state of an accumulator. The accumulator, with the feature space in it, travels to every worker once.
+Workers read their part block by block, so no machine holds all rows.
+
+Results of tasks never change. What a worker takes with it when it dies is computed again by another one, and enters the
+sum once. Parts are merged in the order of the rows, whatever the order is in which they are done, so that the number of
+workers changes rounding at most.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.blocks import Block, Reader
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.limits import check_count
+from krepes.base.model_file import State
+from krepes.base.progress import Progress
+from krepes.engines.base import Engine, shown
+from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.engines.local import Local, add_batches, pass_identity
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+ROWS_PER_PART = 50_000  # that a task reads, about
+WAVE = 4  # parts for each worker that are merged before they come here
+
+Item = TypeVar("Item")
+
+
+class Dask(Engine):
+    """Runs sums and maps in the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    cluster : None, str or distributed.Client, default=None
+        The address of a scheduler ("tcp://host:8786"), or a client that is connected to one. None starts a cluster of
+        processes on this machine when it is first needed; it ends with this process, or with `close`.
+    n_workers : int, default=None
+        How many processes a cluster of this machine has, each with one thread; None is one for every core.
+    rows_per_part : int, default=50_000
+        About how many rows one task reads.
+
+    Notes
+    -----
+    Copies of an estimator share its engine. A pickled engine holds the address and connects again where it is loaded; a
+    cluster of this machine is started again there. No model file holds an engine.
+
+    Examples
+    --------
+    >>> from krepes import KernelEmbedding
+    >>> from krepes.engines import Dask
+    >>> engine = Dask("tcp://10.0.0.5:8786")                                        # doctest: +SKIP
+    >>> model = KernelEmbedding(engine=engine).fit("s3-mount/people.parquet")        # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        cluster: str | Client | None = None,
+        *,
+        n_workers: int | None = None,
+        rows_per_part: int = ROWS_PER_PART,
+    ):
+        if n_workers is not None:
+            check_count("n_workers", n_workers)
+            if cluster is not None:
+                raise ValueError(
+                    "n_workers= is for a cluster of this machine; one with an address has its own workers."
+                )
+        check_count("rows_per_part", rows_per_part)
+        if cluster is not None and not isinstance(cluster, str) and not hasattr(cluster, "submit"):
+            raise TypeError(
+                f"Dask({cluster!r:.80}): expected None, the address of a scheduler, or a distributed.Client."
+            )
+        self.cluster, self.n_workers, self.rows_per_part = cluster, n_workers, int(rows_per_part)
+        self._client: Client | None = None
+
+    # Connections
+
+    @property
+    def client(self) -> Client:
+        """The client; connects, or starts the cluster, when it is first asked for."""
+        if self._client is None:
+            self._client = self._connected()
+        if self._client.status not in ("running", "connecting"):
+            raise ConnectionError(
+                f"The connection to the Dask scheduler at {self._address()} is closed. "
+                "Make another krepes.engines.Dask."
+            )
+        return self._client
+
+    def _connected(self) -> Client:
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError as error:
+            raise ImportError(
+                'A pass on Dask needs dask and distributed: pip install "krepes[scale]".'
+            ) from error
+        if self.cluster is None:
+            workers = os.cpu_count() if self.n_workers is None else self.n_workers
+            return Client(
+                LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None),
+                set_as_default=False,
+            )
+        if not isinstance(self.cluster, str):
+            return self.cluster
+        try:
+            return Client(self.cluster, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ConnectionError(
+                f"No Dask scheduler answers at {self.cluster!r} ({error}). Start one with `dask scheduler`, and "
+                "workers with `dask worker ADDRESS`, or give engine='dask' for a cluster of this machine."
+            ) from error
+
+    def _address(self) -> str | None:
+        if isinstance(self.cluster, str):
+            return self.cluster
+        scheduler = None if self.cluster is None else self.cluster.scheduler
+        return None if scheduler is None else str(scheduler.address)
+
+    def close(self) -> None:
+        """End the connection, and a cluster that was started here."""
+        client, self._client = self._client, None
+        if client is None or client is self.cluster:
+            return
+        cluster = client.cluster
+        client.close()
+        if self.cluster is None and cluster is not None:
+            cluster.close()
+
+    def __enter__(self) -> Dask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __sklearn_clone__(self) -> Dask:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Dask:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "cluster": self._address(),
+            "n_workers": self.n_workers,
+            "rows_per_part": self.rows_per_part,
+            "_client": None,
+        }
+
+    def __repr__(self) -> str:
+        given = [] if self.cluster is None else [repr(self._address())]
+        given += [] if self.n_workers is None else [f"n_workers={self.n_workers}"]
+        return f"Dask({', '.join(given)})"
+
+    # Passes
+
+    def reduce(
+        self,
+        accumulator: Accumulator[S, T],
+        reader: Reader,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        progress: Progress | None = None,
+        name: str = "Moments",
+    ) -> T:
+        """See `Engine.reduce`. With `checkpoint`, waves of parts that are done are kept."""
+        parts, done, saved = self._parts(reader), 0, None
+        if checkpoint is not None:
+            saved = Checkpoint(checkpoint, pass_identity(accumulator, reader, self.rows_per_part))
+            if (state := saved.restored()) is not None:
+                accumulator.restore(state["sums"])
+                done = state["next_part"]
+        left = parts[done:]
+        with shown(progress).stage(name, sum(part.n_rows for part in left)) as stage, self._tasks() as tasks:
+            sent = tasks.send(accumulator.empty())
+            width = WAVE * tasks.n_workers
+            waves = (left[first : first + width] for first in range(0, len(left), width))
+            for wave, state in tasks.ahead(waves, lambda wave: tasks.merged(sent, wave), depth=2):
+                other = accumulator.empty()
+                other.restore(state)
+                accumulator.merge(other)
+                accumulator.flush()
+                done += len(wave)
+                stage.advance(sum(part.n_rows for part in wave))
+                if saved is not None:
+                    saved.offer(partial(_pass_state, accumulator, done), f"part {done:,} of {len(parts):,}")
+        return accumulator.result()
+
+    def map(
+        self,
+        function: Callable[[Block], Tensor],
+        reader: Reader,
+        *,
+        bytes_per_row: int = 0,
+        batch_rows: int | None = None,
+        progress: Progress | None = None,
+        name: str = "Transform",
+    ) -> Iterator[Tensor]:
+        size = block_rows(bytes_per_row)
+        rows = BLOCKS_PER_BATCH * size if batch_rows is None else batch_rows
+        parts = self._parts(reader)
+        with shown(progress).stage(name, reader.n_rows) as stage, self._tasks() as tasks:
+            sent = tasks.send(function)
+
+            def mapped(part: Reader) -> Future:
+                return tasks.submit(_mapped, sent, part, size)
+
+            def results() -> Iterator[Tensor]:
+                for part, result in tasks.ahead(parts, mapped, depth=2 * tasks.n_workers):
+                    yield result
+                    stage.advance(part.n_rows)
+
+            yield from rebatched(results(), rows)
+
+    def stream(
+        self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
+    ) -> Iterator[Block]:
+        """In this process: rows that have to be seen one after the other have nothing to gain elsewhere."""
+        return Local().stream(reader, batch_rows, progress=progress, name=name)
+
+    def _parts(self, reader: Reader) -> Sequence[Reader]:
+        """In the order of the rows, each with no more than it needs."""
+        return [part.portable() for part in reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))]
+
+    @contextmanager
+    def _tasks(self) -> Iterator[_Tasks]:
+        """Tasks that end with the block, whatever ends it."""
+        tasks = _Tasks(self.client, self._address())
+        try:
+            yield tasks
+        finally:
+            tasks.cancel()
+
+
+class _Tasks:
+    """Tasks of one pass."""
+
+    def __init__(self, client: Client, address: str | None):
+        self.client, self.address = client, address
+        self.running: list[Future] = []
+        self.n_workers = max(1, len(client.scheduler_info()["workers"]))
+
+    def submit(self, function: Callable, *arguments: Any) -> Future:
+        future = self.client.submit(function, *arguments, pure=False)
+        self.running.append(future)
+        return future
+
+    def send(self, value: Any) -> Future:
+        """A value that workers fetch from one another; the scheduler keeps what is needed to make it again."""
+        import cloudpickle
+
+        return self.submit(pickle.loads, cloudpickle.dumps(value))
+
+    def merged(self, sent: Future, parts: Sequence[Reader]) -> Future:
+        """The state of the sums of consecutive parts, merged in pairs of neighbours."""
+        states = [self.submit(_summed, sent, part) for part in parts]
+        while len(states) > 1:
+            pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
+            states = [self.submit(_joined, sent, *pair) if len(pair) > 1 else pair[0] for pair in pairs]
+        return states[0]
+
+    def ahead(
+        self, items: Iterable[Item], start: Callable[[Item], Future], depth: int
+    ) -> Iterator[tuple[Item, Any]]:
+        """Items with their results, in order, some of them started ahead."""
+        waiting: deque[tuple[Item, Future]] = deque()
+        for item in items:
+            waiting.append((item, start(item)))
+            if len(waiting) > depth:
+                yield self._next(waiting)
+        while waiting:
+            yield self._next(waiting)
+
+    def _next(self, waiting: deque[tuple[Item, Future]]) -> tuple[Item, Any]:
+        item, future = waiting.popleft()
+        result = self._result(future)
+        future.release()
+        return item, result
+
+    def _result(self, future: Future) -> Any:
+        from distributed import KilledWorker
+        from distributed.client import FutureCancelledError
+        from distributed.comm.core import CommClosedError
+
+        try:
+            return future.result()
+        except KilledWorker as error:
+            raise RuntimeError(
+                "A part of the rows ended several workers, one after the other. They may have too little memory: give "
+                "workers more, or take a smaller rows_per_part or fewer landmarks. Their logs say more."
+            ) from error
+        except (FutureCancelledError, CommClosedError, CancelledError) as error:
+            raise ConnectionError(
+                f"The connection to the Dask scheduler at {self.address} was lost during a pass. Nothing was added to "
+                "the model; a pass with checkpoint= goes on from its last one."
+            ) from error
+
+    def cancel(self) -> None:
+        if self.running and self.client.status == "running":
+            self.client.cancel(self.running, asynchronous=False)
+        self.running = []
+
+
+# In workers
+
+
+def _summed(accumulator: Accumulator[S, T], reader: Reader) -> State:
+    """The state of the sums of a part."""
+    _use_own_threads()
+    own = accumulator.empty()
+    for _ in add_batches(own, reader):
+        pass
+    return own.state()
+
+
+def _joined(accumulator: Accumulator[S, T], first: State, second: State) -> State:
+    """The state of the sums of two parts together."""
+    own, other = accumulator.empty(), accumulator.empty()
+    own.restore(first)
+    other.restore(second)
+    return own.merge(other).state()
+
+
+def _mapped(function: Callable[[Block], Tensor], reader: Reader, size: int) -> Tensor:
+    """A function of all blocks of a part, one below the other."""
+    _use_own_threads()
+    blocks = (block for batch in reader.read(BLOCKS_PER_BATCH * size) for block in batch.blocks(size))
+    return torch.cat([function(block) for block in blocks])
+
+
+def _use_own_threads() -> None:
+    """As many threads as the worker was given: more of them would fight over its cores."""
+    from distributed import get_worker
+
+    torch.set_num_threads(max(1, get_worker().state.nthreads))
+
+
+def _pass_state(accumulator: Accumulator[S, T], next_part: int) -> State:
+    return {"next_part": next_part, "sums": accumulator.state()}
+
+
+def rebatched(tensors: Iterable[Tensor], batch_rows: int) -> Iterator[Tensor]:
+    """The same rows, so many at a time.
+
+    >>> [part.tolist() for part in rebatched([torch.arange(3), torch.arange(3, 5)], 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    held: list[Tensor] = []
+    n = 0
+    for tensor in tensors:
+        held.append(tensor)
+        n += len(tensor)
+        while n >= batch_rows:
+            rows = torch.cat(held)
+            yield rows[:batch_rows]
+            held, n = [rows[batch_rows:]], n - batch_rows
+    if n:
+        yield torch.cat(held)
