@@ -2,7 +2,7 @@
 
 python examples/cluster.py
 
-Needs pip install "krepes[scale]". On one machine the cluster gains nothing: it shows that nothing changes but the place.
+Needs pip install "krepes[scale]". On one machine a cluster gains nothing: it shows that only the place changes.
 """
 
 import tempfile
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from krepes import KernelEmbedding
 from krepes.engines import Dask
@@ -20,8 +21,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Dask(n_workers=2, rows_per_part=2500) as engine:
         path = Path(folder) / "rows.parquet"  # every worker reads its own part of it
         pd.DataFrame(rows, columns=list("abcdef")).to_parquet(path)
-        here = KernelEmbedding(n_landmarks=200, n_components=8, random_state=0).fit(path)
-        there = KernelEmbedding(n_landmarks=200, n_components=8, random_state=0, engine=engine).fit(path)
+        here = KernelEmbedding(n_landmarks=200, n_components=8, dtype="float64", random_state=0)
+        there = clone(here).set_params(engine=engine)
+        here.fit(path)
+        there.fit(path)
         Z1, Z2 = here.transform(path), there.transform(path)
     print(f"{there.moments_.n:,.0f} rows in {len(rows) // 2500} parts")
     print(
