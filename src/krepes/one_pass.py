@@ -81,7 +81,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
     n_landmarks : int or None, default=1000
         None: every point that the model is fitted on is a landmark.
-    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
     engine : Engine or None, default=None
         Who runs the pass; None is this process. It is not saved.
     device, dtype, random_state, verbose : as in KernelEmbedding

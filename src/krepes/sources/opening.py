@@ -127,6 +127,10 @@ def _open_object(data: Any) -> Source:
         return polars_source(data)
     if isinstance(data, pa.Table | pa.RecordBatch):
         return table_source(arrow_table(data))
+    if isinstance(getattr(data, "column_names", None), dict):
+        raise TypeError(
+            f"A {type(data).__name__} has several data sets: give one of {', '.join(map(repr, data))}."
+        )
     if isinstance(data, Mapping):
         return mapping_source(data)
     if isinstance(data, (list, tuple)):
@@ -147,7 +151,9 @@ def _open_samples(data: Any, key: Key) -> Source:
     """Datasets and loaders whose samples are dictionaries or tuples."""
     if is_loader(data) or _is_function(data):
         return open_batches(Batches(data, key=key))
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "shape"):
+    if is_hugging_face(data):
+        return DatasetSource(data.with_format("numpy"), key)
+    if _is_torch_dataset(data) or isinstance(data, (list, tuple)):
         return DatasetSource(data, key)
     raise TypeError(
         f"key={key!r} is for datasets, loaders and lists of dictionaries or tuples; got {type(data).__name__}. For "
