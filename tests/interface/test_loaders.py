@@ -14,6 +14,7 @@ from pyarrow import fs
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from krepes import KernelEmbedding
+from krepes.alignment import iter_layers, sketch_layers
 from krepes.sources import Batches, open_source
 
 N, WIDTH = 300, 4
@@ -209,3 +210,47 @@ def test_a_loader_can_be_resumed_from_a_checkpoint(tmp_path):
     np.testing.assert_allclose(
         model.transform(X), KernelEmbedding(2, **options).fit(X).transform(X), atol=1e-5
     )
+
+
+class Tokens(torch.nn.Module):
+    """A network of token numbers: the mean of their vectors, and a layer on top."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 4)
+        self.top = torch.nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        return self.top(self.words(tokens).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_the_layers_of_token_networks_are_recorded(dtype):
+    network, tokens = Tokens(), torch.randint(0, 50, (30, 7), dtype=dtype)
+    expected = network(tokens).detach().numpy()
+    loader = DataLoader([{"input_ids": row, "mask": 1} for row in tokens], batch_size=8)
+    for data in (
+        tokens,
+        tokens.numpy(),
+        Batches(loader, key="input_ids"),
+        DataLoader(TensorDataset(tokens), 8),
+    ):
+        found = dict(iter_layers(network, data, ["top"], batch_rows=8))
+        assert list(found) == [0, 8, 16, 24]
+        np.testing.assert_allclose(
+            np.concatenate([layers["top"] for layers in found.values()]), expected, atol=1e-6
+        )
+
+
+def test_layers_of_a_loader_are_sketched():
+    network, pictures = (
+        torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()),
+        torch.rand(20, 3, 6, 6),
+    )
+    loader = DataLoader(TensorDataset(pictures, torch.arange(20)), batch_size=6)
+    labels = np.arange(20) % 2
+    (names, a), (again, b) = (sketch_layers(network, X, labels).table() for X in (pictures, loader))
+    assert names == again
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    with pytest.raises(ValueError, match="y"):
+        sketch_layers(network, loader, labels[:10])

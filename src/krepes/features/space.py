@@ -26,6 +26,7 @@ from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features.all_points import all_points, check_all_points
 from krepes.features.data_warnings import warn_of_data, warn_of_shape
+from krepes.features.fit_cost import allowed_candidates, warn_of_cost
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
@@ -162,7 +163,7 @@ class FeatureSpace:
         inputs, candidates = prepare_inputs(
             part,
             preprocess,
-            choice.n_candidates,
+            allowed_candidates(part, choice.n_candidates, choice.n_landmarks),
             seed,
             placement,
             engine,
@@ -185,6 +186,10 @@ class FeatureSpace:
             fitted_kernel = suited.fitted(candidates.rows, generator)
         else:
             fitted_kernel = learn_kernel(candidates, inputs)
+        if not choice.everything and choice.selector is not None:
+            warn_of_cost(
+                candidates.rows, fitted_kernel, data.n_rows, chosen_views.n_views, choice.n_landmarks
+            )
         negative = check_candidates(fitted_kernel, candidates.rows, candidates.indices)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
