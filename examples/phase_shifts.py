@@ -19,7 +19,12 @@ def wave(kind: int) -> np.ndarray:
     channels = []
     for lag in (0.0, 0.25):
         part = (cycles - lag) % 1
-        forms = [np.sin(2 * np.pi * part), np.where(part < 0.5, 0.8, -0.8), 4 * abs(part - 0.5) - 1, 2 * part - 1]
+        forms = [
+            np.sin(2 * np.pi * part),
+            np.where(part < 0.5, 0.8, -0.8),
+            4 * abs(part - 0.5) - 1,
+            2 * part - 1,
+        ]
         channels.append(forms[kind])
     return np.stack(channels, axis=1) + 0.4 * rng.normal(size=(STEPS, 2))
 

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from krepes import KernelEmbedding, load
 from krepes.kernels import Gaussian, GlobalAlignment, RandomWarping
+from krepes.report import write_report
 from krepes.views import Image, TimeSeries
 
 rng = np.random.default_rng(0)
@@ -80,6 +81,19 @@ def test_models_of_ragged_series_are_saved(kernel, tmp_path):
     fitted = model(kernel=kernel).fit(RAGGED)
     fitted.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").transform(RAGGED), fitted.transform(RAGGED))
+
+
+@pytest.mark.parametrize("data", [ARRAY, RAGGED], ids=["array", "list"])
+def test_every_way_to_fit_takes_series(data, tmp_path):
+    """All points as landmarks, training on samples, parts, checkpoints and reports."""
+    everything = model(n_landmarks=None).fit(data)
+    assert len(everything.landmarks_) == 40 * everything.views_.n_views
+    trained = model(loss="byol", solver="sgd").set_params(solver__max_epochs=1).fit(data)
+    parts = model().partial_fit(data[:20]).partial_fit(data[20:])
+    resumed = model().fit(data, checkpoint=tmp_path / "c")
+    for one in (everything, trained, parts, resumed):
+        assert np.isfinite(one.transform(data)).all()
+    write_report(resumed, data, tmp_path / "r.html")
 
 
 def test_loaders_give_series_too():

@@ -12,6 +12,7 @@ Crop and warp are one linear interpolation, about 20 ns per number.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from sklearn.base import clone
@@ -64,6 +65,7 @@ class TimeSeries(Views):
     """
 
     name = "series"
+    takes_lists = True
 
     mean_: Tensor
     scale_: Tensor
@@ -110,16 +112,9 @@ class TimeSeries(Views):
         copy.mean_, copy.scale_ = points.mean(0), points.std(0, correction=0)
         return copy
 
-    def __call__(self, X: Rows, rows: Tensor, seed: int) -> tuple[Rows, ...]:
-        if not isinstance(X, list):
-            return super().__call__(X, rows, seed)
-        self.check()
-        return tuple(
-            [self.view(x[None], rows[i : i + 1], seed, index)[0] for i, x in enumerate(X)]
-            for index in range(self.n_views)
-        )
-
-    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Any:
+        if isinstance(X, list):
+            return [self.view(x[None], rows[i : i + 1], seed, index)[0] for i, x in enumerate(X)]
         series = _channels(X)  # (b, t, c)
         if not hasattr(self, "scale_") or series.shape[2] != len(self.scale_):
             raise ValueError(
