@@ -160,7 +160,8 @@ HELP = {
     "with --n-landmarks all.",
     "device": "Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.",
     "preprocess": "How the data are prepared. auto encodes tables and uses arrays as they are; table standardises "
-    "the columns of an array; normalize standardises the channels of images; none changes nothing.",
+    "the columns of an array; normalize standardises the channels of images; series reads arrays of time "
+    "series; none changes nothing.",
     "kernel__network": "The network of the kernel empirical_ntk.",
     "kernel__network__weights": "Weights of the network, an .npz, .safetensors or .pth file. By default they are "
     "random.",

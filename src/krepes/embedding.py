@@ -70,13 +70,13 @@ class KernelEmbedding(
         held-out rows have in common in the kernel's space; it keeps moments by fold, see `n_folds`.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="auto"
         How rows are compared. "auto" is an L1-Laplacian kernel for tables and arrays of up to 128 columns, a Gaussian
-        kernel for images and wider arrays.
+        kernel for images, series and wider arrays, and random warping for series of different lengths.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
         What is learned. The default has a closed form and no parameters.
     views : "auto", str, Views or None, default="auto"
         Small random changes of a row that should not alter its meaning. "auto" is image views for (n, h, w[, c])
-        arrays and image folders, tabular views for vectors and tables, none for kernel PCA; it draws more of them
-        where rows are few: 8 views below 5000 rows, 2 above 20 000.
+        arrays and image folders, series views with preprocess="series", tabular views for vectors and tables, none for
+        kernel PCA; it draws more of them where rows are few: 8 views below 5000 rows, 2 above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int or None, default=1000
@@ -104,10 +104,11 @@ class KernelEmbedding(
         `held_out_correlations`. The fold of a row follows from its index alone. The moments then take k times their
         memory, also in the model file: k * 16 r^2 bytes, up to twice that for pairs. A fit warns if nothing that it
         learned holds for held-out rows, which costs k more solutions. None is 5 folds for n_components="auto".
-    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         Frames, CSV and Parquet go through a TableEncoder; arrays are used as given, integer pixels / 255.
-        "table" standardises the columns of an array, "normalize" the channels of images. None uses arrays as given,
-        without a warning of columns that outweigh the others.
+        "table" standardises the columns of an array, "normalize" the channels of images. "series" reads arrays (n, t)
+        or (n, t, c) and lists of arrays (t, c) as time series, and standardises their channels. None uses arrays as
+        given, without a warning of columns that outweigh the others.
     space : FeatureSpace or None, default=None
         Another model's `space_`, such as one whose metric a kernel machine has learned: encoder, kernel and landmarks
         are taken from it, and must not be given as well. Views and seed are the model's own.

@@ -81,7 +81,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
     n_landmarks : int or None, default=1000
         None: every point that the model is fitted on is a landmark.
-    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
     engine : None, "dask", the address of a scheduler, or Engine, default=None
         Where passes over the data run: in this process; in a Dask cluster, of this machine or at the address; or where
         the engine says. It is not saved.

@@ -18,10 +18,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from krepes.base.rows import concat_rows, count_rows
-from krepes.sources import open_source, read_array, reservoir
+from krepes.sources import Batches, open_source, read_array, reservoir
 from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
 
 N = 23
@@ -97,6 +97,11 @@ def streamed_npz(folder: Path) -> CompressedArraySource:
     return CompressedArraySource(npz_header(write_npz(folder, zipfile.ZIP_LZMA, "lzma"), "X")[0])
 
 
+def parts(rows, size=4):
+    """A function that starts a new pass over rows, in batches."""
+    return lambda: (rows[i : i + size] for i in range(0, N, size))
+
+
 SOURCES = {
     "array": lambda _: X,
     "fortran array": lambda _: np.asfortranarray(X),
@@ -123,6 +128,13 @@ SOURCES = {
     "ragged lists": lambda _: [[0.5] * (i + 1) for i in range(N)],
     "dataset": lambda _: Squares(),
     "image dataset": lambda _: Pictures(),
+    "loader": lambda _: DataLoader(Squares(), batch_size=6),
+    "generators": lambda _: parts(X),
+    "dictionaries": lambda _: Batches(lambda: ({"x": b} for b in parts(PIXELS)()), key="x", n_rows=N),
+    "batches of objects": lambda _: Batches(parts([f"s{i}" for i in range(N)])),
+    "batches of tables": lambda _: Batches([TABLE[:9], TABLE[9:].to_pandas()]),
+    "parquet by URL": lambda folder: write_parquet_folder(folder).as_uri(),
+    "npy by URL": lambda folder: saved(folder, X).as_uri(),
     "tensor dataset": lambda _: TensorDataset(torch.from_numpy(X), torch.arange(N)),
 }
 

@@ -142,8 +142,13 @@ def label_in_fit(model: OnePassEstimator) -> str | None:
 
 def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
     """Refuse data of another kind than the model was fitted on, such as images for tables; the error names both."""
-    fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
-    if source.kind not in fits:
+    fits = {
+        "table": ("table", "vectors"),
+        "vectors": ("vectors",),
+        "images": ("images",),
+        "series": ("vectors", "images"),
+    }
+    if source.kind not in fits.get(space.kind, ()):
         from krepes.cli.describe import input_words
 
         raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")

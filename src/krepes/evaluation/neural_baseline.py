@@ -34,7 +34,7 @@ from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
-from krepes.preprocessing.preparing import prepare_inputs
+from krepes.preprocessing.preparing import is_series, prepare_inputs
 from krepes.solvers.sgd.settings import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
@@ -137,7 +137,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self.seed_)
         progress = display(self.verbose)
-        views = choose_views(self.views, source, self.loss_.views_needed, paired=False)
+        series = is_series(self.preprocess)
+        views = choose_views(self.views, source, self.loss_.views_needed, paired=False, series=series)
         space, candidates = prepare_inputs(
             source, self.preprocess, CANDIDATES, self.seed_, self.placement_, Local(), progress
         )

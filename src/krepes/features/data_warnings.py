@@ -1,6 +1,7 @@
 """Warnings of data from which a kernel would learn something else than was meant.
 
     extreme rows        |x - center| > 1000 median |x - center|       wrong units, codes for missing values
+    narrow images       (n, h, w) of real numbers, one side four times the other, or of at most four: time series?
     dominant columns    sum of their scale^2 > 97 % of that of all    columns in different units
 
 Dominant columns are at most three, and at most half of those that vary. Center and scales are those of usual values
@@ -22,6 +23,7 @@ from krepes.preprocessing.preparing import Candidates
 
 EXTREME = 1e3  # times the median distance
 MOST_DOMINANT = 3
+NARROW = 4  # times as long as wide; and pixels of a side, that an image has more than
 OTHERS_SHARE = 0.03  # of the rows' spread that is left to the other columns
 
 
@@ -52,6 +54,22 @@ def warn_of_data(candidates: Candidates, inputs: InputSpace, kernel: Kernel, as_
             "else. preprocess='table' gives all columns the same scale; preprocess=None uses them as they are, without "
             "this warning."
         )
+
+
+def warn_of_shape(inputs: InputSpace, kernel: Kernel, views: object) -> None:
+    """Say what an array (n, h, w) was taken for, where it may be one of series and nobody said that it is images."""
+    real, chosen = inputs.divide == 1.0, not (views is None or (isinstance(views, str) and views == "auto"))
+    if inputs.kind != "images" or len(inputs.shape) != 2 or not real or chosen or kernel.takes_objects:
+        return
+    short, long = sorted(inputs.shape)
+    if short > NARROW and long < NARROW * short:
+        return
+    height, width = inputs.shape
+    warn(
+        f"An array (n, {height}, {width}) is taken for images of {height} × {width} pixels. If these are time series "
+        f"of {height} steps and {width} channels, say preprocess='series'; if they are vectors, X.reshape(len(X), -1). "
+        "views='image' or preprocess=None says that they are images."
+    )
 
 
 def extreme_rows(X: Tensor, center: Tensor) -> list[int]:

@@ -113,7 +113,7 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
         if p > len(parts):
             raise ValueError(f"views_per_landmark={p}, but pairs give {len(parts)} views of every row.")
         parts = parts[:p]
-    elif views.n_views < 2 or not isinstance(landmarks, Tensor):
+    elif views.n_views < 2 or not (isinstance(landmarks, Tensor) or views.takes_lists):
         raise ValueError(
             f"views_per_landmark={p} needs views of the landmarks, and this loss or data has none: use 1."
         )

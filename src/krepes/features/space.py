@@ -25,7 +25,8 @@ from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features.all_points import all_points, check_all_points
-from krepes.features.data_warnings import warn_of_data
+from krepes.features.data_warnings import warn_of_data, warn_of_shape
+from krepes.features.fit_cost import allowed_candidates, warn_of_cost
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
 from krepes.features.nystrom import NystromMap
@@ -33,10 +34,10 @@ from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, wit
 from krepes.kernels import Kernel
 from krepes.kernels.checking.fit_check import check_candidates, title
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, Preprocess, prepare_inputs
+from krepes.preprocessing.preparing import Candidates, Preprocess, is_series, prepare_inputs
 from krepes.sources import reservoir
 from krepes.sources.row_subset import subset
-from krepes.views import Image, NoViews, Tabular, Views
+from krepes.views import Image, NoViews, Tabular, TimeSeries, Views
 from krepes.views.choosing import choose_views
 
 VIEW_ROWS = 10_000  # that the scale of views is learned from
@@ -152,14 +153,17 @@ class FeatureSpace:
         if source.n_rows < 2:
             raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
         choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
-        chosen_views = choose_views(views, source, views_needed, data.paired, few=choice.everything)
+        series = is_series(preprocess)
+        chosen_views = choose_views(
+            views, source, views_needed, data.paired, few=choice.everything, series=series
+        )
         if choice.everything:
             check_all_points(data, chosen_views)
         part = source if counting is None else subset(source, counting)
         inputs, candidates = prepare_inputs(
             part,
             preprocess,
-            choice.n_candidates,
+            allowed_candidates(part, choice.n_candidates, choice.n_landmarks),
             seed,
             placement,
             engine,
@@ -167,7 +171,9 @@ class FeatureSpace:
             may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
             table_columns=kernel.table_columns,
         )
-        if inputs.raw_ and isinstance(chosen_views, Tabular | Image):
+        if isinstance(preprocess, str) and preprocess == "auto":
+            warn_of_shape(inputs, kernel, views)
+        if inputs.raw_ and isinstance(chosen_views, Tabular | Image | TimeSeries):
             raise ValueError(
                 f"There is no augmentation for columns that are compared as they are ({', '.join(inputs.raw_)}): give "
                 "positives= (a second view of every row), or use loss='kernel_pca'."
@@ -180,6 +186,10 @@ class FeatureSpace:
             fitted_kernel = suited.fitted(candidates.rows, generator)
         else:
             fitted_kernel = learn_kernel(candidates, inputs)
+        if not choice.everything and choice.selector is not None:
+            warn_of_cost(
+                candidates.rows, fitted_kernel, data.n_rows, chosen_views.n_views, choice.n_landmarks
+            )
         negative = check_candidates(fitted_kernel, candidates.rows, candidates.indices)
         fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
         reader = data.reader(inputs, placement)
@@ -269,7 +279,8 @@ class FeatureSpace:
 
         Its landmarks are not known to be rows of these data.
         """
-        chosen = choose_views(views, data.sources[0], views_needed, data.paired)
+        series = self.inputs.kind == "series"
+        chosen = choose_views(views, data.sources[0], views_needed, data.paired, series=series)
         sample, _ = reservoir(self.inputs.selected(data.sources[0]), VIEW_ROWS, seed)
         rows = self.inputs.tensor(sample, self.dtype, self.device)
         generator = torch.Generator().manual_seed(seed)

@@ -1,7 +1,8 @@
 """The kernel that suits the data, where none is named.
 
     tables and vectors, up to 128 columns     exp(-|x - y|_1 / l)            Laplacian(norm=1)
-    wider ones, and images                    exp(-|x - y|^2 / 2 l^2)        Gaussian()
+    wider ones, images, series of one length  exp(-|x - y|^2 / 2 l^2)        Gaussian()
+    series of different lengths               DTW from random series         RandomWarping()
 
 with l from the median distance: k = 1/e there. Where every column of a table is a category, l is so much longer that
 k = exp(-1/32) at the median distance, because single categories should count for more than pairs of them: rows of such
@@ -22,6 +23,7 @@ from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.vectors import as_rows
 from krepes.preprocessing.input_space import InputSpace
 
@@ -33,7 +35,7 @@ OF_CATEGORIES: dict[type[RadialKernel], str] = {
 
 
 class Automatic(Kernel):
-    """An L1-Laplacian kernel for tables and vectors of few columns, a Gaussian one for other data.
+    """An L1-Laplacian kernel for tables and vectors of few columns, a Gaussian one for other rows of numbers.
 
     Parameters
     ----------
@@ -56,6 +58,8 @@ class Automatic(Kernel):
         return True  # as both kernels are that it may become
 
     def suited(self, inputs: InputSpace) -> Kernel:
+        if inputs.kind == "series" and inputs.of_objects:
+            return RandomWarping()
         width = inputs.encoder.n_features_out_ if inputs.encoder is not None else inputs.n_features
         plain = inputs.kind in ("table", "vectors") and width is not None
         return self._of(width if plain else None, inputs.only_categories)

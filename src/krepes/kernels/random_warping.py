@@ -20,15 +20,14 @@ from torch import Tensor
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.series import (
-    Series,
     along_diagonals,
-    as_series,
     compiled_sum,
     data_series,
     like_rows,
     over_pairs,
     point_distances,
 )
+from krepes.preprocessing.series_rows import Series, as_series
 
 
 class RandomWarping(Kernel):

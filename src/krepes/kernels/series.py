@@ -19,7 +19,7 @@ Cost O(n m t^2 c) for series of t steps and c channels; memory O(t) per pair and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -32,11 +32,10 @@ from torch import Tensor
 from krepes.base.limits import is_integer
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, medians
+from krepes.preprocessing.series_rows import Series, as_series
 
 BLOCK_NUMBERS = 2**23  # local kernel values held at once
 MEDIAN_SERIES, MEDIAN_POINTS = 200, 1000  # that the median distance of points is taken from
-
-Series = np.ndarray  # (t, c), float64
 
 
 class GlobalAlignment(Kernel):
@@ -116,49 +115,12 @@ class GlobalAlignment(Kernel):
         return int(self.triangular)
 
 
-def as_series(X: Any, like: Sequence[Series] | None = None) -> list[Series]:
-    """Rows as arrays (t, c), checked: not empty, finite, all of as many channels."""
-    if isinstance(X, Tensor | np.ndarray) and X.ndim not in (2, 3):
-        raise ValueError(
-            f"An array of series has the shape (n, t) or (n, t, c); got {tuple(X.shape)}. Give series of "
-            "different lengths as a list."
-        )
-    if not isinstance(X, Iterable):
-        raise TypeError(
-            f"Expected a list of series, or an array (n, t) or (n, t, c); got {type(X).__name__}."
-        )
-    found = [_one_series(row, i) for i, row in enumerate(X)]
-    channels = like[0].shape[1] if like else (found[0].shape[1] if found else 1)
-    for i, series in enumerate(found):
-        if series.shape[1] != channels:
-            raise ValueError(
-                f"Series {i} has {series.shape[1]} channels where others have {channels}: all need as many."
-            )
-    return found
-
-
 def data_series(X: Any) -> list[Series]:
     """Series that a parameter is taken from: at least one."""
     found = as_series(X)
     if not found:
         raise ValueError("There are no series to take a parameter of the kernel from: give at least one.")
     return found
-
-
-def _one_series(row: object, i: int) -> Series:
-    try:
-        given = row.detach().cpu().numpy() if isinstance(row, Tensor) else row
-        series = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"Row {i} is not a series of numbers (t,) or (t, c), but {type(row).__name__}."
-        ) from None
-    if series.ndim not in (1, 2) or series.size == 0:
-        what = "is empty" if series.size == 0 else f"has the shape {series.shape}"
-        raise ValueError(f"Series {i} {what}: expected numbers of shape (t,) or (t, c) with t >= 1.")
-    if not np.isfinite(series).all():
-        raise ValueError(f"Series {i} has NaN or infinite values. Cut them out or fill them in first.")
-    return np.ascontiguousarray(series.reshape(len(series), -1))
 
 
 def like_rows(X: Any, values: np.ndarray) -> Tensor:

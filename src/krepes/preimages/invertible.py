@@ -137,7 +137,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
     @property
     def can_decode(self) -> bool:
         """Whether rows can be rebuilt: they are not objects, and there are landmarks enough to learn from."""
-        return self._fitted_space().inputs.kind != "objects" and len(self.landmarks_) >= LEAST_ROWS
+        return not self._fitted_space().inputs.of_objects and len(self.landmarks_) >= LEAST_ROWS
 
     @property
     def reconstruct_dtype(self) -> np.dtype:
@@ -160,12 +160,12 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             self._inverse, self._inverse_of_rows = (solution, found), True
 
     def _check_decodes(self) -> None:
-        kind = self._fitted_space().inputs.kind
-        if kind == "precomputed":
+        inputs = self._fitted_space().inputs
+        if inputs.kind == "precomputed":
             raise ValueError(
                 "kernel='precomputed': rows cannot be rebuilt, because the model never saw them."
             )
-        if kind == "objects":
+        if inputs.of_objects:
             raise ValueError(
                 "This model was fitted on objects, which cannot be rebuilt from numbers: only vectors, tables and "
                 "images have an inverse. krepes.explain.top_influence finds the real examples nearest to a row."

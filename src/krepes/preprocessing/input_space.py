@@ -3,6 +3,7 @@
     vectors     used as given, (b, d); minus a shift in float64 where single precision would lose their spread
     images      used as given, (b, h, w[, c]); integer pixels are divided by 255
     table       encoded by a TableEncoder, (b, d)
+    series      standardised by channel, (b, t, c); a list of (t_i, c) where lengths differ
     precomputed rows of a kernel matrix, (b, 1 + n), each after its number
     objects     used as given, a list; of a table, records of its encoded columns and of columns as they are
 
@@ -25,6 +26,13 @@ from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.base.validation import REMEDIES, as_array, writable
+from krepes.preprocessing.series_rows import (
+    as_series,
+    check_series,
+    check_series_source,
+    series_points,
+    series_shape,
+)
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.preprocessing.table_records import table_records
 from krepes.sources import Rows, Source, TableSource, open_objects, open_source
@@ -90,9 +98,9 @@ class InputSpace(Component):
 
     Parameters
     ----------
-    kind : "vectors", "images", "table", "precomputed" or "objects"
+    kind : "vectors", "images", "table", "series", "precomputed" or "objects"
     shape : tuple of int
-        The shape of one row before encoding; empty for tables and objects.
+        The shape of one row before encoding; empty for tables and objects, (c,) for series of different lengths.
     divide : float
         Pixels are divided by it.
     encoder : TableEncoder or None
@@ -145,6 +153,11 @@ class InputSpace(Component):
         return cls(source.kind, tuple(sample.shape[1:]), divide)
 
     @classmethod
+    def of_series(cls, sample: Rows) -> InputSpace:
+        """Rows that are series, standardised by channel; `sample` is a raw batch of them."""
+        return cls("series", series_shape(sample), normalize=Normalize().fitted(series_points(sample)))
+
+    @classmethod
     def of_records(cls, encoder: TableEncoder | None, raw: list[str], names: list[str]) -> InputSpace:
         """Rows of a table of which some columns are compared as they are."""
         space = cls("objects", encoder=encoder)
@@ -163,6 +176,10 @@ class InputSpace(Component):
             return open_objects(data)
         if self.kind == "precomputed":
             return new_rows(data, self.shape[0] - 1)
+        if self.kind == "series":
+            source = open_source(data)
+            check_series_source(source)
+            return source
         folder = isinstance(data, str | os.PathLike) and Path(data).is_dir()
         size = (self.shape[0], self.shape[1]) if folder and self.kind == "images" else None
         return self.selected(open_source(data, size=size))
@@ -184,11 +201,16 @@ class InputSpace(Component):
         """The flattened width of a raw row; None for objects."""
         if self.raw_:
             return len(self.names_)
-        if self.kind == "objects":
+        if self.of_objects:
             return None
         if self.kind == "precomputed":
             return self.shape[0] - 1  # without the number of the row
         return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
+
+    @property
+    def of_objects(self) -> bool:
+        """Whether rows are objects in a list, among them series of different lengths."""
+        return self.kind == "objects" or (self.kind == "series" and len(self.shape) == 1)
 
     @property
     def only_categories(self) -> bool:
@@ -208,6 +230,8 @@ class InputSpace(Component):
             return table_records(batch, self.encoder, self.raw_)
         if self.kind == "objects":
             return list(batch)
+        if self.kind == "series":
+            return self._series(batch, dtype, device)
         if self.encoder is not None:
             batch = self.encoder.transform(batch)
         X = batch.detach() if isinstance(batch, Tensor) else _tensor_of_numbers(batch)
@@ -232,6 +256,17 @@ class InputSpace(Component):
         self._check_finite(X)
         return X if self.normalize is None else self.normalize(X)
 
+    def _series(self, batch: Rows, dtype: torch.dtype, device: torch.device | str) -> Tensor | list[Any]:
+        found = as_series(batch)
+        check_series(found, self.shape)
+        lengths = [len(series) for series in found]
+        if not found:
+            return [] if self.of_objects else torch.empty(0, *self.shape, dtype=dtype, device=device)
+        points = torch.from_numpy(np.concatenate(found))[:, None, None]
+        points = points if self.normalize is None else self.normalize(points)
+        points = points[:, 0, 0].to(device=device, dtype=dtype)  # (all points, c)
+        return list(points.split(lengths)) if self.of_objects else points.reshape(-1, *self.shape)
+
     def unshifted(self, X: Tensor) -> Tensor:
         """Vectors of this space with the numbers that the data have, in float64."""
         X = X.double()
@@ -242,13 +277,17 @@ class InputSpace(Component):
 
         Images have the shape and range of those that were given, as floating-point numbers; tables their columns.
         """
-        if self.kind == "objects":
+        if self.of_objects:
             raise ValueError("Objects cannot be rebuilt from numbers.")
         if self.encoder is not None:
             return self.encoder.inverse_transform(X.double().cpu().numpy())
         X = X.double().reshape(len(X), *self.shape)
         if self.normalize is not None:
-            X = self.normalize.inverse(X)
+            X = (
+                self.normalize.inverse(X[:, :, None])[:, :, 0]
+                if self.kind == "series"
+                else self.normalize.inverse(X)
+            )
         return (self.unshifted(X) * self.divide).cpu().numpy()
 
     def _check_shape(self, X: Tensor) -> None:

@@ -23,6 +23,7 @@ from krepes.base.validation import writable
 from krepes.engines import Engine
 from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace, Normalize
+from krepes.preprocessing.series_rows import check_series_source
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
 from krepes.sources.tables.vectors_as_table import VectorsTable
@@ -58,6 +59,12 @@ def prepare_inputs(
     `may_shift`: whether vectors may be moved all together, because kernel and views do not see where zero is.
     `table_columns`: the columns that a kernel compares, given those of a table: `Kernel.table_columns`.
     """
+    if is_series(preprocess):
+        check_series_source(source)
+        with progress.stage("Preparing", None):
+            sample, indices = reservoir(source, n_candidates, seed)
+        space = InputSpace.of_series(sample)
+        return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
     encoder = choose_encoder(preprocess, source)
     chosen = None
     if isinstance(encoder, TableEncoder) and table_columns is not None:
@@ -93,6 +100,10 @@ def prepare_inputs(
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
     return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+
+
+def is_series(preprocess: Preprocess) -> bool:
+    return isinstance(preprocess, str) and preprocess == "series"
 
 
 def _of_columns(
@@ -159,5 +170,5 @@ def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Nor
             raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
         return preprocess
     raise ValueError(
-        f"preprocess={preprocess!r}: expected 'auto', 'table', 'normalize', None or a TableEncoder."
+        f"preprocess={preprocess!r}: expected 'auto', 'table', 'series', 'normalize', None or a TableEncoder."
     )

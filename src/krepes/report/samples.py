@@ -80,7 +80,7 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     """The shown rows, and the landmarks as the model keeps them."""
     space, m = model.input_space_, n_landmarks(model)
     landmarks = model.landmarks_[:m]
-    if space.kind == "objects":
+    if space.kind in ("objects", "series"):
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
         return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
     encoded = space.unshifted(dense(landmarks).cpu()).numpy()

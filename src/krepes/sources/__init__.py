@@ -3,11 +3,13 @@
 from krepes.base.earlier_paths import keep_paths
 from krepes.base.rows import Rows
 from krepes.sources.arrays.numpy_files import read_array
+from krepes.sources.loaders import Batches
 from krepes.sources.opening import open_objects, open_source
 from krepes.sources.row_sampling import Reservoir, reservoir
 from krepes.sources.source import Source, TableSource
 
 __all__ = [
+    "Batches",
     "Reservoir",
     "Rows",
     "Source",

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
-from krepes.sources.source import SCAN_ROWS, Source, TableSource, conform
+from krepes.sources.source import Source, TableSource, conform
 
 
 class JoinedSource(Source):
@@ -27,6 +27,7 @@ class JoinedSource(Source):
     def __init__(self, first: Source, second: Source):
         self.first, self.second = first, second
         self.kind, self.n_rows = first.kind, first.n_rows + second.n_rows
+        self.scan_rows = min(first.scan_rows, second.scan_rows)
         self.random_access = first.random_access and second.random_access  # type: ignore[misc]
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -36,8 +37,10 @@ class JoinedSource(Source):
 
     def _parts(self, start: int) -> Iterator[Rows]:
         if start < self.first.n_rows:
-            yield from (batch for _, batch in self.first.batches(SCAN_ROWS, start))
-        yield from (batch for _, batch in self.second.batches(SCAN_ROWS, max(0, start - self.first.n_rows)))
+            yield from (batch for _, batch in self.first.batches(self.scan_rows, start))
+        yield from (
+            batch for _, batch in self.second.batches(self.scan_rows, max(0, start - self.first.n_rows))
+        )
 
     def take(self, indices: np.ndarray) -> Rows:
         indices = self._checked_indices(indices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class ObjectSource(Source):
 
 
 class DatasetSource(Source):
-    """A map-style torch dataset; of items (x, y, ...) only x is used.
+    """A map-style dataset; of items (x, y, ...) only x is used, of dictionaries what they have under the key.
 
     Rows are what `dataset[i]` returns, so the dataset must return the same for the same i: leave random
     augmentations to the views. Images that are tensors (c, h, w) become (h, w, c).
@@ -57,15 +57,15 @@ class DatasetSource(Source):
 
     random_access = True
 
-    def __init__(self, dataset: torch.utils.data.Dataset):
+    def __init__(self, dataset: torch.utils.data.Dataset | Sequence[Any], key: str | int | None = None):
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
             raise ValueError(
                 f"{type(dataset).__name__} cannot be read by index. Give a map-style dataset, with __len__ and "
-                "__getitem__; save the samples of a stream to a file first."
+                "__getitem__; or, of a stream that can be read again, DataLoader(dataset, batch_size=256)."
             )
         if len(dataset) == 0:
             raise ValueError("Found a dataset with 0 sample(s) while a minimum of 1 is required.")
-        self.dataset, self.n_rows = dataset, len(dataset)
+        self.dataset, self.key, self.n_rows = dataset, key, len(dataset)
         sample = self._item(0)
         if is_tensor(sample) or isinstance(sample, np.ndarray):
             self._shape: tuple[int, ...] | None = tuple(sample.shape)
@@ -85,7 +85,8 @@ class DatasetSource(Source):
     def identity(self) -> dict[str, object]:
         chosen = np.unique(np.linspace(0, self.n_rows - 1, IDENTITY_ITEMS).astype(np.int64))
         kind = f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
-        return {"rows": self.n_rows, "dataset": kind, "sample": content_hash([self.take(chosen)])}
+        found = {"rows": self.n_rows, "dataset": kind, "sample": content_hash([self.take(chosen)])}
+        return found if self.key is None else found | {"key": self.key}
 
     def describe(self) -> str:
         shape = "" if self._shape is None else f" of shape {self._shape}"
@@ -93,8 +94,8 @@ class DatasetSource(Source):
 
     def _item(self, i: int) -> Any:
         item = self.dataset[i]
-        if isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number):
-            item = item[0]
+        entries = isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number)
+        item = sample_entry(item, self.key, bool(entries))
         if type(item).__module__.startswith("PIL."):
             return np.asarray(item)
         return item.detach() if is_tensor(item) else item
@@ -111,6 +112,35 @@ class DatasetSource(Source):
                 )
         stack = sys.modules["torch"].stack if is_tensor(items[0]) else np.stack
         return channels_last(stack(items))[: len(indices)]
+
+
+def sample_entry(sample: Any, key: str | int | None, entries: bool) -> Any:
+    """What a sample, or a batch of samples, has under a key; `entries`: it is (x, y, ...), of which x is the first.
+
+    >>> sample_entry({"x": 1, "y": 2}, "x", False), sample_entry((1, 2), None, True), sample_entry((1, 2), 1, True)
+    (1, 1, 2)
+    """
+    named = isinstance(sample, Mapping)
+    if key is None:
+        if named and len(sample) != 1:
+            raise ValueError(
+                f"Samples are dictionaries with {_keys(sample)}: say which of them holds the rows, as in "
+                f"krepes.sources.open_source(data, key={next(iter(sample), 'x')!r})."
+            )
+        return next(iter(sample.values())) if named else sample[0] if entries and len(sample) else sample
+    if not named and not isinstance(sample, (tuple, list)):
+        raise ValueError(
+            f"key={key!r} is for samples that are dictionaries or tuples; these are {type(sample).__name__}."
+        )
+    try:
+        return sample[key]
+    except (KeyError, IndexError, TypeError):
+        there = _keys(sample) if named else f"{len(sample)} entries, by number"
+        raise ValueError(f"key={key!r} is not in the samples, which have {there}.") from None
+
+
+def _keys(sample: Mapping) -> str:
+    return "the keys " + ", ".join(map(repr, list(sample)[:20]))
 
 
 def numeric_list(data: Sequence[Any]) -> Any | None:

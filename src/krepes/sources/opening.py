@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +18,15 @@ from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
 from krepes.sources.image_folders import SUFFIXES, open_images
+from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
 from krepes.sources.source import Source, TableSource
 from krepes.sources.tables.csv_files import open_csv
+from krepes.sources.tables.excel_files import open_excel
 from krepes.sources.tables.frames import (
+    arrow_table,
+    hugging_face_source,
+    is_hugging_face,
     is_pandas,
     is_polars,
     mapping_source,
@@ -28,11 +35,13 @@ from krepes.sources.tables.frames import (
     table_source,
 )
 from krepes.sources.tables.parquet_files import open_parquet
+from krepes.sources.urls import is_url, located
 
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
-_PATHS = "an .npy, .npz, .csv, .tsv or .parquet file, or a folder of Parquet files or of PNG and JPEG images"
+_EXCEL = ".xlsx"
+_PATHS = "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet files or of PNG and JPEG images"
 
 
 def open_source(
@@ -41,28 +50,39 @@ def open_source(
     array: str = "X",
     size: int | tuple[int, int] | None = None,
     columns: Sequence[str] | None = None,
+    key: Key = None,
     progress: Callable[[int], None] | None = None,
 ) -> Source:
-    """Make a source of an array, tensor, frame, list, dataset, or of one path.
+    """Make a source of an array, tensor, frame, list, dataset, loader, or of one path.
 
     Parameters
     ----------
-    data : numpy array or torch tensor, (n, d) or (n, h, w[, c]); pandas or polars DataFrame, pyarrow table or a
-        mapping of columns; list or tuple (equally long sequences of numbers are an array, anything else is
-        objects); map-style torch dataset; or a `str` or `PathLike`, which is always a path: an .npy, .npz, .csv,
-        .tsv or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
+    data : numpy array or torch tensor, (n, d) or (n, h, w[, c]); pandas or polars DataFrame, pyarrow table, anything
+        that offers its rows as an Arrow stream (DuckDB, ibis), or a mapping of columns; list or tuple (equally long
+        sequences of numbers are an array, anything else is objects); map-style torch or Hugging Face dataset;
+        torch DataLoader that does not shuffle, `Batches`, or a function that returns an iterator over batches; or a
+        `str` or `PathLike`, which is always a path or the URL of a file: an .npy, .npz, .csv, .tsv, .xlsx or .parquet
+        file, or a folder of Parquet files or of PNG and JPEG images.
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
+    key : the entry that holds the rows, where the samples of a dataset or the batches of a loader are dictionaries or
+        tuples; by default the first entry of a tuple.
     progress : called with the number of rows (or images) seen, where opening needs a scan.
 
     >>> open_source([[1.0, 2.0], [3.0, 4.0]]).describe()
     'numpy array, 2 × 2, float64'
     """
     if isinstance(data, (str, os.PathLike)):
-        source = _open_path(Path(data).expanduser(), array, size, progress)
+        if key is not None:
+            raise ValueError(f"key={key!r} is for datasets and loaders; got the path {data}.")
+        source = (
+            _open_url(data, array)
+            if is_url(data)
+            else _open_path(Path(data).expanduser(), array, size, progress)
+        )
     else:
-        source = _open_object(data)
+        source = _open_object(data) if key is None else _open_samples(data, key)
         if size is not None:
             raise ValueError(f"size={size!r} is for folders of images; got {source.describe()}.")
     if columns is None:
@@ -105,10 +125,12 @@ def _open_object(data: Any) -> Source:
         return pandas_source(data)
     if is_polars(data):
         return polars_source(data)
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pa.Table):
-        return table_source(data)
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return table_source(arrow_table(data))
+    if isinstance(getattr(data, "column_names", None), dict):
+        raise TypeError(
+            f"A {type(data).__name__} has several data sets: give one of {', '.join(map(repr, data))}."
+        )
     if isinstance(data, Mapping):
         return mapping_source(data)
     if isinstance(data, (list, tuple)):
@@ -116,7 +138,31 @@ def _open_object(data: Any) -> Source:
     if _is_torch_dataset(data):
         tensors = getattr(data, "tensors", None)  # TensorDataset
         return ArraySource(tensors[0]) if tensors else DatasetSource(data)
+    if isinstance(data, Batches):
+        return open_batches(data)
+    if is_loader(data) or _is_function(data):
+        return open_batches(Batches(data))
+    if is_hugging_face(data):
+        return hugging_face_source(data)
     return _open_other(data)
+
+
+def _open_samples(data: Any, key: Key) -> Source:
+    """Datasets and loaders whose samples are dictionaries or tuples."""
+    if is_loader(data) or _is_function(data):
+        return open_batches(Batches(data, key=key))
+    if is_hugging_face(data):
+        return DatasetSource(data.with_format("numpy"), key)
+    if _is_torch_dataset(data) or isinstance(data, (list, tuple)):
+        return DatasetSource(data, key)
+    raise TypeError(
+        f"key={key!r} is for datasets, loaders and lists of dictionaries or tuples; got {type(data).__name__}. For "
+        "other batches, give krepes.sources.Batches(make_batches, key=...)."
+    )
+
+
+def _is_function(data: object) -> bool:
+    return inspect.isfunction(data) or inspect.ismethod(data) or isinstance(data, functools.partial)
 
 
 def _open_array(X: np.ndarray) -> Source:
@@ -154,19 +200,36 @@ def _open_other(data: Any) -> Source:
         raise TypeError(f"A {kind} has no rows yet. Call .collect() first, or give the path of its file.")
     if type(data).__name__ == "Series":
         raise ValueError("Expected a table, got a single column. Reshape your data: use series.to_frame().")
-    if hasattr(data, "__arrow_c_stream__"):
-        return table_source(pa.table(data))
+    table = arrow_table(data)
+    if table is not None:
+        return table_source(table)
     if hasattr(data, "__array__"):
         return _open_array(np.asarray(data))
+    if hasattr(data, "__next__"):
+        raise TypeError(f"A {type(data).__name__} {ONCE}")
+    if hasattr(data, "__iter__") and not isinstance(data, set):
+        raise TypeError(
+            f"A {kind} is not known to krepes. If it gives batches, and the same ones whenever it is read, give "
+            "krepes.sources.Batches(data); otherwise an array, a frame, a list or a map-style torch dataset."
+        )
     raise TypeError(
         f"Cannot read data of type {kind}. Expected an array, a tensor, a DataFrame, a pyarrow table, a list, a "
-        f"map-style torch dataset, or the path of {_PATHS}."
+        f"map-style torch dataset, a torch DataLoader, or the path of {_PATHS}."
     )
 
 
 def _is_torch_dataset(data: object) -> bool:
     loading = sys.modules.get("torch.utils.data")
     return loading is not None and isinstance(data, loading.Dataset)
+
+
+def _open_url(url: str | os.PathLike, array: str) -> Source:
+    """Parquet files are read where they are; any other file is copied first, unless it is on this machine."""
+    place = located(str(url))
+    tables = place.files(_PARQUET)
+    if tables:
+        return open_parquet(tables, place.root, place.filesystem)
+    return _open_path(place.copied(), array, None, None)
 
 
 def _open_path(
@@ -191,6 +254,8 @@ def _open_path(
         return open_parquet([path])
     if name.endswith(_CSV):
         return open_csv(path, progress)
+    if name.endswith(_EXCEL):
+        return open_excel(path)
     hint = " A single image is not a data set; give its folder." if name.endswith(SUFFIXES) else ""
     raise ValueError(f"{path}: the suffix {path.suffix!r} is not known. Expected {_PATHS}.{hint}")
 

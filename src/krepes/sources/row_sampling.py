@@ -98,7 +98,7 @@ class Reservoir:
             self._bound = self._priorities.max()
 
 
-def reservoir(source: Source, size: int, seed: int, batch_rows: int = SCAN_ROWS) -> tuple[Rows, np.ndarray]:
+def reservoir(source: Source, size: int, seed: int, batch_rows: int | None = None) -> tuple[Rows, np.ndarray]:
     """A uniform sample of `size` rows (all of them if there are fewer) and their global indices, sorted.
 
     Sources with random access read the sampled rows only; the others are scanned once. Both give the same
@@ -110,7 +110,7 @@ def reservoir(source: Source, size: int, seed: int, batch_rows: int = SCAN_ROWS)
             sample.add(start, np.arange(start, min(start + SCAN_ROWS, source.n_rows)))
         _, indices = sample.rows()
         return source.take(indices), indices
-    for start, batch in source.batches(batch_rows):
+    for start, batch in source.batches(batch_rows or source.scan_rows):
         sample.add(start, batch)
     return sample.rows()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from krepes.base.rows import Rows, count_rows, rebatch, take_rows
 from krepes.sources.identity_of_rows import content_hash
-from krepes.sources.source import SCAN_ROWS, Source, TableSource
+from krepes.sources.source import Source, TableSource
 
 
 class SubsetSource(Source):
@@ -28,7 +28,7 @@ class SubsetSource(Source):
 
     def __init__(self, source: Source, rows: np.ndarray):
         self.source, self.rows = source, rows
-        self.kind = source.kind
+        self.kind, self.scan_rows = source.kind, source.scan_rows
         self.n_rows = len(rows)
         self.random_access = source.random_access  # type: ignore[misc]
 
@@ -42,7 +42,7 @@ class SubsetSource(Source):
 
     def _scan(self, rows: np.ndarray) -> Iterator[Rows]:
         """The wanted rows of every batch, from the first to the last of them."""
-        for first, batch in self.source.batches(SCAN_ROWS, int(rows[0])):
+        for first, batch in self.source.batches(self.scan_rows, int(rows[0])):
             low, high = np.searchsorted(rows, [first, first + count_rows(batch)])
             if high > low:
                 yield take_rows(batch, rows[low:high] - first)

@@ -36,6 +36,8 @@ class Source(ABC):
         The number of rows.
     random_access : bool
         Whether `take` is cheap. Elsewhere it reads the source up to the last row asked for.
+    scan_rows : int
+        Rows per batch where the caller has no wish.
 
     Notes
     -----
@@ -45,6 +47,7 @@ class Source(ABC):
     kind: str
     n_rows: int
     random_access: ClassVar[bool] = False
+    scan_rows: int = SCAN_ROWS
 
     @abstractmethod
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -61,7 +64,7 @@ class Source(ABC):
         parts, found = [], 0
         if not len(wanted):
             return take_rows(next(self.batches(1))[1], wanted)
-        for first, batch in self.batches(SCAN_ROWS):
+        for first, batch in self.batches(self.scan_rows):
             stop = int(np.searchsorted(wanted, first + count_rows(batch)))
             if stop > found:
                 parts.append(take_rows(batch, wanted[found:stop] - first))
@@ -153,7 +156,7 @@ class TableSource(Source):
     def label_column(self, name: str) -> np.ndarray:
         """A column's values, n long: numbers (NaN where missing), or objects (None where missing)."""
         only = self.select([name])
-        return column_values(pa.concat_tables([batch for _, batch in only.batches(SCAN_ROWS)]).column(0))
+        return column_values(pa.concat_tables([batch for _, batch in only.batches(only.scan_rows)]).column(0))
 
     def _checked_columns(self, columns: Sequence[str]) -> list[str]:
         if isinstance(columns, str):

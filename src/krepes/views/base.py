@@ -33,6 +33,7 @@ class Views(Component, ABC):
     """
 
     exchangeable: ClassVar[bool] = True  # any view may come first; False: an anchor and its positive
+    takes_lists: ClassVar[bool] = False  # True: rows may be a list of tensors of different lengths
     n_views: int
 
     @property
@@ -41,7 +42,7 @@ class Views(Component, ABC):
         return False
 
     @abstractmethod
-    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Any:
         """View number `index` of the rows, shaped like X; X is not changed."""
 
     def check(self) -> None:
@@ -78,7 +79,8 @@ class Views(Component, ABC):
         seed : int
         """
         self.check()
-        if not isinstance(X, Tensor) or not X.is_floating_point():
+        listed = self.takes_lists and isinstance(X, list)
+        if not listed and not (isinstance(X, Tensor) and X.is_floating_point()):
             kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
             raise TypeError(
                 f"Views act on floating-point tensors; got {kind}. Convert first (integer pixels: X / 255)."

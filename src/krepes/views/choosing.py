@@ -7,17 +7,23 @@ from krepes.sources import Source
 from krepes.views.base import Views
 from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
+from krepes.views.series import TimeSeries
 from krepes.views.tabular import Tabular
 
 POINTS, FEW_POINTS = 40_000, 4_000  # views of all rows together, at most, where a row has more than two
 
 
 def choose_views(
-    views: str | Views | None, source: Source, views_needed: int, paired: bool, few: bool = False
+    views: str | Views | None,
+    source: Source,
+    views_needed: int,
+    paired: bool,
+    few: bool = False,
+    series: bool = False,
 ) -> Views:
     """The views object for a source: `views="auto"` picks by its kind and size, pairs need none.
 
-    `few`: because every view becomes a landmark.
+    `few`: because every view becomes a landmark. `series`: the rows are read as time series.
     """
     if source.kind == "precomputed" and (paired or views_needed > 1):
         raise ValueError(
@@ -33,12 +39,14 @@ def choose_views(
     if isinstance(views, str) and views == "auto":
         if views_needed < 2:
             return NoViews()
-        if source.kind == "objects":
+        if source.kind == "objects" and not series:
             raise ValueError(
                 "There is no augmentation for arbitrary objects: give positives= (a second view of every "
                 "sample), or use loss='kernel_pca'."
             )
         n_views = views_of(source.n_rows, FEW_POINTS if few else POINTS)
+        if series:
+            return TimeSeries(n_views=n_views)
         if source.kind == "images":
             return Image(strength="auto", flip="auto", n_views=n_views)
         return Tabular(n_views=n_views)

@@ -13,7 +13,13 @@ import scipy.sparse
 import torch
 from torch import nn
 
-from krepes.alignment.layers.recording import as_tensor, check_layer_outputs, layer_names, recorded_layers
+from krepes.alignment.layers.recording import (
+    as_tensor,
+    check_layer_outputs,
+    layer_names,
+    recorded_layers,
+    takes_tokens,
+)
 from krepes.base.linalg import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
@@ -163,7 +169,7 @@ class LayerOutputs:
             return
         for block in row_blocks(len(rows), self.batch_rows):
             X = self.X[torch.as_tensor(rows[block])]
-            X = X if X.is_floating_point() else X.float() / self.divisor
+            X = X if X.is_floating_point() or takes_tokens(self.module, X) else X.float() / self.divisor
             size = block.stop - block.start
             for _, outputs in recorded_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
                 for name, Z in outputs.items():

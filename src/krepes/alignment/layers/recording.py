@@ -20,6 +20,8 @@ from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks
 from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows, writable
+from krepes.sources import Batches
+from krepes.sources.loaders import is_loader
 
 
 def layer_names(module: nn.Module) -> list[str]:
@@ -45,7 +47,9 @@ def iter_layers(
     Parameters
     ----------
     module : torch.nn.Module
-    X : tensor or array of shape (n, ...), as the module takes it
+    X : tensor or array of shape (n, ...), as the module takes it; or a torch DataLoader or `krepes.sources.Batches`
+        Integers of 32 and 64 bits stay integers where the module has an embedding of tokens (`nn.Embedding`); other
+        integers become floating-point numbers. The batches of a loader are passed on as they are.
     layers : names as in `module.named_modules()`; by default all innermost modules
         A layer that is called several times in a pass gives its last output.
     batch_rows : int, default=256
@@ -72,23 +76,39 @@ def recorded_layers(
             f"layers: {', '.join(map(repr, unknown)) or 'none'} is not a part of the module. Its parts are "
             f"{', '.join(layer_names(module)[:30])}."
         )
-    X = as_tensor(X)
-    place = next(module.parameters(), torch.empty(0))
-    X = X if X.is_floating_point() else X.to(place.dtype)
-    for block in row_blocks(len(X), batch_rows):
+    place, first = next(module.parameters(), torch.empty(0)), 0
+    for batch in _batches(X, batch_rows):
+        dtype = batch.dtype if takes_tokens(module, batch) else place.dtype
         with (
             _recorded({name: parts[name] for name in names}) as outputs,
             _evaluating(module),
             torch.no_grad(),
         ):
-            _pass(module, X[block].to(device=place.device, dtype=place.dtype))
+            _pass(module, batch.to(device=place.device, dtype=dtype))
         missing = [name for name in names if name not in outputs]
         if missing:
             raise ValueError(
                 f"The layers {', '.join(missing)} gave no tensor in a pass; leave them out of layers=."
             )
-        size = block.stop - block.start
-        yield block.start, {name: _rows(outputs[name], size, name, pool) for name in names}
+        size = len(batch)
+        yield first, {name: _rows(outputs[name], size, name, pool) for name in names}
+        first += size
+
+
+def _batches(X: Any, batch_rows: int) -> Iterator[Tensor]:
+    """Rows for a network, block by block; the batches of a loader as they come, in the layout that it gives them."""
+    if isinstance(X, Batches) or is_loader(X):
+        yield from map(as_tensor, X if isinstance(X, Batches) else Batches(X))
+        return
+    X = as_tensor(X)
+    for block in row_blocks(len(X), batch_rows):
+        yield X[block]
+
+
+def takes_tokens(module: nn.Module, X: Tensor) -> bool:
+    """Whether rows are numbers of tokens: integers for a network that embeds such numbers."""
+    embeds = any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
+    return embeds and X.dtype in (torch.int32, torch.int64)
 
 
 def check_layer_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
@@ -125,12 +145,16 @@ def sketch_layers(
     >>> found.names
     ['0', '1', 'target']
     """
-    sketch, X = SketchedCKA() if sketch is None else sketch, as_tensor(X)
-    target = None if y is None else target_matrix(y)
-    if target is not None:
+    sketch = SketchedCKA() if sketch is None else sketch
+    target, n_rows = None if y is None else target_matrix(y), 0
+    if target is not None and not isinstance(X, Batches) and not is_loader(X):
+        X = as_tensor(X)
         check_same_rows(len(target), len(X), "y")
     for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+        n_rows = first + len(next(iter(outputs.values())))
         sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
+    if target is not None:
+        check_same_rows(len(target), n_rows, "y")
     # If another network was sketched on the same rows, their target is in the sketch already.
     if target is not None and sketch.next_row.get("target", 0) <= first_row:
         sketch.update({"target": target}, first_row=first_row)

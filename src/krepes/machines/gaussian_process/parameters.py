@@ -20,7 +20,7 @@ OTHERS = """landmarks : str, LandmarkSelector, array of points or of row indices
     n_landmarks : int, "auto" or None, default="auto"
         Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows. With no more rows than
         landmarks the solution is exact.
-    {spaces}preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    {spaces}preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever has the
         higher evidence.
     engine, device, random_state, verbose : as in KernelEmbedding

@@ -78,7 +78,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows.
     n_kept : int, default=20000
         How many calibration rows, at most, are kept with the model. They are saved with it.
-    preprocess : "auto", "table", "normalize", None, TableEncoder or Normalize, default="auto"
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever tells
         rows from crosses of two rows better.
     engine, device, random_state, verbose : as in KernelEmbedding

@@ -68,7 +68,7 @@ class FrameSource(TableSource):
 
 
 def table_source(table: pa.Table) -> FrameSource:
-    return FrameSource(table, table.num_rows, plain_schema(table.schema), _table_part, "pyarrow table")
+    return FrameSource(table, table.num_rows, plain_schema(table.schema), table_part, "pyarrow table")
 
 
 def mapping_source(data: Mapping[str, Any]) -> FrameSource:
@@ -105,6 +105,38 @@ def polars_source(frame: Any) -> FrameSource:
     return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
 
 
+def hugging_face_source(dataset: Any) -> FrameSource:
+    """A dataset of the Hugging Face library, whose rows are Arrow data in a mapped file."""
+    arrow = dataset.with_format("arrow")
+    schema = (
+        plain_schema(arrow[:0].schema)
+        if len(arrow)
+        else pa.schema([(n, pa.null()) for n in arrow.column_names])
+    )
+    return FrameSource(arrow, len(arrow), schema, _hugging_face_part, "Hugging Face dataset")
+
+
+def is_hugging_face(data: object) -> bool:
+    """A dataset that gives parts of itself as Arrow tables; known by what it can do, without importing its library."""
+    names = getattr(data, "column_names", None)
+    return isinstance(names, list) and all(
+        hasattr(data, name) for name in ("with_format", "features", "__getitem__")
+    )
+
+
+def arrow_table(data: Any) -> pa.Table | None:
+    """A frame, or Arrow data of a whole table, as a pyarrow table that shares its memory where it can; else None."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    source = pandas_source(data) if is_pandas(data) else polars_source(data) if is_polars(data) else None
+    if source is not None:
+        return next(source.batches(source.n_rows))[1]
+    column = isinstance(data, pa.ChunkedArray) or type(data).__name__ == "Series"
+    return pa.table(data) if hasattr(data, "__arrow_c_stream__") and not column else None
+
+
 def is_pandas(data: object) -> bool:
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
@@ -115,7 +147,7 @@ def is_polars(data: object) -> bool:
     return polars is not None and isinstance(data, polars.DataFrame)
 
 
-def _table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
+def table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
     table = table.select(schema.names)
     if isinstance(index, slice):
         return conform(table.slice(index.start, index.stop - index.start), schema)
@@ -126,6 +158,11 @@ def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     frame = frame.select(schema.names)
     rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
     return conform(rows.to_arrow(), schema)
+
+
+def _hugging_face_part(dataset: Any, schema: pa.Schema, index: Index) -> pa.Table:
+    rows = dataset[index.start : index.stop] if isinstance(index, slice) else dataset[index.tolist()]
+    return conform(rows, schema)
 
 
 def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
 from krepes.sources.identity_of_files import files_identity, gone
@@ -33,6 +34,7 @@ class ParquetFile:
     group_rows: tuple[int, ...]  # rows per row group
     schema: pa.Schema
     partition: dict[str, str]
+    filesystem: fs.FileSystem | None = None  # where the path is; None is this machine
 
     @property
     def n_rows(self) -> int:
@@ -70,10 +72,14 @@ class ParquetSource(TableSource):
 
     @property
     def paths(self) -> list[Path]:
-        return [file.path for file in self.files]
+        local = (None, "local")  # files elsewhere cannot be an output of ours
+        return [f.path for f in self.files if getattr(f.filesystem, "type_name", None) in local]
 
     def identity(self) -> dict[str, object]:
-        return {"columns": columns_identity(self.schema), **files_identity(self.paths)}
+        filesystem = self.files[0].filesystem
+        paths = [file.path for file in self.files]
+        known = files_identity(paths) if filesystem is None else _remote_identity(paths, filesystem)
+        return {"columns": columns_identity(self.schema), **known}
 
     def describe(self) -> str:
         files = f"{len(self.files):,} files, " if len(self.files) > 1 else ""
@@ -102,7 +108,7 @@ class ParquetSource(TableSource):
     def _read(self, file: ParquetFile, groups: list[int], read_rows: int) -> Iterator[pa.Table]:
         stored = [name for name in self.schema.names if name not in file.partition]
         with reading(file.path):
-            parquet = pq.ParquetFile(file.path, **_PAGED)
+            parquet = pq.ParquetFile(file.path.as_posix(), filesystem=file.filesystem, **_PAGED)
         with parquet:
             _check_unchanged(parquet.metadata, file)
             with reading(file.path):
@@ -118,16 +124,28 @@ def _check_unchanged(footer: pq.FileMetaData, file: ParquetFile) -> None:
         )
 
 
-def open_parquet(paths: Sequence[Path], root: Path | None = None) -> ParquetSource:
+def _remote_identity(paths: Sequence[Path], filesystem: fs.FileSystem) -> dict[str, object]:
+    """Path, size and modification time of every file."""
+    found = filesystem.get_file_info([path.as_posix() for path in paths])
+    return {
+        "system": filesystem.type_name,
+        "files": [[info.path, info.size, info.mtime_ns] for info in found],
+    }
+
+
+def open_parquet(
+    paths: Sequence[Path], root: Path | None = None, filesystem: fs.FileSystem | None = None
+) -> ParquetSource:
     """One source from files that have the same columns; `root` is the folder they were found in."""
     files: list[ParquetFile] = []
     first = 0
     for path in paths:
         with reading(path):
-            footer = pq.read_metadata(path)
+            with pq.ParquetFile(path.as_posix(), filesystem=filesystem) as parquet:
+                footer = parquet.metadata
             schema = plain_schema(footer.schema.to_arrow_schema())
             group_rows = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
-        files.append(ParquetFile(path, first, group_rows, schema, _partition(path, root)))
+        files.append(ParquetFile(path, first, group_rows, schema, _partition(path, root), filesystem))
         first += files[-1].n_rows
     if first == 0:
         raise ValueError(f"{root or paths[0]}: there are no rows in it.")

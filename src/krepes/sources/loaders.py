@@ -1,0 +1,288 @@
+"""Batches of a loader or a generator as a source.
+
+A model reads its data more than once: a sample of rows first, then all of them. The batches must therefore come again,
+the same ones in the same order, from a torch DataLoader or from a function that starts a new pass. Every batch is known
+by a hash (`identity_of_rows`), and a pass that gives other rows than the first one is an error. Memory is one batch of
+the loader and one of the reader.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from krepes.base.limits import check_count
+from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
+from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
+from krepes.sources.identity_of_rows import content_hash
+from krepes.sources.objects import numeric_list, sample_entry
+from krepes.sources.source import Source, TableSource, columns_identity, conform, plain_schema
+from krepes.sources.tables.frames import arrow_table
+
+Key: TypeAlias = str | int | None
+ONCE = (
+    "can be read only once, and a model reads its data more than once. Give the function that makes it, "
+    "krepes.sources.Batches(make_batches), or save the rows to a file first."
+)
+
+
+class Batches:
+    """Batches that can be read again and again, to be given as data in the place of an array.
+
+    Parameters
+    ----------
+    batches : callable or iterable
+        A function without arguments that returns a new iterator over all batches, or an object that can be iterated
+        more than once: a torch DataLoader that does not shuffle, a list of batches. A batch is an array or a tensor
+        (b, ...), a frame or Arrow table, a list of objects, or a tuple or dictionary that holds one of these.
+    key : str or int, default=None
+        The entry of a dictionary or tuple that holds the rows. None is the first entry of a tuple.
+    n_rows : int, default=None
+        The number of rows in all batches. None counts them, which takes a pass where a loader does not know it.
+
+    Examples
+    --------
+    >>> from krepes.sources import open_source
+    >>> def squares():
+    ...     for i in range(3):
+    ...         yield {"x": np.array([[i, i * i]]), "y": np.array([i])}
+    >>> source = open_source(Batches(squares, key="x"))
+    >>> source.describe(), next(source.batches(2))[1].tolist()
+    ('batches of 3 rows × 2, int64', [[0, 0], [1, 1]])
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Any]] | Iterable[Any],
+        *,
+        key: Key = None,
+        n_rows: int | None = None,
+    ):
+        if hasattr(batches, "__next__"):
+            raise TypeError(f"A {type(batches).__name__} {ONCE}")
+        if not callable(batches) and not hasattr(batches, "__iter__"):
+            raise TypeError(
+                f"Batches takes a function that returns an iterator, or an iterable of batches such as a torch "
+                f"DataLoader; got {type(batches).__name__}."
+            )
+        if n_rows is not None:
+            check_count("n_rows", n_rows)
+        if is_loader(batches):
+            _check_order(batches)
+        self.batches, self.key, self.n_rows = batches, key, n_rows
+
+    def __iter__(self) -> Iterator[Any]:
+        """A new pass: what every batch has under the key."""
+        given: Any = self.batches() if callable(self.batches) else self.batches
+        if not hasattr(given, "__iter__"):
+            raise TypeError(
+                f"The function of Batches returned a {type(given).__name__}; expected an iterator."
+            )
+        fields = is_loader(self.batches) and _collates(self.batches)
+        for batch in given:
+            yield sample_entry(
+                batch, self.key, isinstance(batch, tuple) or (fields and isinstance(batch, list))
+            )
+
+    def known_rows(self) -> int | None:
+        """The number of rows, where it was declared or a loader knows it."""
+        return _loader_rows(self.batches) if self.n_rows is None and is_loader(self.batches) else self.n_rows
+
+
+class BatchSource(Source):
+    """The rows of some batches, numbered in the order in which they come."""
+
+    def __init__(self, given: Batches):
+        self.given = given
+        self._hashes: list[str] = []  # of the batches that were read at least once
+        self._shape: tuple[int, ...] | None = None
+        self._dtype: Any = None
+        first = next(self._parts(), None)
+        if first is None:
+            raise ValueError("Found batches with 0 sample(s) while a minimum of 1 is required.")
+        self.scan_rows = count_rows(first)
+        known = given.known_rows()
+        self.n_rows = sum(map(count_rows, self._parts())) if known is None else known
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        if start < self.n_rows:
+            yield from rebatch(self._from(start), batch_rows, start)
+
+    def identity(self) -> dict[str, object]:
+        for _ in self._parts():  # until every batch has a hash, and to see that it is still the same
+            pass
+        return {"rows": self.n_rows, "batches": content_hash([self._hashes])}
+
+    def describe(self) -> str:
+        if self._shape is None:
+            return f"batches of {self.n_rows:,} objects"
+        shape = " × ".join(f"{side:,}" for side in self._shape)
+        return f"batches of {self.n_rows:,} rows × {shape}, {str(self._dtype).removeprefix('torch.')}"
+
+    def _from(self, start: int) -> Iterator[Rows]:
+        """The parts of a whole pass from a row on; the number of rows must be the one that is known."""
+        n = 0
+        for part in self._parts():
+            size = count_rows(part)
+            if n + size > self.n_rows:
+                raise ValueError(
+                    f"There are more than the {self.n_rows:,} rows that were declared or found before: a pass must "
+                    "have the same rows every time, and n_rows must be their number."
+                )
+            if n + size > start:
+                yield slice_rows(part, max(start - n, 0), size)
+            n += size
+        if n < self.n_rows:
+            raise ValueError(
+                f"A pass gave {n:,} rows, where {self.n_rows:,} were declared or found before. It must have the same "
+                "rows every time: a function must return a new iterator at each call."
+            )
+
+    def _parts(self) -> Iterator[Rows]:
+        """A pass: batch after batch, checked against the first batch and against earlier passes."""
+        number = -1
+        for number, batch in enumerate(self.given):
+            rows = self._rows(batch, number)
+            known = content_hash([rows])
+            if number == len(self._hashes):
+                self._hashes.append(known)
+            elif known != self._hashes[number]:
+                raise ValueError(
+                    f"Batch {number} has other rows than when it was read before. The batches must be the same in "
+                    "every pass: do not shuffle, and leave random changes of rows to the views."
+                )
+            if count_rows(rows):
+                yield rows
+
+    def _rows(self, batch: Any, number: int) -> Rows:
+        """A batch as rows of the kind that the first batch has."""
+        if isinstance(batch, list | tuple):
+            batch = _listed(batch)
+        if is_tensor(batch):
+            batch = batch.detach()
+        elif not isinstance(batch, list):
+            if not hasattr(batch, "__array__"):
+                raise TypeError(
+                    f"Batch {number} is a {type(batch).__name__}; expected an array or tensor (b, ...), a frame, a "
+                    "list of objects, or a tuple or dictionary with one of these."
+                )
+            batch = np.asarray(batch)
+        objects = isinstance(batch, list)
+        if number == 0 and not self._hashes:
+            self.kind = "objects" if objects else array_kind(tuple(batch.shape))
+            if not objects:
+                check_array(
+                    (max(len(batch), 1), *batch.shape[1:]) if batch.ndim else (), batch.dtype, "Batch 0: "
+                )
+                self._shape, self._dtype = tuple(batch.shape[1:]), batch.dtype
+            return batch if objects else _ready(batch)
+        if objects != (self._shape is None):
+            was, now = ("an array", "a list of objects") if objects else ("a list of objects", "an array")
+            raise ValueError(f"Batch {number} is {now}, where batch 0 is {was}: all must be of one kind.")
+        if objects:
+            return batch
+        if tuple(batch.shape[1:]) != self._shape:
+            raise ValueError(
+                f"Batch {number} has rows of shape {tuple(batch.shape[1:])}, where those of batch 0 have "
+                f"{self._shape}. All rows must have one shape; give rows that differ in length as a list."
+            )
+        if batch.dtype != self._dtype:
+            raise ValueError(f"Batch {number} has dtype {batch.dtype}, where batch 0 has {self._dtype}.")
+        return _ready(batch)
+
+
+class BatchTableSource(BatchSource, TableSource):
+    """Batches that are frames or Arrow tables with the same columns."""
+
+    kind = "table"
+
+    def __init__(self, given: Batches):
+        self.schema = pa.schema([])
+        self._whole: pa.Schema | None = None
+        super().__init__(given)
+
+    def select(self, columns: Sequence[str]) -> BatchTableSource:
+        chosen = type(self).__new__(type(self))
+        vars(chosen).update(vars(self))  # the hashes, too: those of whole batches
+        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
+        return chosen
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        for first, table in super().batches(batch_rows, start):
+            yield first, conform(table, self.schema)
+
+    def identity(self) -> dict[str, object]:
+        return super().identity() | {"columns": columns_identity(self.schema)}
+
+    def describe(self) -> str:
+        return f"batches of {self.n_rows:,} rows × {len(self.schema):,} columns"
+
+    def _rows(self, batch: Any, number: int) -> pa.Table:
+        table = arrow_table(batch)
+        if table is None:
+            raise ValueError(f"Batch {number} is a {type(batch).__name__}, where batch 0 is a table.")
+        if self._whole is None:
+            self._whole = self.schema = plain_schema(table.schema)
+        try:
+            return conform(table, self._whole)
+        except (pa.ArrowException, KeyError) as error:
+            raise ValueError(
+                f"Batch {number} does not have the columns and types of batch 0: {error}."
+            ) from error
+
+
+def open_batches(given: Batches) -> BatchSource:
+    """The source of some batches: a table where the first of them is one."""
+    first = next(iter(given), None)
+    return (BatchSource if arrow_table(first) is None else BatchTableSource)(given)
+
+
+def is_loader(data: object) -> bool:
+    """Whether data is a torch DataLoader, without importing torch to find out."""
+    loading = sys.modules.get("torch.utils.data")
+    return loading is not None and isinstance(data, loading.DataLoader)
+
+
+def _check_order(loader: Any) -> None:
+    """Refuse a loader whose order is drawn anew for every pass."""
+    loading = sys.modules["torch.utils.data"]
+    shuffling = (loading.RandomSampler, loading.SubsetRandomSampler, loading.WeightedRandomSampler)
+    samplers = (getattr(loader, "sampler", None), getattr(loader.batch_sampler, "sampler", None))
+    found = next((sampler for sampler in samplers if isinstance(sampler, shuffling)), None)
+    if found is not None:
+        raise ValueError(
+            f"This DataLoader shuffles ({type(found).__name__}), but rows are read more than once and must keep their "
+            "order. Make one with shuffle=False, or give its dataset; a model does not depend on the order of rows."
+        )
+
+
+def _collates(loader: Any) -> bool:
+    """Whether a list from a loader has the entries of samples (x, y, ...), stacked, and not the samples."""
+    return loader.collate_fn is sys.modules["torch.utils.data"].default_collate
+
+
+def _loader_rows(loader: Any) -> int | None:
+    """The number of rows of a loader, where its sampler tells; None for streams and batches of its own making."""
+    loading = sys.modules["torch.utils.data"]
+    if type(loader.batch_sampler) is not loading.BatchSampler or not hasattr(loader.sampler, "__len__"):
+        return None
+    if not _collates(loader) or isinstance(loader.dataset, loading.IterableDataset):
+        return None
+    n = len(loader.sampler)
+    return n - n % loader.batch_size if loader.drop_last else n
+
+
+def _listed(batch: Sequence[Any]) -> Any:
+    """Lists of plain numbers as an array; a list of anything else as objects."""
+    plain = bool(batch) and isinstance(batch[0], list | tuple | int | float)
+    numbers = numeric_list(batch) if plain else None
+    return list(batch) if numbers is None else numbers
+
+
+def _ready(batch: Any) -> Any:
+    return ready(channels_last(batch))

@@ -1,0 +1,82 @@
+"""The first sheet of an .xlsx file as a table, read into memory by openpyxl (`pip install "krepes[xlsx]"`).
+
+The first row that is not empty has the names of the columns. Cells that are formulas give the value that was saved with
+them. A column whose cells are of several types becomes text, so that its cells are read like those of a CSV file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from krepes.sources.identity_of_files import files_identity
+from krepes.sources.source import check_unique, plain_schema
+from krepes.sources.tables.frames import FrameSource, table_part
+
+INSTALL = '.xlsx files need openpyxl: pip install "krepes[xlsx]", or save the sheet as .csv.'
+
+
+class ExcelSource(FrameSource):
+    """The rows of a sheet."""
+
+    path: Path
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.path]
+
+    def identity(self) -> dict[str, object]:
+        return super().identity() | files_identity(self.paths)
+
+
+def open_excel(path: Path) -> ExcelSource:
+    """The first sheet of a file."""
+    table = pa.table(_columns(path, _rows(path)))
+    source = ExcelSource(table, table.num_rows, plain_schema(table.schema), table_part, "Excel sheet")
+    source.path = path
+    return source
+
+
+def _rows(path: Path) -> list[tuple[Any, ...]]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ImportError(f"{path}: {INSTALL}") from error
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read as an Excel file: {error}.") from error
+    try:
+        rows = list(book.worksheets[0].iter_rows(values_only=True))
+    finally:
+        book.close()
+    return [row for row in rows if any(cell is not None for cell in row)]
+
+
+def _columns(path: Path, rows: list[tuple[Any, ...]]) -> dict[str, pa.Array]:
+    if len(rows) < 2:
+        raise ValueError(f"{path}: there are no rows below the names of the columns in its first sheet.")
+    width = max(map(len, rows))
+    padded = [(*row, *[None] * (width - len(row))) for row in rows]
+    kept = [j for j in range(width) if any(row[j] is not None for row in padded)]
+    names = [str(padded[0][j]) if padded[0][j] is not None else f"x{j}" for j in kept]
+    check_unique(names, str(path))
+    return {name: _column([row[j] for row in padded[1:]]) for name, j in zip(names, kept)}
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """Cells of one type as they are, numbers of both types as float, others as text."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds == {int, float}:
+        return pa.array(cells, pa.float64())
+    if len(kinds) <= 1:
+        return pa.array(cells)
+    return pa.array([_text(cell) for cell in cells])
+
+
+def _text(cell: Any) -> str | None:
+    return cell.isoformat() if isinstance(cell, datetime.date) else None if cell is None else str(cell)

@@ -1,0 +1,91 @@
+"""Rows that are very wide, very many or a single column, and fits that would not end."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from krepes import KernelEmbedding
+from krepes.features import fit_cost
+from krepes.kernels import Custom, Gaussian, GlobalAlignment
+from krepes.sources import Batches, open_source
+
+
+def test_candidates_of_wide_rows_are_as_many_as_memory_allows():
+    wide = open_source(np.zeros((2, 2**20), dtype=np.int8))
+    assert fit_cost.allowed_candidates(wide, 20_000, 100) == 256
+    assert fit_cost.allowed_candidates(wide, 20_000, 1000) == 1000
+    for other in (np.zeros((2, 10)), ["a", "b"], {"a": [1]}):
+        assert fit_cost.allowed_candidates(open_source(other), 20_000, 100) == 20_000
+
+
+def test_a_long_fit_is_named_before_it_begins(monkeypatch):
+    def slow(X, Y):
+        return torch.exp(-torch.cdist(X, Y))
+
+    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 1e-3)
+    rows = torch.zeros(50, 3)
+    with pytest.warns(UserWarning, match=r"about 4 hours: 15,007,500 kernel values for 50,000 rows, 2 views"):
+        fit_cost.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
+    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_cost.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
+
+
+def test_a_fit_that_does_not_fit_into_memory_is_named(monkeypatch):
+    monkeypatch.setattr(fit_cost, "available_memory", lambda: 10**9)
+    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 0.0)
+    monkeypatch.setattr(fit_cost, "LONG_SECONDS", float("inf"))
+    with pytest.warns(UserWarning, match=r"needs about 16 GB of memory.*1 GB are free. Take fewer landmarks"):
+        fit_cost.warn_of_cost(torch.zeros(10, 2), Gaussian(1.0), 20_000, 1, 20_000)
+
+
+def test_the_time_of_a_kernel_value_is_measured():
+    """The estimate is within a factor of ten of the time of a larger block, also for a kernel of objects."""
+    import time
+
+    series = [torch.randn(40, 1) for _ in range(60)]
+    kernel = GlobalAlignment(1.0)
+    kernel(series[:2])
+    estimate = fit_cost.value_seconds(kernel, series)
+    start = time.perf_counter()
+    kernel(series)
+    actual = (time.perf_counter() - start) / 60**2
+    assert actual / 10 < estimate < actual * 10
+
+
+@pytest.mark.parametrize("shape", [(40, 20_000), (2, 20_000), (3000, 1), (2, 1)], ids=str)
+def test_odd_shapes_are_fitted(shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer components than asked for
+        model = KernelEmbedding(2, n_landmarks=50, random_state=0).fit(X)
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_ten_thousand_categories_are_a_hundred_columns():
+    levels = np.random.default_rng(0).integers(0, 10_000, size=60_000).astype(str)
+    model = KernelEmbedding(2, n_landmarks=20, random_state=0)
+    space = model.prepare(pd.DataFrame({"level": levels, "x": np.arange(60_000) % 7}))
+    assert space.inputs.encoder.n_features_out_ <= 103
+
+
+def test_wide_batches_are_not_joined_into_one():
+    """A reader of batches holds one of them, also where rows are sampled."""
+    sizes = []
+
+    def batches():
+        for i in range(50):
+            sizes.append(i)
+            yield np.full((10, 1000), float(i))
+
+    source = open_source(Batches(batches, n_rows=500))
+    assert source.scan_rows == 10
+    first = next(source.batches(source.scan_rows))[1]
+    assert first.shape == (10, 1000)
+    assert max(sizes) <= 1

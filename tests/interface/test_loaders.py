@@ -1,0 +1,256 @@
+"""Every way to give rows gives the model that the array gives; datasets, loaders, tables of other libraries, files."""
+
+from __future__ import annotations
+
+from collections import UserDict
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from pyarrow import fs
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from krepes import KernelEmbedding
+from krepes.alignment import iter_layers, sketch_layers
+from krepes.sources import Batches, open_source
+
+N, WIDTH = 300, 4
+X = np.random.default_rng(0).normal(size=(N, WIDTH)) * [1, 5, 0.1, 2] + [0, 3, 0, -1]
+NAMES = [f"x{j}" for j in range(WIDTH)]
+FRAME = pd.DataFrame(X, columns=NAMES)
+TABLE = pa.Table.from_pandas(FRAME, preserve_index=False)
+
+
+class Samples(Dataset):
+    """Samples that are dictionaries."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        return {"row": torch.from_numpy(X[i]), "label": i % 2}
+
+
+class Stream(IterableDataset):
+    """Samples that come one after the other, always the same."""
+
+    def __iter__(self):
+        return iter(X)
+
+
+class ArrowDataset:
+    """What a Hugging Face dataset offers: parts as Arrow tables, by slices and by lists of rows."""
+
+    features = dict.fromkeys(NAMES, "float64")
+    column_names = NAMES
+
+    def __len__(self):
+        return N
+
+    def with_format(self, kind):
+        assert kind == "arrow"
+        return self
+
+    def __getitem__(self, index):
+        return TABLE[index] if isinstance(index, slice) else TABLE.take(index)
+
+
+class Capsule:
+    """Only the Arrow stream of a table, as other libraries offer it."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+def generator():
+    for first in range(0, N, 77):
+        yield X[first : first + 77]
+
+
+def polars_frame():
+    return pytest.importorskip("polars").from_arrow(TABLE)
+
+
+def duckdb_result():
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.connect().from_arrow(TABLE).filter("x0 < 1e9")
+
+
+def excel_file(folder):
+    pytest.importorskip("openpyxl")
+    FRAME.to_excel(folder / "rows.xlsx", index=False)
+    return folder / "rows.xlsx"
+
+
+def parquet_url(folder):
+    pq.write_table(TABLE, folder / "rows.parquet", row_group_size=50)
+    return (folder / "rows.parquet").as_uri()
+
+
+def csv_url(folder):
+    FRAME.to_csv(folder / "rows.csv", index=False, float_format="%.17g")
+    return (folder / "rows.csv").as_uri()
+
+
+WAYS = {
+    "pandas": lambda _: FRAME,
+    "polars": lambda _: polars_frame(),
+    "Arrow": lambda _: TABLE,
+    "Arrow capsule": lambda _: Capsule(),
+    "Arrow reader": lambda _: TABLE.to_reader(max_chunksize=90),
+    "DuckDB": lambda _: duckdb_result(),
+    "Arrow dataset": lambda _: ArrowDataset(),
+    "DataLoader": lambda _: DataLoader(TensorDataset(torch.from_numpy(X)), batch_size=64),
+    "DataLoader of dictionaries": lambda _: open_source(DataLoader(Samples(), batch_size=64), key="row"),
+    "DataLoader of a stream": lambda _: DataLoader(Stream(), batch_size=64),
+    "DataLoader with workers": lambda _: DataLoader(TensorDataset(torch.from_numpy(X)), 64, num_workers=1),
+    "dataset of dictionaries": lambda _: open_source(Samples(), key="row"),
+    "generators": lambda _: generator,
+    "declared length": lambda _: Batches(generator, n_rows=N),
+    "tuples": lambda _: Batches(lambda: ((np.arange(len(b)), b) for b in generator()), key=1),
+    "frames": lambda _: Batches(lambda: (FRAME[i : i + 100] for i in range(0, N, 100))),
+    "Excel": excel_file,
+    "Parquet by URL": parquet_url,
+    "CSV by URL": csv_url,
+}
+
+
+def embedding(data) -> KernelEmbedding:
+    return KernelEmbedding(3, n_landmarks=40, preprocess="table", dtype="float64", random_state=0).fit(data)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    model = embedding(X)
+    return model, model.transform(X)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_embedding_is_that_of_the_array(way, expected, tmp_path):
+    """The same landmarks, and the same representation to rounding, when fitted and when transformed."""
+    model, Z = expected
+    again = embedding(WAYS[way](tmp_path))
+    np.testing.assert_array_equal(again.landmark_indices_, model.landmark_indices_)
+    np.testing.assert_allclose(again.transform(WAYS[way](tmp_path)), Z, atol=1e-9)
+
+
+def test_integers_stay_integers():
+    tokens = torch.arange(12).reshape(6, 2)
+    source = open_source(DataLoader(TensorDataset(tokens), batch_size=4))
+    assert next(source.batches(6))[1].dtype == torch.int64
+
+
+def test_a_loader_reads_images_with_channels_first():
+    pictures = torch.rand(6, 3, 8, 8)
+    source = open_source(DataLoader(TensorDataset(pictures, torch.arange(6)), batch_size=4))
+    assert source.kind == "images"
+    assert torch.equal(next(source.batches(6))[1], pictures.permute(0, 2, 3, 1))
+
+
+def test_a_loader_that_drops_its_last_batch_has_fewer_rows():
+    source = open_source(DataLoader(TensorDataset(torch.rand(10, 2)), batch_size=4, drop_last=True))
+    assert source.n_rows == 8
+    assert sum(len(batch) for _, batch in source.batches(3)) == 8
+
+
+def test_lists_of_samples_are_objects_where_the_loader_does_not_stack_them():
+    series = [torch.zeros(n, 2) for n in (3, 5, 4)]
+    source = open_source(DataLoader(series, batch_size=2, collate_fn=list))
+    assert source.kind == "objects"
+    assert [len(row) for row in source.take(np.array([2, 0]))] == [4, 3]
+
+
+def test_a_batch_encoding_is_a_dictionary():
+    source = open_source(
+        Batches(lambda: iter([UserDict(input_ids=np.ones((2, 3), int), mask=np.ones((2, 3)))]), key="mask")
+    )
+    assert source.n_rows == 2
+
+
+def test_arrow_columns_are_not_copied():
+    table = pa.table({"x": np.arange(1000.0)})
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    _, batch = next(open_source(Stream()).batches(1000))
+    assert batch["x"].chunk(0).buffers()[1].address == table["x"].chunk(0).buffers()[1].address
+
+
+def test_files_of_another_file_system_are_read(tmp_path, monkeypatch):
+    """Parquet in place, other files by a copy; `mem://` stands for a store such as S3."""
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
+    np.save(tmp_path / "rows.npy", X)
+    store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setattr("krepes.sources.urls.found_in", lambda url: (store, url.removeprefix("s3://")))
+    parquet = open_source("s3://rows.parquet")
+    assert parquet.paths == []
+    assert parquet.take(np.array([7])).to_pylist() == TABLE.slice(7, 1).to_pylist()
+    before = parquet.identity()
+    assert before == open_source("s3://rows.parquet").identity()
+    pq.write_table(TABLE[:200], tmp_path / "rows.parquet")
+    assert before != open_source("s3://rows.parquet").identity()
+    assert np.array_equal(open_source("s3://rows.npy").take(np.arange(N)), X)
+
+
+def test_a_loader_can_be_resumed_from_a_checkpoint(tmp_path):
+    """The identity of batches follows their rows."""
+    assert open_source(generator).identity() == open_source(generator).identity()
+    changed = X.copy()
+    changed[250, 3] += 1e-9
+    assert (
+        open_source(Batches([changed[:100], changed[100:]])).identity() != open_source(generator).identity()
+    )
+    options = {"n_landmarks": 20, "random_state": 0}
+    model = KernelEmbedding(2, **options).fit(generator, checkpoint=tmp_path / "c")
+    np.testing.assert_allclose(
+        model.transform(X), KernelEmbedding(2, **options).fit(X).transform(X), atol=1e-5
+    )
+
+
+class Tokens(torch.nn.Module):
+    """A network of token numbers: the mean of their vectors, and a layer on top."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 4)
+        self.top = torch.nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        return self.top(self.words(tokens).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_the_layers_of_token_networks_are_recorded(dtype):
+    network, tokens = Tokens(), torch.randint(0, 50, (30, 7), dtype=dtype)
+    expected = network(tokens).detach().numpy()
+    loader = DataLoader([{"input_ids": row, "mask": 1} for row in tokens], batch_size=8)
+    for data in (
+        tokens,
+        tokens.numpy(),
+        Batches(loader, key="input_ids"),
+        DataLoader(TensorDataset(tokens), 8),
+    ):
+        found = dict(iter_layers(network, data, ["top"], batch_rows=8))
+        assert list(found) == [0, 8, 16, 24]
+        np.testing.assert_allclose(
+            np.concatenate([layers["top"] for layers in found.values()]), expected, atol=1e-6
+        )
+
+
+def test_layers_of_a_loader_are_sketched():
+    network, pictures = (
+        torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()),
+        torch.rand(20, 3, 6, 6),
+    )
+    loader = DataLoader(TensorDataset(pictures, torch.arange(20)), batch_size=6)
+    labels = np.arange(20) % 2
+    (names, a), (again, b) = (sketch_layers(network, X, labels).table() for X in (pictures, loader))
+    assert names == again
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    with pytest.raises(ValueError, match="y"):
+        sketch_layers(network, loader, labels[:10])
