@@ -41,6 +41,7 @@ def open_source(
     array: str = "X",
     size: int | tuple[int, int] | None = None,
     columns: Sequence[str] | None = None,
+    encoding: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Source:
     """Make a source of an array, tensor, frame, list, dataset, or of one path.
@@ -54,15 +55,19 @@ def open_source(
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
+    encoding : the encoding of a CSV file, such as "cp1252" or "shift_jis"; by default it is recognised (UTF-8, UTF-16,
+        else Windows-1252 with a warning).
     progress : called with the number of rows (or images) seen, where opening needs a scan.
 
     >>> open_source([[1.0, 2.0], [3.0, 4.0]]).describe()
     'numpy array, 2 × 2, float64'
     """
     if isinstance(data, (str, os.PathLike)):
-        source = _open_path(Path(data).expanduser(), array, size, progress)
+        source = _open_path(Path(data).expanduser(), array, size, progress, encoding)
     else:
         source = _open_object(data)
+        if encoding is not None:
+            raise ValueError(f"encoding={encoding!r} is for CSV files; got {source.describe()}.")
         if size is not None:
             raise ValueError(f"size={size!r} is for folders of images; got {source.describe()}.")
     if columns is None:
@@ -170,8 +175,14 @@ def _is_torch_dataset(data: object) -> bool:
 
 
 def _open_path(
-    path: Path, array: str, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
+    path: Path,
+    array: str,
+    size: int | tuple[int, int] | None,
+    progress: Callable[[int], None] | None,
+    encoding: str | None,
 ) -> Source:
+    if encoding is not None and not path.name.lower().endswith(_CSV):
+        raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
         return _open_folder(path, size, progress)
     if not path.exists():
@@ -190,7 +201,7 @@ def _open_path(
     if name.endswith(_PARQUET):
         return open_parquet([path])
     if name.endswith(_CSV):
-        return open_csv(path, progress)
+        return open_csv(path, progress, encoding)
     hint = " A single image is not a data set; give its folder." if name.endswith(SUFFIXES) else ""
     raise ValueError(f"{path}: the suffix {path.suffix!r} is not known. Expected {_PATHS}.{hint}")
 
