@@ -45,7 +45,7 @@ class TextScan:
         self.n_missing = 0  # cells without a value
         self.n_words = 0  # cells with a word for a missing value
         self.n_whole, self.n_coded = 0, 0  # digits only; among them those that begin with a zero, as codes do
-        self.n_gaps = 0  # spaces
+        self.n_spelled = 0  # words of two letters or more
         self.n_cells = 0  # of text
         self.moments = ColumnMoments(len(FORMS))
 
@@ -81,7 +81,9 @@ class TextScan:
         self.n_words += int(counts[[is_missing_number(value, self.words) for value in values]].sum())
         self.n_whole += int(counts @ _matches(text, r"^\d+$"))
         self.n_coded += int(counts @ _matches(text, r"^0\d+$"))
-        self.n_gaps += int(counts @ pc.count_substring_regex(text, r"\s+").to_numpy(zero_copy_only=False))
+        self.n_spelled += int(
+            counts @ pc.count_substring_regex(text, r"\p{L}{2,}").to_numpy(zero_copy_only=False)
+        )
 
     def _add_levels(self, values: list[str], counts: np.ndarray) -> None:
         if self.levels is None:

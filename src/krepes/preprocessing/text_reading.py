@@ -109,7 +109,7 @@ def _in_form(
     if alike and not asked:
         if form in clear:
             note += ", as in other columns"
-        elif not all(re.match(r"\s*\d+\.\d+\.", cell) for cell in sample):  # 3.4.2022 has the day first
+        elif not _usual(form, sample):
             note += f" (or {rival})"
             warning = (
                 f"Column {name!r} is read with {form if kind == 'date' else 'a ' + form}, but every cell could also be "
@@ -127,6 +127,13 @@ def _in_form(
     return Reading(kind, form, note, warning, tolerant=n_unread > 0)
 
 
+def _usual(form: str, sample: Collection[str]) -> bool:
+    """Whether cells that fit two forms leave no doubt: 3.4.2022 has the day first, 1.234 is no thousand."""
+    if form == "decimal point":
+        return not any("," in cell for cell in sample)
+    return all(re.match(r"\s*\d+\.\d+\.", cell) for cell in sample)
+
+
 def as_levels(scan: TextScan) -> Reading:
     """A category, running text, or nothing."""
     words = words_in(scan)
@@ -136,7 +143,7 @@ def as_levels(scan: TextScan) -> Reading:
         return Reading("left out", note="no value present")
     if scan.levels is not None and len(values) <= max(DISTINCT, n_present / 2):
         return Reading("category")
-    if scan.n_gaps >= (RUNNING_WORDS - 1) * n_present:
+    if scan.n_spelled >= RUNNING_WORDS * n_present:
         return Reading("text")
     if scan.levels is None:
         return Reading("left out", note=f"near-unique text: more than {MAX_DISTINCT:,} different values")

@@ -34,6 +34,7 @@ from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, uncl
 _BLOCK_BYTES = 1 << 20
 _BOOLS = pa.array(["true", "false"])
 _DELIMITERS = ",;\t|"
+_BEGINNING, _LINES = 1 << 16, 20  # characters and lines by which the delimiter is known
 _WORDS = pa.array(pcsv.ConvertOptions().null_values)
 _TEMPORAL = (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us"))
 
@@ -159,10 +160,10 @@ def _raise_unclosed(layout: Layout) -> None:
 def _layout(path: Path, encoding: str) -> Layout:
     with _reading(path), pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_BLOCK_BYTES)
-    first = start.decode(encoding, "replace").removeprefix("\ufeff").lstrip("\r\n").split("\n", 1)[0]
-    if not first.strip():
+    text = start.decode(encoding, "replace").removeprefix("\ufeff").lstrip("\r\n")
+    if not text.split("\n", 1)[0].strip():
         raise ValueError(f"{path}: the file is empty.")
-    draft = Layout(path, (), True, _delimiter(first, ".tsv" in path.suffixes), encoding)
+    draft = Layout(path, (), True, _delimiter(text[:_BEGINNING], ".tsv" in path.suffixes), encoding)
     with _reading(path, draft), _reader(draft, None, 0) as reader:
         names = reader.schema.names
     if all(_is_number(name) for name in names):
@@ -171,16 +172,17 @@ def _layout(path: Path, encoding: str) -> Layout:
     return replace(draft, names=tuple(names))
 
 
-def _delimiter(line: str, tabs: bool) -> str:
-    """What stands between the cells of a first line: the mark that is most frequent in it, outside quotes.
+def _delimiter(text: str, tabs: bool) -> str:
+    """What stands between cells: the mark that every line has most of, outside quotes; else what the first line has.
 
-    >>> _delimiter("price, EUR;weight;name", tabs=False)
+    >>> _delimiter("price, EUR;town\\n1,5;Bonn\\n12;Ulm", tabs=False)
     ';'
     """
-    bare = re.sub(r'"[^"]*"', "", line)
-    if tabs and "\t" in line:
+    lines = re.sub(r'"[^"]*"', "", text).splitlines()[:_LINES]
+    if tabs and "\t" in lines[0]:
         return "\t"
-    return max(_DELIMITERS, key=bare.count) if any(mark in bare for mark in _DELIMITERS) else ","
+    least = {mark: min(line.count(mark) for line in lines if line) for mark in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda mark: (lines[0].count(mark) > 0, least[mark], lines[0].count(mark)))
 
 
 def _is_number(name: str) -> bool:
