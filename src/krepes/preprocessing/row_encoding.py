@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.cells.grams import BUCKETS, hashed_groups
@@ -143,12 +144,23 @@ def as_arrow(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind, from_pandas=True)
 
 
+def decoded_numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray:
+    """A column that `inverse_transform` gave as the numbers that its mean and scale are of; NaN where missing."""
+    if "pair" in column:
+        values = pc.equal(values, column["pair"][0]).cast(pa.float64())
+    elif column["role"] == "date":
+        values = pa.chunked_array([to_years(number_matrix(pa.table({"v": values}), ["v"])[0])])
+    return values.to_numpy()
+
+
 def _decoded(values: np.ndarray, absent: np.ndarray, column: Column) -> np.ndarray:
     """Numbers as what they stand for: themselves, words for yes and no, dates, or times of day in seconds."""
     if column["role"] == "date":
         seconds = (values - 1970.0) * YEAR if column["linear"] else values
-        moments = np.round(np.where(absent, 0.0, seconds) * 1e6).astype(np.int64)
-        return np.where(absent, np.datetime64("NaT"), moments.astype("M8[us]"))
+        whole = np.round(np.where(absent, 0.0, seconds) * 1e6).astype(np.int64)
+        moments: np.ndarray = whole.astype("M8[us]")
+        moments[absent] = np.datetime64("NaT")
+        return moments
     if "pair" in column:
         yes, no = column["pair"]
         return np.where(absent, None, np.where(values > 0.5, yes, no).astype(object))
