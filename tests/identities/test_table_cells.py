@@ -219,7 +219,7 @@ def test_one_wrong_cell_is_the_one_that_is_named(tmp_path):
     encoder = TableEncoder().fit(csv(tmp_path, "age,n\n" + "39,1\n40.5,2\n" * 10))
     Z = encoder.transform(csv(tmp_path, "age,n\n39,1\nunknown,2\n", "missing.csv"))
     assert Z.shape == (2, 2)
-    with pytest.raises(ValueError, match="'age' held numbers.*such as '4O'"):
+    with pytest.raises(ValueError, match=r"'age' held numbers.*such as '4O'"):
         encoder.transform(csv(tmp_path, "age,n\n39,1\n41,1\n4O,2\n", "wrong.csv"))
 
 

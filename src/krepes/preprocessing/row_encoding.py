@@ -163,7 +163,8 @@ def _decoded(values: np.ndarray, absent: np.ndarray, column: Column) -> np.ndarr
         return moments
     if "pair" in column:
         yes, no = column["pair"]
-        return np.where(absent, None, np.where(values > 0.5, yes, no).astype(object))
+        words = np.array([no, yes, None], dtype=object)
+        return words[np.where(absent, 2, (values > 0.5).astype(int)).astype(int)]
     return np.where(absent, np.nan, values)
 
 

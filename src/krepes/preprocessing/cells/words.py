@@ -16,7 +16,7 @@ MISSING = (
 )  # fmt: skip
 MORE_MISSING = frozenset(
     (
-        *(word.lower() for word in MISSING), "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "x", "none",
+        *(word.lower() for word in MISSING), "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "none",
         "nil", "unknown", "unk", "missing", "not available", "not applicable", "not known", "n.a.", "n.a", "na.", "tbd",
         "tba", "nat", "no data", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "(null)", "(blank)",
         "undefined", "unbekannt", "k.a.", "k. a.", "keine angabe", "keine", "fehlt", "entfällt", "inconnu", "nd",
