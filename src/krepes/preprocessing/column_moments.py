@@ -16,8 +16,8 @@ class ColumnMoments:
     """Moments of k columns; NaN is a missing value.
 
     >>> moments = ColumnMoments(1)
-    >>> for chunk in ([1.0, 3.0], [5.0, np.nan]):
-    ...     moments.add(np.array([chunk]))
+    >>> for rows in ([[1.0, 3.0]], [[5.0, np.nan]]):
+    ...     moments.add(np.array(rows))
     >>> moments.count.tolist(), moments.mean.tolist(), moments.variance.round(4).tolist()
     ([3], [3.0], [2.6667])
     """

@@ -3,7 +3,7 @@
     c_b(x) = sum over groups u of x with hash b of +1 or -1 (by another hash),      x -> c(x) / |c(x)|
 
 Small letters, one space for every gap, a space before and behind; groups are three bytes of UTF-8. The inner product of
-two texts is on average the cosine of their counts [weinberger]; two texts that share nothing are at squared distance 2,
+two texts is on average the cosine of their counts; two texts that share nothing are at squared distance 2,
 as two levels of a category are. No text can be read back. Cost O(characters).
 """
 

@@ -43,7 +43,7 @@ def words_of(levels: Iterable[str] | None) -> list[str]:
     >>> "NA" in words_of(["DE", "FR", "IT", "NA"]), "NA" in words_of(["red", "green", "blue", "NA"])
     (False, True)
     """
-    others = [level for level in levels or () if level not in MISSING]
+    others = [level for level in levels or () if folded(level) not in MORE_MISSING]
     codes = sum(_CODE.fullmatch(level) is not None for level in others)
     kept = codes >= _FEWEST_CODES and codes >= (1 - _MOST_OTHERS) * len(others)
     return [word for word in MISSING if not (kept and word == "NA")]
