@@ -84,9 +84,9 @@ OBJECTS = {
         ValueError,
         "several columns named 'a'",
     ),
-    "mixed column": (pd.DataFrame({"a": [1, "x"]}), ValueError, r"'a'.*mixes types.*astype\(str\)"),
+    "mixed column": (pd.DataFrame({"a": [1, ["x"]]}), ValueError, r"'a'.*mixes types.*astype\(str\)"),
     "unequal columns": ({"a": [1], "b": [1, 2]}, ValueError, "one length"),
-    "mixed mapping": ({"a": [1, "x"]}, ValueError, "Column 'a' cannot be read"),
+    "mixed mapping": ({"a": [1, ["x"]]}, ValueError, "Column 'a' cannot be read"),
     "iterable dataset": (Stream(), ValueError, "map-style"),
     "shuffling loader": (DataLoader(Ragged(), shuffle=True), ValueError, "shuffles.*shuffle=False"),
     "generator": ((i for i in range(3)), TypeError, "read only once.*Batches"),
@@ -301,8 +301,8 @@ CSV = {
     "names only": (b"a,b\n", "no rows"),
     "blank": (b"\n\n", "empty"),
     "duplicate names": (b"a,a\n1,2\n", "several columns named 'a'"),
-    "not UTF-8": (b"a,b\n1,\xff\xfe\n", "column 'b' is not UTF-8"),
-    "names not UTF-8": (b"a\xff,b\n1,2\n", "UTF-8"),
+    "neither UTF-8 nor Windows-1252": (b"a,b\n1,\xff\x81\n", "not cp1252 text.*give its encoding"),
+    "names in neither": (b"a\x81,b\n1,2\n", "not cp1252 text.*UTF-8"),
     "endless quote": (b'a,b\n1,"' + b"x\n" * 2_000_000, "quotation mark"),
 }
 
@@ -313,6 +313,25 @@ def test_broken_csv_files_name_the_place(tmp_path, name):
     with pytest.raises(ValueError, match=message) as error:
         open_source(write(tmp_path / "t.csv", content))
     assert "t.csv" in str(error.value)
+
+
+@pytest.mark.parametrize("far", [0, 300_000])
+def test_windows_text_is_recognised_wherever_it_shows(tmp_path, far):
+    content = b"a,b\n" + b"1,x\n" * far + "2,gr\u00fcn\n".encode("cp1252")
+    with pytest.warns(UserWarning, match=r"t\.csv: the file is not UTF-8 text; it is read as cp1252"):
+        source = open_source(write(tmp_path / "t.csv", content))
+    assert source.take(np.array([far])).to_pylist() == [{"a": 2, "b": "gr\u00fcn"}]
+
+
+def test_the_encoding_of_a_file_can_be_given(tmp_path):
+    path = write(tmp_path / "t.csv", "\u540d,n\n\u6771\u4eac,1\n".encode("shift_jis"))
+    assert open_source(path, encoding="Shift_JIS").label_column("\u540d").tolist() == ["\u6771\u4eac"]
+    with pytest.raises(ValueError, match="Python knows no such encoding"):
+        open_source(path, encoding="klingon")
+    with pytest.raises(ValueError, match=r"not (utf|UTF)-8 text"):
+        open_source(path, encoding="utf-8")
+    with pytest.raises(ValueError, match="is for CSV files"):
+        open_source([[1.0]], encoding="utf-8")
 
 
 def test_ragged_lines_far_into_a_file_are_numbered(tmp_path):

@@ -32,11 +32,13 @@ def test_values_too_large_for_a_deviation():
     [
         ({"job": ["cook"]}, "no column 'age'"),
         ({"Age": [1.0], "job": ["cook"]}, "no column 'age'.*Did you mean 'Age'"),
-        ({"age": ["39"], "job": ["cook"]}, "'age' held numbers.*now it holds string such as '39'"),
+        (
+            {"age": ["39", "older"], "job": ["cook"] * 2},
+            "'age' held numbers.*now it holds a cell such as 'older'",
+        ),
         ({"age": ["many"], "job": ["cook"]}, "'age' held numbers.*such as 'many'"),
         ({"age": [1.0], "job": [3]}, "'job' held text.*now it holds int64 such as 3"),
         ({"age": [[1.0]], "job": ["cook"]}, "'age' held numbers.*list"),
-        ({"age": [], "job": []}, r"0 sample\(s\)"),
         (np.zeros((2, 3)), "X has 3 features, but TableEncoder is expecting 2 features"),
         (np.zeros(3), "Reshape your data"),
         (np.zeros((2, 3, 3)), "Only vectors"),
@@ -68,6 +70,12 @@ def test_columns_with_no_value_are_missing_values():
         ({"min_frequency": "often"}, "min_frequency"),
         ({"max_levels": 0}, "max_levels"),
         ({"dtype": "int8"}, "dtype"),
+        ({"missing": "NA"}, "missing must be a list of words"),
+        ({"columns": {"age": "numbers"}}, "columns={'age': 'numbers'}: expected one of 'number'"),
+        ({"columns": {"ages": "number"}}, "no column 'ages'.*Did you mean 'age'"),
+        ({"columns": {"age": "date"}}, "columns={'age': 'date'}: the column holds double"),
+        ({"columns": {"job": "number"}}, "columns={'job': 'number'}: no cell.*such as 'clerk'"),
+        ({"columns": {"job": "date"}}, "columns={'job': 'date'}: no cell"),
     ],
 )
 def test_parameters_that_do_not_fit(parameters, message):
@@ -76,8 +84,25 @@ def test_parameters_that_do_not_fit(parameters, message):
 
 
 def test_nothing_left_to_use_says_why():
-    with pytest.raises(ValueError, match=r"No column is left .*id: an id.*when: date or time.*y: label"):
-        TableEncoder(label="y").fit({"id": [1, 2], "when": pa.array([1, 2], pa.date32()), "y": [0, 1]})
+    with pytest.raises(ValueError, match=r"No column is left .*id: an id.*raw: binary data.*y: label"):
+        TableEncoder(label="y").fit({"id": [1, 2], "raw": [b"u", b"v"], "y": [0, 1]})
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pa.table])
+def test_no_rows_are_encoded_as_no_rows(kind):
+    encoder = TableEncoder().fit(TABLE)
+    assert encoder.transform(kind({"age": [], "job": []})).shape == (0, 4)
+    with pytest.raises(ValueError, match="no column 'job'"):
+        encoder.transform(kind({"age": []}))
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        TableEncoder().fit(kind({"age": [], "job": []}))
+
+
+def test_numbers_in_text_are_read_where_numbers_were():
+    encoder = TableEncoder().fit(TABLE)
+    expected = encoder.transform({"age": [39, None, 20.5], "job": ["cook"] * 3})
+    for cells in (["39", "unknown", "20.5"], [39, "-", "20.5"]):
+        assert np.array_equal(encoder.transform({"age": cells, "job": ["cook"] * 3}), expected)
 
 
 def test_unfitted_encoders_say_so():

@@ -75,7 +75,7 @@ def test_constants_become_exactly_zero_across_chunks():
     scan = ColumnScan(pa.schema({"v": pa.float64()}))
     for n in (3, 7, 1000):
         scan.add(pa.table({"v": [0.1] * n}))
-    assert scan.low == scan.high == 0.1
+    assert scan.moments.low == scan.moments.high == 0.1
     X = np.full((200_000, 1), 0.1)
     assert (TableEncoder().fit_transform(X) == 0).all()
 
@@ -90,9 +90,9 @@ def test_merged_moments_are_those_of_all_rows(sizes, seed):
     scan = ColumnScan(pa.schema({"v": pa.float64()}))
     for part in np.split(values, np.cumsum(sizes)[:-1]):
         scan.add(pa.table({"v": part}))
-    assert scan.count[0] == np.isfinite(values).sum()
-    assert scan.mean[0] == pytest.approx(np.nanmean(values), rel=1e-14)
-    assert scan.variance[0] == pytest.approx(np.nanvar(values), rel=1e-7, abs=1e-12)
+    assert scan.moments.count[0] == np.isfinite(values).sum()
+    assert scan.moments.mean[0] == pytest.approx(np.nanmean(values), rel=1e-14)
+    assert scan.moments.variance[0] == pytest.approx(np.nanvar(values), rel=1e-7, abs=1e-12)
 
 
 def test_a_category_weighs_as_much_as_a_number():
@@ -218,9 +218,13 @@ ROLES = {
         "left out",
         "20 different values in 20 rows",
     ),
-    "dates": (pa.array(range(N), pa.date32()), "left out", "date or time"),
-    "stamps": (pa.array(range(N), pa.timestamp("s")), "left out", "date or time"),
-    "durations": (pa.array(range(N), pa.duration("s")), "left out", "date or time"),
+    "dates": (pa.array(range(N), pa.date32()), "date", "1970-01-01 to 1970-02-09, day of week"),
+    "stamps": (pa.array(range(N), pa.timestamp("s")), "date", "1970-01-01 00:00:00 to 1970-01-01 00:00:39"),
+    "times": (pa.array(range(N), pa.time32("s")), "date", "time of day"),
+    "durations": (pa.array(range(N), pa.duration("s")), "numeric", "seconds: mean 19.5"),
+    "commas": ([f"{i},5" for i in range(N)], "numeric", "decimal comma; mean 20"),
+    "words": (["yes", "No"] * 20, "numeric", "yes is 1, no is 0; mean 0.5"),
+    "notes": ([f"this is number {i} of them" for i in range(N)], "text", "running text"),
     "lists": ([[1]] * N, "left out", "nested"),
     "structs": ([{"a": 1}] * N, "left out", "nested"),
     "views": (pa.array(["u", None] * 20, pa.string_view()), "category", "1 level, 20 missing as one"),
@@ -247,7 +251,7 @@ def test_every_column_has_a_role_with_a_reason():
     for (name, role, detail, n_outputs), column in zip(encoder.describe(), encoder.roles_):
         expected = {"bools": ("excluded", ""), "text": ("label", "")}.get(name, ROLES[name][1:])
         assert (role, expected[1] in detail) == (expected[0], True), (name, role, detail)
-        assert (n_outputs > 0) == (role in ("numeric", "category"))
+        assert (n_outputs > 0) == (role in ("numeric", "date", "category", "text"))
         assert column["n_outputs"] == n_outputs
     assert sum(role["n_outputs"] for role in encoder.roles_) == encoder.transform(table).shape[1]
     assert [i for group in encoder.groups_ for i in group] == list(range(encoder.n_features_out_))

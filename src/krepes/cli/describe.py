@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from krepes.base.components import Component
     from krepes.embedding import KernelEmbedding
     from krepes.preprocessing import InputSpace, TableEncoder
+    from krepes.sources import Source
 
 SHOWN_COLUMNS = 60
 
@@ -57,13 +58,17 @@ def column_roles(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Ta
     from rich.text import Text
 
     styles = {"left out": "dim", "label": "green", "excluded": "dim"}
-    table = simple_table("column", "role", "features", "", right=("features",))
+    examples = encoder.examples_  # not there where the encoder comes from a file
+    shown = ["example"] if examples else []
+    table = simple_table("column", "role", "features", *shown, "", right=("features",))
     roles = encoder.describe()
     for column, role, detail, n_outputs in roles[:limit]:
-        cells = (column, role, str(n_outputs) if n_outputs else "", detail)
+        example = [f"{' '.join(examples.get(column, '').split()):.24}"] if examples else []
+        cells = (column, role, str(n_outputs) if n_outputs else "", *example, detail)
         table.add_row(*(Text(cell, style=styles.get(role, "")) for cell in cells))
     if limit is not None and len(roles) > limit:
-        table.add_row(Text(f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"), "", "", "")
+        more = f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"
+        table.add_row(Text(more), *[""] * (len(table.columns) - 1))
     return table
 
 
@@ -71,6 +76,18 @@ def show_columns(space: InputSpace) -> None:
     """Print how every column is used, before a long pass begins."""
     if space.encoder is not None:
         console().print(column_roles(space.encoder))
+
+
+def show_encoding(encoder: TableEncoder | str | None, source: Source) -> None:
+    """Print how every column of a table will be used, in a scan of its own."""
+    from sklearn.base import clone
+
+    from krepes.preprocessing import TableEncoder
+
+    if isinstance(encoder, TableEncoder):
+        fitted = clone(encoder)
+        fitted.fit_source(source, n_candidates=1)
+        console().print(column_roles(fitted))
 
 
 def component(part: Component, hidden: tuple[str, ...] = ()) -> str:

@@ -77,14 +77,29 @@ def split_by_component(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def preprocessing(
-    choice: str | None, source: Source, path: Path, labels: list[str], excluded: list[str]
+    choice: str | None,
+    source: Source,
+    path: Path,
+    labels: list[str],
+    excluded: list[str],
+    columns: list[str],
+    missing: list[str],
 ) -> TableEncoder | str | None:
-    """The estimator's `preprocess`: a TableEncoder that knows labels and excluded columns where there are any."""
+    """The estimator's `preprocess`: a TableEncoder that knows labels, excluded columns, and what others are."""
     from krepes.labelled import array_names
     from krepes.preprocessing import TableEncoder
 
     if source.kind == "table" and choice in ("auto", "table"):
-        return TableEncoder(label=labels[0] if labels else None, exclude=[*labels[1:], *excluded])
+        kinds = dict(key_and_value(text, "--column", "NAME=KIND, such as age=number") for text in columns)
+        return TableEncoder(
+            label=labels[0] if labels else None,
+            exclude=[*labels[1:], *excluded],
+            columns=kinds or None,
+            missing=missing or None,
+        )
+    if columns or missing:
+        option = "--column" if columns else "--missing"
+        raise ValueError(f"{option} is for the columns of a table; {path} is {source.describe()}.")
     if excluded:
         raise ValueError(f"--exclude is for the columns of a table; {path} is {source.describe()}.")
     if not set(labels) <= set(names := array_names(path)):

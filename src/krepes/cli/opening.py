@@ -45,13 +45,15 @@ def parse_size(size: str | None) -> tuple[int, int] | None:
     return numbers[0], numbers[-1]
 
 
-def open_data(path: Path, array: str = "X", size: tuple[int, int] | None = None) -> Source:
+def open_data(
+    path: Path, array: str = "X", size: tuple[int, int] | None = None, encoding: str | None = None
+) -> Source:
     """A source of the rows of a file or folder."""
     from krepes.sources import open_source
 
     check_exists(path)
     with _counting("Reading") as progress:
-        return open_source(path, array=array, size=size, progress=progress)
+        return open_source(path, array=array, size=size, encoding=encoding, progress=progress)
 
 
 def load_embedding(path: Path, device: str) -> KernelEmbedding:

@@ -54,6 +54,32 @@ Size = Annotated[
 Exclude = Annotated[
     list[str], option("A column to leave out. Repeat the option for several.", metavar="COLUMN", panel=DATA)
 ]
+Column = Annotated[
+    list[str],
+    option(
+        "--column",
+        "Say what a column is, where the table that is printed gets it wrong: number, decimal point, decimal comma, "
+        "date, day first, month first, boolean, category or text. Repeat the option for several.",
+        metavar="NAME=KIND",
+        panel=DATA,
+    ),
+]
+Missing = Annotated[
+    list[str],
+    option(
+        "--missing",
+        "A word that means a missing value, instead of the usual ones (NA, null, n/a, ...). Repeat the option for "
+        "several.",
+        metavar="WORD",
+        panel=DATA,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    option(
+        "The encoding of a CSV file, such as cp1252. By default it is recognised.", metavar="NAME", panel=DATA
+    ),
+]
 SampleWeight = Annotated[
     str | None,
     option(

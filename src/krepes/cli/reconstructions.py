@@ -16,6 +16,7 @@ import pyarrow as pa
 from krepes.base.progress import Bars
 from krepes.embedding import KernelEmbedding
 from krepes.preimages import ErrorEstimate
+from krepes.preprocessing.row_encoding import decoded_type
 from krepes.results import TABLES
 from krepes.sources import Source
 
@@ -44,8 +45,7 @@ class Reconstructions:
             return None
         encoder = self.model.input_space_.encoder
         if encoder is not None and encoder.named_:
-            text = {column["column"]: column["role"] == "category" for column in encoder.columns_}
-            columns = {name: pa.large_string() if is_text else pa.float64() for name, is_text in text.items()}
+            columns = {column["column"]: decoded_type(column) for column in encoder.columns_}
         else:
             names = getattr(self.model, "feature_names_in_", [f"x{j}" for j in range(self.shape[0])])
             columns = dict.fromkeys(map(str, names), pa.from_numpy_dtype(self.dtype))

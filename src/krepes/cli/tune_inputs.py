@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from krepes.cli.model_parameters import key_and_value, parsed, preprocessing
+from krepes.cli.model_parameters import key_and_value, parsed
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
     from krepes.evaluation import Choice, Range
     from krepes.evaluation.tuning.search_space import Space
-    from krepes.sources import Source
 
 
 def explored(ranges: list[str], choices: list[str]) -> Space:
@@ -57,19 +55,13 @@ def model_from(
     parameters: dict[str, Any],
     overrides: dict[str, Any],
     space: Space,
-    source: Source,
-    path: Path,
-    label: str | None,
-    excluded: list[str],
     seed: int,
 ) -> tuple[KernelEmbedding, dict[str, Any]]:
     """The model to search from, and the parameters that differ from what its own options say."""
     from krepes import KernelEmbedding
     from krepes.evaluation.tuning.search_space import solver_settings
 
-    labels = [label] if label is not None else []
-    encoder = preprocessing(parameters["preprocess"], source, path, labels, excluded)
-    model = KernelEmbedding(**(parameters | {"preprocess": encoder, "random_state": seed, "verbose": 1}))
+    model = KernelEmbedding(**(parameters | {"random_state": seed, "verbose": 1}))
     given: dict[str, Any] = {}
     if any(name.startswith("solver__") for name in overrides) and not {"loss", "solver"} & set(space):
         given = solver_settings(model, named=True)

@@ -215,6 +215,7 @@ class FitCommand:
         """The command, ready to paste."""
         rows = {row.name: row for row in Parameters("KernelEmbedding").rows()}
         plain: dict[str, Any] = {"array": "X", "size": None, "label": None, "exclude": [], "random_state": 0}
+        plain |= {"column": [], "missing": [], "encoding": None}
         words = ["krepes", "fit", str(self.data)]
         found = self.settings | self.given | best
         for name in [name for name in found if name in rows or name in plain]:

@@ -178,4 +178,9 @@ def _laid_out(column: dict[str, Any], group: list[int]) -> dict[str, Any]:
     category = column["role"] == "category"
     if category:
         return {"category": True, "places": group, "missing": group[-2] if column["missing"] else None}
-    return {"category": False, "places": group[:1], "missing": group[1] if column["indicator"] else None}
+    indicator = bool(column.get("indicator", False))
+    if column["role"] == "numeric" or column.get("linear", False):  # of a date, how late it is
+        return {"category": False, "places": group[:1], "missing": group[-1] if indicator else None}
+    # A point on a circle or a text of length 1: half of the squared distance is 1 on average, as for levels.
+    places = group[:-1] if indicator else group
+    return {"category": True, "places": places, "missing": group[-1] if indicator else None}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 _FEW_ROWS = 32  # below this many rows, serving one at a time, Python is faster than Arrow
@@ -26,7 +28,7 @@ def family(kind: pa.DataType) -> str:
         return "number"
     if pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view":
         return "text"
-    if pt.is_temporal(kind):
+    if pt.is_temporal(kind) and not pt.is_interval(kind):
         return "date or time"
     if (
         pt.is_binary(kind)
@@ -43,20 +45,44 @@ def holds_numbers(kind: pa.DataType) -> bool:
     return family(kind.value_type if pt.is_dictionary(kind) else kind) == "number"
 
 
-def number_matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """Columns as the rows of a (k, n) float64 matrix, NaN where a value is missing."""
+def number_matrix(table: pa.Table, names: Sequence[str], missing: Sequence[float] = ()) -> np.ndarray:
+    """Columns as the rows of a (k, n) float64 matrix, NaN where a value is missing or one of `missing`.
+
+    Dates, times and durations are seconds, since 1970 or midnight; with a time zone, those that its clocks show.
+    """
     M = np.empty((len(names), table.num_rows))
     for j, name in enumerate(names):
         column = table.column(name)
         if pt.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        temporal = pt.is_temporal(column.type)
+        if temporal:
+            column = _microseconds(column)
         first = 0
         for chunk in column.chunks:
             if pt.is_decimal(chunk.type) or (chunk.null_count and pt.is_boolean(chunk.type)):
                 chunk = chunk.cast(pa.float64())
             M[j, first : first + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
             first += len(chunk)
+        if temporal:
+            M[j] *= 1e-6
+    if len(missing):
+        M[np.isin(M, missing)] = np.nan
     return M
+
+
+def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dates, times and durations as integers; finer parts are cut off."""
+    kind = column.type
+    if pt.is_timestamp(kind):
+        column = column if kind.tz is None else pc.local_timestamp(column)
+    if pt.is_date(kind) or pt.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us"), safe=False)
+    elif pt.is_time(kind):
+        column = column.cast(pa.time64("us"), safe=False)
+    elif pt.is_duration(kind):
+        column = column.cast(pa.duration("us"), safe=False)
+    return column.cast(pa.int64())
 
 
 def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]]]:
@@ -73,7 +99,7 @@ def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]
             yield np.array([place.get(value, -1) for value in texts]), list(place)
             continue
         if not pt.is_dictionary(chunk.type):
-            text = chunk if pt.is_string(chunk.type) else chunk.cast(pa.large_string())
+            text = chunk if pt.is_string(chunk.type) else _as_text(chunk)
             chunk = text.dictionary_encode()
         codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         used, codes = np.unique(codes, return_inverse=True)  # a dictionary may be far longer than the chunk
@@ -83,7 +109,17 @@ def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]
         yield np.where(np.isin(codes, absent), -1, codes) if absent else codes, values
 
 
+def _as_text(chunk: pa.Array) -> pa.Array:
+    """Values as text; whole numbers are written alike, whether they are integers or not."""
+    text = chunk.cast(pa.large_string())
+    return pc.replace_substring_regex(text, r"\.0$", "") if pt.is_floating(chunk.type) else text
+
+
+def first_value(column: pa.ChunkedArray) -> Any:
+    """The first value that is there; None if there is none."""
+    return next((v.as_py() for chunk in column.chunks for v in chunk if v.is_valid), None)
+
+
 def example(column: pa.ChunkedArray) -> str:
     """A value of a column to show in a message."""
-    value = next((v.as_py() for chunk in column.chunks for v in chunk if v.is_valid), None)
-    return f"{value!r:.60}"
+    return f"{first_value(column)!r:.60}"

@@ -188,7 +188,8 @@ class InputSpace(Component):
         """A source with only the columns that this space uses."""
         encoded = [] if self.encoder is None else self.encoder.used_columns_
         if isinstance(source, TableSource) and (encoded or self.raw_):
-            return source.select([*dict.fromkeys([*encoded, *self.raw_])])
+            source = source.select([*dict.fromkeys([*encoded, *self.raw_])])
+            return source if self.encoder is None else source.as_text(self.encoder.written_columns_)
         return source
 
     @property

@@ -1,7 +1,9 @@
 """TableEncoder: a table's columns as numbers that kernels can compare.
 
     number      (x - mean) / deviation, population moments of the values that are there, without wild cells
+    date        years, standardised; time of day, day of week and day of year as points on circles
     category    one-hot
+    text        groups of characters, hashed
 
 Two rows of a standardised column are at squared distance 2 on average, and two different levels of a one-hot
 column are at squared distance 2: a category weighs as much as a number, so one-hot columns are not scaled.
@@ -12,7 +14,7 @@ in chunks of fixed size.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,21 +30,22 @@ from krepes.base.rows import rebatch
 from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix
 from krepes.engines import Engine, as_engine
-from krepes.preprocessing.column_roles import (
-    ENTRIES,
-    TARGET_NAMES,
-    Column,
-    Role,
-    RoleChoice,
-    output_names,
-    readable_columns,
-)
+from krepes.preprocessing.column_encodings import ENTRIES, OPTIONAL, Column, check_column, output_names
+from krepes.preprocessing.column_roles import TARGET_NAMES, Role, RoleChoice, readable_columns
 from krepes.preprocessing.column_scan import ColumnScan
-from krepes.preprocessing.column_values import example, family, holds_numbers
-from krepes.preprocessing.row_encoding import decode_rows, encode_rows, refuse_infinite
+from krepes.preprocessing.column_values import example, family, first_value, holds_numbers
+from krepes.preprocessing.row_encoding import (
+    as_arrow,
+    decode_rows,
+    decoded_type,
+    encode_rows,
+    refuse_infinite,
+)
+from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
 from krepes.sources.raw_blocks import RawReader
 from krepes.sources.source import check_columns
+from krepes.sources.tables.frames import is_pandas, is_polars
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
@@ -55,15 +58,31 @@ def _only(table: Rows, names: list[str]) -> pa.Table:
     return table if table.column_names == names else table.select(names)
 
 
+def empty_table(X: Any) -> list[str] | None:
+    """The columns of a frame or table without rows; None for everything else."""
+    if isinstance(X, Mapping):
+        empty = len(X) > 0 and all(
+            hasattr(v, "__len__") and not isinstance(v, str) and not len(v) for v in X.values()
+        )
+        return list(X) if empty else None
+    if isinstance(X, pa.Table | pa.RecordBatch):
+        return X.schema.names if X.num_rows == 0 else None
+    return list(map(str, X.columns)) if (is_pandas(X) or is_polars(X)) and len(X) == 0 else None
+
+
 class TableEncoder(TransformerMixin, Component):
     """Standardise, impute and one-hot encode the columns of a table.
 
     Numbers (integers, floats, decimals, true/false) are standardised. Where values were missing, an indicator
     column is added; a missing value becomes the median, also in columns that had none missing when fitted.
-    Text and categoricals become one column per level, most frequent first; values below `min_frequency` or
+    Text that is numbers, dates or two words for yes and no is read as such; the form (decimal comma, day first) is
+    decided by the whole column, and `roles_` says it. Dates become years, and the time of day, day of week and day of
+    year as sine and cosine, as far as the column spans them.
+    Other text and categoricals become one column per level, most frequent first; values below `min_frequency` or
     beyond `max_levels` share a level "rare", missing values have a level if there were any, and values never
-    seen in fitting have the level "unseen" (so do missing ones where there were none). Dates, ids, near-unique
-    text (more distinct values than half the rows), nested and empty columns are left out; `roles_` says why.
+    seen in fitting have the level "unseen" (so do missing ones where there were none). Near-unique text (more distinct
+    values than half the rows) of four words or more becomes groups of characters, hashed into 128 columns. Ids, other
+    near-unique text, nested and empty columns are left out; `roles_` says why.
 
     Parameters
     ----------
@@ -78,16 +97,25 @@ class TableEncoder(TransformerMixin, Component):
         Levels per column, not counting rare, missing and unseen.
     dtype : "float32" or "float64", default="float32"
         The dtype of the output.
+    columns : dict of str by column, default=None
+        What columns are, where the rules would get it wrong: "number", "decimal point", "decimal comma", "date", "day
+        first", "month first", "boolean", "category" or "text". Cells that are not of that kind are missing.
+    missing : sequence of str, default=None
+        Words that mean a missing value, instead of the usual ones (NA, NaN, null, n/a, ...; in columns of numbers and
+        dates also "-", "?", "unknown" and the like). "NA" is kept among codes of two capitals, such as countries. A
+        number, such as "-999", is missing in columns of numbers. Empty cells always are.
 
     Attributes
     ----------
     roles_ : list of dict
-        column, role ("numeric", "category", "left out", "label", "excluded"), detail, n_outputs; in the order of
-        the columns.
+        column, role ("numeric", "date", "category", "text", "left out", "label", "excluded"), detail, n_outputs; in
+        the order of the columns.
     groups_ : list of lists of int
         The output columns that belong to one input column.
     columns_ : list of dict
         Mean, scale, median or levels of every column used.
+    examples_ : dict of str
+        A value of every column that was read, as text. Not stored in files.
     n_features_in_, n_features_out_ : int
 
     Notes
@@ -117,12 +145,16 @@ class TableEncoder(TransformerMixin, Component):
         min_frequency: str | int | float = "auto",
         max_levels: int = 100,
         dtype: str = "float32",
+        columns: dict[str, str] | None = None,
+        missing: Sequence[str] | None = None,
     ):
         self.exclude = exclude
         self.label = label
         self.min_frequency = min_frequency
         self.max_levels = max_levels
         self.dtype = dtype
+        self.columns = columns
+        self.missing = missing
 
     columns_: list[Column]
     roles_: list[Role]
@@ -143,6 +175,8 @@ class TableEncoder(TransformerMixin, Component):
         for column in getattr(self, "columns_", []):
             check_entries("A column", column, {"column": str, "role": str, "n_outputs": int}, optional=set())
             check_entries("A column", column, ENTRIES.get(column["role"], {}), optional=set())
+            check_entries("A column", column, OPTIONAL, optional=set(OPTIONAL))
+            check_column(column)
         if hasattr(self, "columns_") and not hasattr(self, "input_columns_"):
             raise ValueError("TableEncoder.input_columns_ is missing.")
         if hasattr(self, "columns_") and self.groups_ != self._layout():
@@ -186,16 +220,17 @@ class TableEncoder(TransformerMixin, Component):
         """
         self._check_parameters()
         usable = self._usable(source)
-        # Dates, nested and binary columns are left out by their type and never read.
-        table_source = usable.select(readable_columns(usable.schema))
+        # Nested and binary columns are left out by their type and never read.
+        table_source, as_text = self._readable(usable)
         n_columns = len(table_source.schema)
         chunk_rows = max(1024, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
         sample = Reservoir(max(n_candidates, median_rows), seed)
-        scan, scanned = ColumnScan(table_source.schema), table_source.column_names
+        scan = ColumnScan(table_source.schema, as_text, self.missing)
+        scanned = table_source.column_names
         if along:
             whole = source if isinstance(source, TableSource) else VectorsTable(source)
-            table_source = whole.select([*dict.fromkeys([*scanned, *along])])
+            table_source = whole.select([*dict.fromkeys([*scanned, *along])]).as_text(as_text)
         blocks = as_engine(engine).stream(
             RawReader(table_source), batch_rows or chunk_rows, progress=progress, name="Preparing"
         )
@@ -203,8 +238,12 @@ class TableEncoder(TransformerMixin, Component):
             scan.add(_only(table, scanned))
             sample.add(start, table)
         refuse_infinite(sorted(scan.infinite))
-        decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_)
-        self.columns_, self.roles_ = decide(usable.schema, scan, _only(sample.rows()[0], scanned))
+        decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_, columns=self.columns or {})
+        seen = _only(sample.rows()[0], scanned)
+        self.columns_, self.roles_ = decide(usable.schema, scan, seen)
+        self._examples = {
+            name: str(value) for name in scanned if (value := first_value(seen.column(name))) is not None
+        }
         self._finish()
         return sample.rows(n_candidates)
 
@@ -228,9 +267,12 @@ class TableEncoder(TransformerMixin, Component):
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""
         check_is_fitted(self, "groups_")
+        if (names := empty_table(X)) is not None:
+            check_columns(self.used_columns_, names, "the table")
+            return np.zeros((0, self.n_features_out_), dtype=self.dtype)
         source = self._source(X, self.input_columns_)
         check_columns(self.used_columns_, source.column_names, "the table")
-        source = source.select(self.used_columns_)
+        source = source.select(self.used_columns_).as_text(self.written_columns_)
         self._check_types(source)
         out = np.zeros((source.n_rows, self.n_features_out_), dtype=self.dtype)
         for start, table in source.batches(1 << 16):
@@ -240,10 +282,12 @@ class TableEncoder(TransformerMixin, Component):
     def inverse_transform(self, X: Any) -> np.ndarray | pa.Table:
         """Columns from encoded rows (n, n_features_out_), which need not be exact encodings.
 
-        A number is unscaled, and missing where its indicator is above 1/2. A category is the largest of its levels,
-        the first of equally large ones: "(rare)" for rare ones, missing (None) for the level of missing values; the
-        level "unseen" is never chosen. An encoder that was fitted on an array gives an array, with NaN in columns that
-        were left out; others give a pyarrow Table of the columns that are used (`.to_pandas()` makes it a frame).
+        A number is unscaled, and missing where its indicator is above 1/2. A date is known by how late it is, a time
+        of day by its place on the circle, yes and no by which is nearer. Running text is not recovered (None). A
+        category is the largest of its levels, the first of equally large ones: "(rare)" for rare ones, missing (None)
+        for the level of missing values; the level "unseen" is never chosen. An encoder that was fitted on an array
+        gives an array, with NaN in columns that were left out; others give a pyarrow Table of the columns that are used
+        (`.to_pandas()` makes it a frame).
         """
         check_is_fitted(self, "groups_")
         encoded = as_matrix(X).astype(np.float64)
@@ -253,14 +297,9 @@ class TableEncoder(TransformerMixin, Component):
             )
         columns = decode_rows(encoded, self.columns_, self.groups_)
         if self.named_:
-            text, missing = pa.large_string(), {"from_pandas": True}  # NaN is missing
-            return pa.table(
-                {
-                    name: pa.array(v, text if v.dtype == object else None, **missing)
-                    for name, v in columns.items()
-                }
-            )
-        numbers = all(column["role"] == "numeric" for column in self.columns_)
+            types = {column["column"]: decoded_type(column) for column in self.columns_}
+            return pa.table({name: as_arrow(values, types[name]) for name, values in columns.items()})
+        numbers = all(column["role"] == "numeric" and "pair" not in column for column in self.columns_)
         out = np.full(
             (len(encoded), self.n_features_in_),
             np.nan if numbers else None,
@@ -296,6 +335,22 @@ class TableEncoder(TransformerMixin, Component):
         return [column["column"] for column in self.columns_]
 
     @property
+    def written_columns_(self) -> list[str]:
+        """The columns that `transform` needs as they are written in a file: what they say was read from text."""
+        return [
+            column["column"]
+            for column in self.columns_
+            if (column["role"] in ("category", "text") and "words" in column)
+            or "tolerant" in column
+            or "pair" in column
+        ]
+
+    @property
+    def examples_(self) -> dict[str, str]:
+        """A value of every column that was read, as text; none where the encoder comes from a file."""
+        return dict(vars(self).get("_examples", {}))
+
+    @property
     def feature_names_in_(self) -> np.ndarray:
         """The columns seen in fitting; not there when the encoder was fitted on an array."""
         if not vars(self).get("named_", False):
@@ -321,6 +376,13 @@ class TableEncoder(TransformerMixin, Component):
             raise ValueError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
         if isinstance(self.exclude, str):
             raise ValueError(f"exclude must be a list of column names; got the single name {self.exclude!r}.")
+        if isinstance(self.missing, str):
+            raise ValueError(f"missing must be a list of words; got the single word {self.missing!r}.")
+        for name, kind in (self.columns or {}).items():
+            if kind not in KINDS:
+                raise ValueError(
+                    f"columns={{{name!r}: {kind!r}}}: expected one of {', '.join(map(repr, KINDS))}."
+                )
 
     def _source(self, X: Any, names: list[str] | None = None) -> TableSource:
         """Whatever was given, as a table; the columns of an array are called `names`."""
@@ -355,11 +417,23 @@ class TableEncoder(TransformerMixin, Component):
         names = table_source.column_names
         unused = [*self.exclude, *([] if self.label is None else [self.label])]
         check_columns(unused, names, source.describe())
+        check_columns(list(self.columns or {}), names, source.describe())
         self.n_features_in_, self.input_columns_ = len(names), names
         used = [name for name in names if name not in set(unused)]
         if not used:
             raise ValueError(f"No column is left to use in {source.describe()}: all are excluded.")
         return table_source.select(used)
+
+    def _readable(self, source: TableSource) -> tuple[TableSource, list[str]]:
+        """The columns whose values are looked at, and those of them that are read as text."""
+        source = source.select(readable_columns(source.schema))
+        asked = self.columns or {}
+        as_text = [
+            field.name
+            for field in source.schema
+            if family(field.type) == "text" or asked.get(field.name) == "category"
+        ]
+        return source.as_text(as_text), as_text
 
     def _finish(self) -> None:
         """Lay out the output, complete the roles, and warn of columns that look like targets."""
@@ -389,11 +463,14 @@ class TableEncoder(TransformerMixin, Component):
         for column in self.columns_:
             name = column["column"]
             kind = source.schema.field(name).type
+            text = family(kind) == "text"
             if column["role"] == "numeric":
-                fits, was = holds_numbers(kind), "numbers"
+                fits, was = holds_numbers(kind) or text or pa.types.is_duration(kind), "numbers"
+            elif column["role"] == "date":
+                fits, was = (text and not holds_numbers(kind)) or family(kind) == "date or time", "dates"
             else:
-                fits = family(kind) == "text" or (column["of_numbers"] and holds_numbers(kind))
-                was = "categories" if column["of_numbers"] else "text"
+                fits = text or (column.get("of_numbers", False) and holds_numbers(kind))
+                was = "categories" if column.get("of_numbers") else "text"
             if not fits and family(kind) != "empty":
                 shown = example(next(source.select([name]).batches(1))[1].column(0))
                 raise ValueError(

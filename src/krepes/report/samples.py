@@ -26,6 +26,7 @@ from krepes.explain.top_landmarks import n_landmarks
 from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
+from krepes.preprocessing.row_encoding import decoded_numbers
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
@@ -125,10 +126,12 @@ def _features(
         groups = [[j] for j in range(len(columns))]
     else:
         columns, groups = space.encoder.columns_, space.encoder.groups_
+    shown_roles = [j for j, column in enumerate(columns) if _can_be_shown(column)]
+    columns, groups = [columns[j] for j in shown_roles], [groups[j] for j in shown_roles]
     kept = _most_varied(landmarks, groups)
     shown = rebuilt if len(kept) * source.n_rows <= REBUILT_CELLS else None
     parts: list[list[np.ndarray]] = [[] for _ in kept]
-    for _, batch in source.batches(BATCH_ROWS):
+    for _, batch in space.selected(source).batches(BATCH_ROWS):
         rows = space.unshifted(dense(space.tensor(batch, model.space_.dtype)).cpu()).numpy()
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
@@ -158,7 +161,7 @@ def _decoded(column: dict[str, Any], part: np.ndarray) -> np.ndarray:
         return part[:, 0]
     decimals = min(5 - int(np.floor(np.log10(column["scale"]))), 300)  # what single precision has kept
     values = np.round(part[:, 0] * column["scale"] + column["mean"], decimals) + 0.0
-    return np.where(part[:, 1] > 0.5, np.nan, values) if column["indicator"] else values
+    return np.where(part[:, -1] > 0.5, np.nan, values) if column["indicator"] else values
 
 
 def _rebuilt(column: dict[str, Any], rows: OriginalRows, j: int) -> np.ndarray:
@@ -171,7 +174,14 @@ def _rebuilt(column: dict[str, Any], rows: OriginalRows, j: int) -> np.ndarray:
             [place["(missing)" if v is None else v] for v in rows.column(column["column"]).to_pylist()]
         )
     decimals = min(2 - int(np.floor(np.log10(column["scale"]))), 300)
-    return np.round(rows.column(column["column"]).to_numpy(), decimals) + 0.0
+    return np.round(decoded_numbers(rows.column(column["column"]), column), decimals) + 0.0
+
+
+def _can_be_shown(column: dict[str, Any]) -> bool:
+    """Whether a column is one number or one level: not running text, nor a time of day."""
+    return column["role"] in ("category", "vector") or (
+        column.get("linear", True) and column["role"] != "text"
+    )
 
 
 def _levels(column: dict[str, Any]) -> list[str]:

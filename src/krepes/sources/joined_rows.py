@@ -85,6 +85,11 @@ class JoinedTableSource(JoinedSource, TableSource):
         assert isinstance(self.second, TableSource)
         return JoinedTableSource(self.first.select(columns), self.second.select(columns))
 
+    def as_text(self, columns: Sequence[str]) -> JoinedTableSource:
+        assert isinstance(self.first, TableSource)
+        assert isinstance(self.second, TableSource)
+        return JoinedTableSource(self.first.as_text(columns), self.second.as_text(columns))
+
 
 def one_after_other(first: Source, second: Source) -> JoinedSource:
     """The rows of both."""

@@ -51,6 +51,7 @@ def open_source(
     size: int | tuple[int, int] | None = None,
     columns: Sequence[str] | None = None,
     key: Key = None,
+    encoding: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Source:
     """Make a source of an array, tensor, frame, list, dataset, loader, or of one path.
@@ -68,6 +69,8 @@ def open_source(
     columns : the columns of a table to read; all by default.
     key : the entry that holds the rows, where the samples of a dataset or the batches of a loader are dictionaries or
         tuples; by default the first entry of a tuple.
+    encoding : the encoding of a CSV file, such as "cp1252" or "shift_jis"; by default it is recognised (UTF-8, UTF-16,
+        else Windows-1252 with a warning).
     progress : called with the number of rows (or images) seen, where opening needs a scan.
 
     >>> open_source([[1.0, 2.0], [3.0, 4.0]]).describe()
@@ -77,12 +80,14 @@ def open_source(
         if key is not None:
             raise ValueError(f"key={key!r} is for datasets and loaders; got the path {data}.")
         source = (
-            _open_url(data, array)
+            _open_url(data, array, encoding)
             if is_url(data)
-            else _open_path(Path(data).expanduser(), array, size, progress)
+            else _open_path(Path(data).expanduser(), array, size, progress, encoding)
         )
     else:
         source = _open_object(data) if key is None else _open_samples(data, key)
+        if encoding is not None:
+            raise ValueError(f"encoding={encoding!r} is for CSV files; got {source.describe()}.")
         if size is not None:
             raise ValueError(f"size={size!r} is for folders of images; got {source.describe()}.")
     if columns is None:
@@ -223,18 +228,24 @@ def _is_torch_dataset(data: object) -> bool:
     return loading is not None and isinstance(data, loading.Dataset)
 
 
-def _open_url(url: str | os.PathLike, array: str) -> Source:
+def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Source:
     """Parquet files are read where they are; any other file is copied first, unless it is on this machine."""
     place = located(str(url))
     tables = place.files(_PARQUET)
     if tables:
         return open_parquet(tables, place.root, place.filesystem)
-    return _open_path(place.copied(), array, None, None)
+    return _open_path(place.copied(), array, None, None, encoding)
 
 
 def _open_path(
-    path: Path, array: str, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
+    path: Path,
+    array: str,
+    size: int | tuple[int, int] | None,
+    progress: Callable[[int], None] | None,
+    encoding: str | None,
 ) -> Source:
+    if encoding is not None and not path.name.lower().endswith(_CSV):
+        raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
         return _open_folder(path, size, progress)
     if not path.exists():
@@ -253,7 +264,7 @@ def _open_path(
     if name.endswith(_PARQUET):
         return open_parquet([path])
     if name.endswith(_CSV):
-        return open_csv(path, progress)
+        return open_csv(path, progress, encoding)
     if name.endswith(_EXCEL):
         return open_excel(path)
     hint = " A single image is not a data set; give its folder." if name.endswith(SUFFIXES) else ""

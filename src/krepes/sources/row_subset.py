@@ -79,6 +79,10 @@ class SubsetTableSource(SubsetSource, TableSource):
         assert isinstance(self.source, TableSource)
         return SubsetTableSource(self.source.select(columns), self.rows)
 
+    def as_text(self, columns: Sequence[str]) -> SubsetTableSource:
+        assert isinstance(self.source, TableSource)
+        return SubsetTableSource(self.source.as_text(columns), self.rows)
+
 
 def subset(source: Source, rows: np.ndarray) -> SubsetSource:
     """The rows of a source at `rows`: distinct indices in increasing order."""

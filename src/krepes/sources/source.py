@@ -153,6 +153,10 @@ class TableSource(Source):
     def select(self, columns: Sequence[str]) -> TableSource:
         """The same rows with only these columns, so that nothing else is read."""
 
+    def as_text(self, columns: Sequence[str]) -> TableSource:
+        """The same rows with some columns as they are written in a file, where that is known; else as they are."""
+        return self
+
     def label_column(self, name: str) -> np.ndarray:
         """A column's values, n long: numbers (NaN where missing), or objects (None where missing)."""
         only = self.select([name])

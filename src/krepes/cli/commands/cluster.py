@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.clustering import SubspaceClustering
+    from krepes.preprocessing import TableEncoder
     from krepes.sources import Source
 
 
@@ -40,6 +41,9 @@ def cluster(
         ),
     ] = None,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    column: options.Column = [],  # noqa: B006
+    missing: options.Missing = [],  # noqa: B006
+    encoding: options.Encoding = None,
     keep: Annotated[
         list[str],
         option(
@@ -75,7 +79,7 @@ def cluster(
     [cyan]krepes cluster people.csv --keep id -o clusters.csv --figure iterations.png[/]
     """
     from krepes.cli.describe import line
-    from krepes.cli.model_parameters import overrides
+    from krepes.cli.model_parameters import overrides, preprocessing
     from krepes.cli.opening import check_exists, open_data, parse_size
     from krepes.cli.outputs import check_outputs, check_result_file, save_figure
 
@@ -83,14 +87,15 @@ def cluster(
     changes, pixels = overrides(override), parse_size(size)
     check_exists(data)
     check_outputs(output, figure, overwrite)
-    source = open_data(data, array, pixels)
+    source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
     from krepes.clustering import SubspaceClustering
     from krepes.results import kept_columns, write_rows
 
     kept = kept_columns(source, keep, output)
     not_features = [*exclude, *(name for name in keep if name not in (*exclude, label))]
-    X, y = _rows_and_labels(source, data, label, not_features, random_state)
+    encoder = preprocessing("auto", source, data, [label] if label else [], not_features, column, missing)
+    X, y = _rows_and_labels(source, data, label, encoder, random_state)
     parameters["truncation"] = parameters["truncation"] or None
     model = SubspaceClustering(**parameters, random_state=random_state).set_params(**changes)
     start = time.perf_counter()
@@ -115,7 +120,7 @@ def cluster(
 
 
 def _rows_and_labels(
-    source: Source, path: Path, label: str | None, exclude: list[str], seed: int
+    source: Source, path: Path, label: str | None, preprocess: TableEncoder | str | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """All rows as one array, encoded where they are a table, and the labels to compare with."""
     import torch
@@ -123,17 +128,17 @@ def _rows_and_labels(
     from krepes.base.dtype_and_device import Placement
     from krepes.base.progress import Bars
     from krepes.base.rows import dense
+    from krepes.cli.describe import show_columns
     from krepes.cli.memory_needed import check_rows_memory, row_width
-    from krepes.cli.model_parameters import preprocessing
     from krepes.engines import Local
     from krepes.labelled import column_beside
     from krepes.preprocessing.preparing import prepare_inputs
 
     width = row_width(source)
     check_rows_memory(source.n_rows, width, "Cluster a part of the rows.")
-    preprocess = preprocessing("auto", source, path, [label] if label else [], exclude)
     space, _ = prepare_inputs(source, preprocess, 1, seed, Placement.of("float64", "cpu"), Local(), Bars())
-    batches = (batch for _, batch in source.batches(8192))
+    show_columns(space)
+    batches = (batch for _, batch in space.selected(source).batches(8192))
     X = torch.cat([dense(space.tensor(batch, torch.float64)) for batch in batches]).numpy()
     return X, source.labels if label is None else column_beside(source, path, label, "label")
 

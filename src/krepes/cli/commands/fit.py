@@ -34,6 +34,9 @@ def fit(
         ),
     ] = [],  # noqa: B006  (typer copies it)
     exclude: options.Exclude = [],  # noqa: B006
+    column: options.Column = [],  # noqa: B006
+    missing: options.Missing = [],  # noqa: B006
+    encoding: options.Encoding = None,
     sample_weight: options.SampleWeight = None,
     array: options.Array = "X",
     size: options.Size = None,
@@ -85,7 +88,7 @@ def fit(
     pixels = parse_size(size)
     check_exists(data)
     check_writable(output, overwrite)
-    source = open_data(data, array, pixels)
+    source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
     from krepes import KernelEmbedding
     from krepes.labelled import weights_of
@@ -96,7 +99,7 @@ def fit(
         exclude = [*exclude, sample_weight]
     m = min(parameters["n_landmarks"] or source.n_rows, source.n_rows)
     own, of_parts = split_by_component(parameters)
-    own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude)
+    own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude, column, missing)
     start = time.perf_counter()
     model = KernelEmbedding(**own, random_state=random_state, verbose=1)
     folds, h = model.folds_kept or 1, model.n_components

@@ -81,6 +81,9 @@ def train(
         ),
     ] = "auto",
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    column: options.Column = [],  # noqa: B006
+    missing: options.Missing = [],  # noqa: B006
+    encoding: options.Encoding = None,
     sample_weight: options.SampleWeight = None,
     split: options.Split = None,
     n_train: options.NTrain = None,
@@ -144,13 +147,13 @@ Rows without a label are not used.
     changes, pixels = overrides(override), parse_size(size)
     check_exists(data, labels)
     check_writable(output, overwrite)
-    source = open_data(data, array, pixels)
+    source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
     if task == "detect":
         columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
         named = [label] if label is not None else []
         parameters["preprocess"] = preprocessing(
-            parameters["preprocess"], source, data, named, [*exclude, *columns]
+            parameters["preprocess"], source, data, named, [*exclude, *columns], column, missing
         )
         wanted = split, n_train, sample_weight, checkpoint, no_sums, overwrite
         detector = detector_from(parameters, detecting, changes, random_state)
@@ -160,7 +163,7 @@ Rows without a label are not used.
     columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
     own_label = [label] if label is not None and labels is None else []
     parameters["preprocess"] = preprocessing(
-        parameters["preprocess"], source, data, own_label, [*exclude, *columns]
+        parameters["preprocess"], source, data, own_label, [*exclude, *columns], column, missing
     )
     machine = _machine(kind, target.task, parameters | variances, changes, random_state)
     _check_memory(machine, source, target, output, overwrite, no_sums)

@@ -61,6 +61,9 @@ def tune(
         ),
     ] = None,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    column: options.Column = [],  # noqa: B006
+    missing: options.Missing = [],  # noqa: B006
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     size: options.Size = None,
     override: options.Override = [],  # noqa: B006
@@ -104,9 +107,9 @@ beside the numbers.
 
     [cyan]krepes tune digits.npz --loss simclr --trials 20 --sampler tpe --range loss__temperature=0.05:5[/]
     """
-    from krepes.cli.describe import line
+    from krepes.cli.describe import line, show_encoding
     from krepes.cli.memory_needed import check_fit_memory
-    from krepes.cli.model_parameters import check_trains, overrides
+    from krepes.cli.model_parameters import check_trains, overrides, preprocessing
     from krepes.cli.opening import check_exists, open_data, parse_size
     from krepes.cli.tune_inputs import explored, model_from
     from krepes.cli.tune_report import FitCommand
@@ -127,7 +130,7 @@ beside the numbers.
     from krepes.evaluation.tuning.study import import_optuna
 
     import_optuna()
-    source = open_data(data, array, pixels)
+    source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
     check_fit_memory(min(parameters["n_landmarks"] or source.n_rows, source.n_rows))
     from krepes.evaluation import Search
@@ -136,7 +139,11 @@ beside the numbers.
     y, where = labels_of(source, data, label, labels)
     label = label if labels is None else None  # else it is a column of that table
     excluded = [*exclude, *([split] if split and source.kind == "table" and split not in exclude else [])]
-    model, given = model_from(parameters, held, space, source, data, label, excluded, random_state)
+    encoder = preprocessing(
+        parameters["preprocess"], source, data, [label] if label else [], excluded, column, missing
+    )
+    show_encoding(encoder, source)
+    model, given = model_from(parameters | {"preprocess": encoder}, held, space, random_state)
     n_trials = searching.pop("n_trials")
     prepared = Search(
         model,
@@ -151,6 +158,7 @@ beside the numbers.
         **searching,
     )
     flags = {"label": label, "exclude": excluded, "array": array, "size": size, "random_state": random_state}
+    flags |= {"column": column, "missing": missing, "encoding": encoding}
     return _run(prepared, n_trials, study, FitCommand(data, parameters | flags, given))
 
 

@@ -6,9 +6,10 @@ A first scan reads every cell as text and finds, for each column, the narrowest 
 
 so that no type is guessed from the first block and contradicted by a later one. It also counts the rows. Later
 scans convert with the same functions. A first line that holds only numbers is data: the columns are then named
-x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values. A quotation mark that is never
-closed is an error that names its line (`csv_quotes`). `.gz` files are decompressed on the way. One scan reads about
-100 MB/s and holds two blocks.
+x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values; `as_text` gives cells as they are
+written. A quotation mark that is never closed is an error that names its line (`csv_quotes`). Text that is not UTF-8
+is recognised by the mark that UTF-16 and UTF-32 begin with, and otherwise read as Windows-1252, with a warning. `.gz`
+files are decompressed on the way. One scan reads about 100 MB/s and holds two blocks.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from krepes.base.caller_warning import warn
 from krepes.base.rows import Rows, rebatch
 from krepes.sources.identity_of_files import files_identity, gone
 from krepes.sources.source import TableSource, check_unique, columns_identity
-from krepes.sources.tables.csv_quotes import (
-    check_utf8,
-    ends_in_quotes,
-    swallows_rows,
-    unclosed,
-    unclosed_line,
-)
+from krepes.sources.tables.csv_encodings import LEGACY, check_encoding, guess_encoding
+from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, unclosed, unclosed_line
 
 _BLOCK_BYTES = 1 << 20
 _BOOLS = pa.array(["true", "false"])
+_DELIMITERS = ",;\t|"
+_BEGINNING, _LINES = 1 << 16, 20  # characters and lines by which the delimiter is known
+_WORDS = pa.array(pcsv.ConvertOptions().null_values)
 _TEMPORAL = (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us"))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is written: its columns, whether a first line names them, and what stands between cells."""
+    """How a file is written: columns, whether a first line names them, what is between cells, and the encoding."""
 
     path: Path
     names: tuple[str, ...]
     has_header: bool
     delimiter: str
+    encoding: str = "utf-8"
 
 
 class CsvSource(TableSource):
-    """The rows of a CSV or TSV file, in the order of the file."""
+    """The rows of a CSV or TSV file, in the order of the file; the columns `written` are text as it stands there."""
 
-    def __init__(self, layout: Layout, schema: pa.Schema, n_rows: int):
-        self.layout, self.schema, self.n_rows = layout, schema, n_rows
+    def __init__(self, layout: Layout, schema: pa.Schema, n_rows: int, written: frozenset[str] = frozenset()):
+        self.layout, self.schema, self.n_rows, self.written = layout, schema, n_rows, written
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
@@ -69,7 +70,12 @@ class CsvSource(TableSource):
 
     def select(self, columns: Sequence[str]) -> CsvSource:
         fields = [self.schema.field(name) for name in self._checked_columns(columns)]
-        return CsvSource(self.layout, pa.schema(fields), self.n_rows)
+        return CsvSource(self.layout, pa.schema(fields), self.n_rows, self.written)
+
+    def as_text(self, columns: Sequence[str]) -> CsvSource:
+        written = self.written | set(columns)
+        fields = [pa.field(f.name, pa.string()) if f.name in written else f for f in self.schema]
+        return CsvSource(self.layout, pa.schema(fields), self.n_rows, written)
 
     @property
     def paths(self) -> list[Path]:
@@ -83,9 +89,12 @@ class CsvSource(TableSource):
         return f"{kind}, {self.n_rows:,} rows × {len(self.schema):,} columns"
 
     def _typed(self, start: int) -> Iterator[pa.Table]:
-        for block in _text_blocks(self.layout, self.schema.names, start):
+        whole = bool(self.written.intersection(self.schema.names))
+        for block in _text_blocks(self.layout, self.schema.names, start, words=not whole):
             columns = []
             for field, text in zip(self.schema, block.columns):
+                if whole and field.name not in self.written:
+                    text = pc.if_else(pc.is_in(text, _WORDS), pa.scalar(None, pa.string()), text)
                 column = _convert(text, field.type)
                 if column is None:
                     raise ValueError(
@@ -96,9 +105,30 @@ class CsvSource(TableSource):
             yield pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def open_csv(path: Path, progress: Callable[[int], None] | None = None) -> CsvSource:
-    """Scan a file for its types and length. `progress` is called with the number of rows read so far."""
-    layout = _layout(path)
+def open_csv(
+    path: Path, progress: Callable[[int], None] | None = None, encoding: str | None = None
+) -> CsvSource:
+    """Scan a file for its types and length.
+
+    `progress` is called with the number of rows read so far. `encoding` is a name that Python knows, such as
+    "cp1252"; None recognises it.
+    """
+    if encoding is not None:
+        return _scanned(_layout(path, check_encoding(encoding)), progress)
+    guess = guess_encoding(path)
+    try:
+        return _scanned(_layout(path, guess), progress)
+    except _EncodingError:
+        if guess != "utf-8":
+            raise
+    found = _scanned(_layout(path, LEGACY), progress)
+    warn(
+        f"{path}: the file is not UTF-8 text; it is read as {LEGACY}. If letters come out wrong, give its encoding."
+    )
+    return found
+
+
+def _scanned(layout: Layout, progress: Callable[[int], None] | None) -> CsvSource:
     kinds: list[pa.DataType] = [pa.null()] * len(layout.names)
     n_rows, last = 0, None
     for block in _text_blocks(layout, layout.names, 0):
@@ -110,36 +140,49 @@ def open_csv(path: Path, progress: Callable[[int], None] | None = None) -> CsvSo
         if progress is not None:
             progress(n_rows)
     if n_rows == 0:
-        raise ValueError(f"{path}: there are no rows below the line of column names.")
-    if ends_in_quotes(last, path):
+        raise ValueError(f"{layout.path}: there are no rows below the line of column names.")
+    if ends_in_quotes(last, layout.path, layout.encoding):
         _raise_unclosed(layout)
     return CsvSource(layout, pa.schema(list(zip(layout.names, kinds))), n_rows)
 
 
+class _EncodingError(ValueError):
+    """The bytes of a file are not text in the encoding that it is read in."""
+
+
 def _raise_unclosed(layout: Layout) -> None:
     """Raise an error that names the line where a quoted cell begins that is never closed, if there is one."""
-    line = unclosed_line(layout.path, layout.delimiter, len(layout.names))
+    line = unclosed_line(layout.path, layout.delimiter, len(layout.names), layout.encoding)
     if line is not None:
         raise ValueError(f"{layout.path}: {unclosed(line)}")
 
 
-def _layout(path: Path) -> Layout:
+def _layout(path: Path, encoding: str) -> Layout:
     with _reading(path), pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_BLOCK_BYTES)
-    check_utf8(start, path)
-    first = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
-    if not first.strip():
+    text = start.decode(encoding, "replace").removeprefix("\ufeff").lstrip("\r\n")
+    if not text.split("\n", 1)[0].strip():
         raise ValueError(f"{path}: the file is empty.")
-    delimiter = "\t" if ".tsv" in path.suffixes else ","
-    if delimiter.encode() not in first:
-        delimiter = next((other for other in ",;\t" if other.encode() in first), delimiter)
-    draft = Layout(path, (), True, delimiter)
+    draft = Layout(path, (), True, _delimiter(text[:_BEGINNING], ".tsv" in path.suffixes), encoding)
     with _reading(path, draft), _reader(draft, None, 0) as reader:
         names = reader.schema.names
     if all(_is_number(name) for name in names):
-        return Layout(path, tuple(f"x{j}" for j in range(len(names))), False, delimiter)
+        return replace(draft, names=tuple(f"x{j}" for j in range(len(names))), has_header=False)
     check_unique(names, str(path))
-    return Layout(path, tuple(names), True, delimiter)
+    return replace(draft, names=tuple(names))
+
+
+def _delimiter(text: str, tabs: bool) -> str:
+    """What stands between cells: the mark that every line has most of, outside quotes; else what the first line has.
+
+    >>> _delimiter("price, EUR;town\\n1,5;Bonn\\n12;Ulm", tabs=False)
+    ';'
+    """
+    lines = re.sub(r'"[^"]*"', "", text).splitlines()[:_LINES]
+    if tabs and "\t" in lines[0]:
+        return "\t"
+    least = {mark: min(line.count(mark) for line in lines if line) for mark in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda mark: (lines[0].count(mark) > 0, least[mark], lines[0].count(mark)))
 
 
 def _is_number(name: str) -> bool:
@@ -152,26 +195,38 @@ def _is_number(name: str) -> bool:
 
 @contextmanager
 def _reader(
-    layout: Layout, columns: Sequence[str] | None, start: int, threads: bool = True
+    layout: Layout, columns: Sequence[str] | None, start: int, threads: bool = True, words: bool = True
 ) -> Iterator[pcsv.CSVStreamingReader]:
-    """A stream of blocks of text cells. Line breaks inside quotes are cells, at no cost in speed."""
+    """A stream of blocks of text cells; with `words`, those for missing values are missing, else only empty ones are.
+
+    Line breaks inside quotes are cells, at no cost in speed.
+    """
+    missing = {} if words else {"null_values": [""]}
     names = {} if layout.has_header else {"column_names": list(layout.names)}
     text = {name: pa.string() for name in layout.names}
     with pa.input_stream(str(layout.path), compression="detect") as stream:
         reader = pcsv.open_csv(
             stream,
             pcsv.ReadOptions(
-                block_size=_BLOCK_BYTES, use_threads=threads, skip_rows_after_names=start, **names
+                block_size=_BLOCK_BYTES,
+                use_threads=threads,
+                skip_rows_after_names=start,
+                encoding=layout.encoding,
+                **names,
             ),
             pcsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
-            pcsv.ConvertOptions(column_types=text, strings_can_be_null=True, include_columns=columns),
+            pcsv.ConvertOptions(
+                column_types=text, strings_can_be_null=True, include_columns=columns, **missing
+            ),
         )
         with reader:
             yield reader
 
 
-def _text_blocks(layout: Layout, columns: Sequence[str], start: int) -> Iterator[pa.RecordBatch]:
-    with _reading(layout.path, layout), _reader(layout, list(columns), start) as reader:
+def _text_blocks(
+    layout: Layout, columns: Sequence[str], start: int, words: bool = True
+) -> Iterator[pa.RecordBatch]:
+    with _reading(layout.path, layout), _reader(layout, list(columns), start, words=words) as reader:
         yield from reader
 
 
@@ -218,17 +273,25 @@ def _reading(path: Path, layout: Layout | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise gone(path) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: the column names are not UTF-8 text. Save the file as UTF-8.") from error
+    except UnicodeError as error:
+        encoding = layout.encoding if layout else "utf-8"
+        raise _EncodingError(
+            f"{path}: the file is not {encoding} text ({error}). Save it as UTF-8, or give its encoding."
+        ) from error
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: {_explain(str(error), layout)}") from error
+        kind = _EncodingError if "UTF8" in str(error) else ValueError
+        raise kind(f"{path}: {_explain(str(error), layout)}") from error
 
 
 def _explain(message: str, layout: Layout | None) -> str:
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     broken = ragged or "straddling" in message or "Empty CSV" in message
     n_columns = int(ragged[1]) if ragged else 0
-    line = unclosed_line(layout.path, layout.delimiter, n_columns) if broken and layout else None
+    line = (
+        unclosed_line(layout.path, layout.delimiter, n_columns, layout.encoding)
+        if broken and layout
+        else None
+    )
     if line is not None:
         return unclosed(line)
     if ragged and layout:

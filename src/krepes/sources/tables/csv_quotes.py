@@ -1,4 +1,4 @@
-"""Quotation marks that are never closed, and text that is not UTF-8: what makes a CSV file say something else.
+"""Quotation marks that are never closed: what makes a CSV file say something else.
 
 A cell that begins with a quotation mark goes on over line breaks to the next one. If that was forgotten, the cell
 swallows rows, silently, until another quoted cell or the file ends. Line breaks in cells are allowed, so they are not
@@ -16,7 +16,6 @@ something to report.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
@@ -29,12 +28,6 @@ import pyarrow.compute as pc
 
 EVIDENCE = 20  # delimiters in lines that look like rows
 LONGEST = 1 << 20  # bytes of a row: that of a block
-_BOMS = {  # UTF-32 first, because the mark of UTF-16 begins that of UTF-32
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
 
 
 def unclosed(line: int) -> str:
@@ -54,7 +47,7 @@ def swallows_rows(cells: pa.Array, delimiter: str, n_columns: int) -> bool:
     return any(_like_rows(inner, delimiter, n_columns) for inner in lines)
 
 
-def ends_in_quotes(last: str | None, path: Path) -> bool:
+def ends_in_quotes(last: str | None, path: Path, encoding: str) -> bool:
     """Whether a file whose last cell this is may end within it: there is a line break, and no mark closes it."""
     if last is None or "\n" not in last:
         return False
@@ -64,16 +57,20 @@ def ends_in_quotes(last: str | None, path: Path) -> bool:
             stream.seek(max(0, stream.size() - LONGEST))
         while block := stream.read(LONGEST):
             tail = (tail + block)[-LONGEST:]
-    return not tail.rstrip().endswith(b'"')
+    return not tail.decode(encoding, "replace").rstrip().endswith('"')
 
 
-def unclosed_line(path: Path, delimiter: str, n_columns: int) -> int | None:
+def unclosed_line(path: Path, delimiter: str, n_columns: int, encoding: str = "utf-8") -> int | None:
     """The line in which the first cell begins that is never closed; None if there is none."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
+        if encoding.startswith(("utf-16", "utf-32")):  # others have the bytes of ASCII for marks
+            with opened(path, "rt", encoding=encoding, newline="\n") as text:
+                lines = (line.encode() for line in iter(partial(text.readline, LONGEST), ""))
+                return _first_unclosed(lines, delimiter.encode(), n_columns)
         with opened(path, "rb") as file:
             return _first_unclosed(iter(partial(file.readline, LONGEST), b""), delimiter.encode(), n_columns)
-    except (OSError, EOFError, zlib.error):  # whoever asks has an error to report already
+    except (OSError, EOFError, UnicodeError, zlib.error):  # whoever asks has an error to report already
         return None
 
 
@@ -138,18 +135,3 @@ def _like_rows(lines: Sequence[str] | Sequence[bytes], delimiter: str | bytes, n
     if len(filled) < 2 or n * len(filled) < EVIDENCE:
         return False
     return all(line.count(delimiter) == n for line in filled)  # type: ignore[arg-type]
-
-
-def check_utf8(start: bytes, path: Path) -> None:
-    """Raise if a file that starts like this is UTF-16 or UTF-32, which spreadsheets write as "Unicode text"."""
-    encoding = next((name for mark, name in _BOMS.items() if start.startswith(mark)), None)
-    if encoding is None and len(start) >= 4:
-        # Without a mark, the letters and digits of UTF-16 are known by the zero byte beside each.
-        even, odd = (np.mean(np.frombuffer(start[i:1000:2], np.uint8) == 0) for i in (0, 1))
-        if max(even, odd) > 0.5 and min(even, odd) < 0.1:
-            encoding = "UTF-16LE" if odd > even else "UTF-16BE"
-    if encoding is not None:
-        raise ValueError(
-            f"{path}: the file is {encoding} text, and CSV files are read as UTF-8. Save it as CSV UTF-8, or convert "
-            f"it: iconv -f {encoding} -t UTF-8 {path.name} > {path.stem}-utf8{path.suffix}"
-        )
