@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,18 @@ from krepes.sources.source import TableSource, check_unique, conform, plain_sche
 
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
+
+
+class ArrowDataset(Protocol):
+    """What a Hugging Face dataset offers."""
+
+    column_names: list[str]
+
+    def with_format(self, kind: str) -> ArrowDataset: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice | list[int]) -> pa.Table: ...
 
 
 class FrameSource(TableSource):
@@ -105,7 +117,7 @@ def polars_source(frame: Any) -> FrameSource:
     return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
 
 
-def hugging_face_source(dataset: Any) -> FrameSource:
+def hugging_face_source(dataset: ArrowDataset) -> FrameSource:
     """A dataset of the Hugging Face library, whose rows are Arrow data in a mapped file."""
     arrow = dataset.with_format("arrow")
     schema = (
@@ -160,7 +172,7 @@ def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     return conform(rows.to_arrow(), schema)
 
 
-def _hugging_face_part(dataset: Any, schema: pa.Schema, index: Index) -> pa.Table:
+def _hugging_face_part(dataset: ArrowDataset, schema: pa.Schema, index: Index) -> pa.Table:
     rows = dataset[index.start : index.stop] if isinstance(index, slice) else dataset[index.tolist()]
     return conform(rows, schema)
 
