@@ -9,8 +9,8 @@ the loader and one of the reader.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list, sample_entry
 from krepes.sources.source import Source, TableSource, columns_identity, conform, plain_schema
 from krepes.sources.tables.frames import arrow_table
+
+if TYPE_CHECKING:
+    import torch.utils.data
 
 Key: TypeAlias = str | int | None
 ONCE = (
@@ -159,8 +162,9 @@ class BatchSource(Source):
             if count_rows(rows):
                 yield rows
 
-    def _rows(self, batch: Any, number: int) -> Rows:
+    def _rows(self, data: Any, number: int) -> Rows:
         """A batch as rows of the kind that the first batch has."""
+        batch = data
         if isinstance(batch, list | tuple):
             batch = _listed(batch)
         if is_tensor(batch):
@@ -222,10 +226,10 @@ class BatchTableSource(BatchSource, TableSource):
     def describe(self) -> str:
         return f"batches of {self.n_rows:,} rows × {len(self.schema):,} columns"
 
-    def _rows(self, batch: Any, number: int) -> pa.Table:
-        table = arrow_table(batch)
+    def _rows(self, data: Any, number: int) -> pa.Table:
+        table = arrow_table(data)
         if table is None:
-            raise ValueError(f"Batch {number} is a {type(batch).__name__}, where batch 0 is a table.")
+            raise ValueError(f"Batch {number} is a {type(data).__name__}, where batch 0 is a table.")
         if self._whole is None:
             self._whole = self.schema = plain_schema(table.schema)
         try:
@@ -242,13 +246,13 @@ def open_batches(given: Batches) -> BatchSource:
     return (BatchSource if arrow_table(first) is None else BatchTableSource)(given)
 
 
-def is_loader(data: object) -> bool:
+def is_loader(data: object) -> TypeGuard[torch.utils.data.DataLoader]:
     """Whether data is a torch DataLoader, without importing torch to find out."""
     loading = sys.modules.get("torch.utils.data")
     return loading is not None and isinstance(data, loading.DataLoader)
 
 
-def _check_order(loader: Any) -> None:
+def _check_order(loader: torch.utils.data.DataLoader) -> None:
     """Refuse a loader whose order is drawn anew for every pass."""
     loading = sys.modules["torch.utils.data"]
     shuffling = (loading.RandomSampler, loading.SubsetRandomSampler, loading.WeightedRandomSampler)
@@ -261,28 +265,28 @@ def _check_order(loader: Any) -> None:
         )
 
 
-def _collates(loader: Any) -> bool:
+def _collates(loader: torch.utils.data.DataLoader) -> bool:
     """Whether a list from a loader has the entries of samples (x, y, ...), stacked, and not the samples."""
     return loader.collate_fn is sys.modules["torch.utils.data"].default_collate
 
 
-def _loader_rows(loader: Any) -> int | None:
+def _loader_rows(loader: torch.utils.data.DataLoader) -> int | None:
     """The number of rows of a loader, where its sampler tells; None for streams and batches of its own making."""
     loading = sys.modules["torch.utils.data"]
-    if type(loader.batch_sampler) is not loading.BatchSampler or not hasattr(loader.sampler, "__len__"):
+    if type(loader.batch_sampler) is not loading.BatchSampler or not isinstance(loader.sampler, Sized):
         return None
     if not _collates(loader) or isinstance(loader.dataset, loading.IterableDataset):
         return None
     n = len(loader.sampler)
-    return n - n % loader.batch_size if loader.drop_last else n
+    return n - n % (loader.batch_size or 1) if loader.drop_last else n
 
 
-def _listed(batch: Sequence[Any]) -> Any:
+def _listed(batch: Sequence[Any]) -> Rows:
     """Lists of plain numbers as an array; a list of anything else as objects."""
     plain = bool(batch) and isinstance(batch[0], list | tuple | int | float)
     numbers = numeric_list(batch) if plain else None
     return list(batch) if numbers is None else numbers
 
 
-def _ready(batch: Any) -> Any:
+def _ready(batch: np.ndarray | torch.Tensor) -> Rows:
     return ready(channels_last(batch))

@@ -93,7 +93,7 @@ class DatasetSource(Source):
         return f"torch dataset {type(self.dataset).__name__}, {self.n_rows:,} samples{shape}"
 
     def _item(self, i: int) -> Any:
-        item = self.dataset[i]
+        item: Any = self.dataset[i]
         entries = isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number)
         item = sample_entry(item, self.key, bool(entries))
         if type(item).__module__.startswith("PIL."):
@@ -114,12 +114,13 @@ class DatasetSource(Source):
         return channels_last(stack(items))[: len(indices)]
 
 
-def sample_entry(sample: Any, key: str | int | None, entries: bool) -> Any:
+def sample_entry(data: Any, key: str | int | None, entries: bool) -> object:
     """What a sample, or a batch of samples, has under a key; `entries`: it is (x, y, ...), of which x is the first.
 
     >>> sample_entry({"x": 1, "y": 2}, "x", False), sample_entry((1, 2), None, True), sample_entry((1, 2), 1, True)
     (1, 1, 2)
     """
+    sample = data
     named = isinstance(sample, Mapping)
     if key is None:
         if named and len(sample) != 1:

@@ -42,7 +42,7 @@ class Views(Component, ABC):
         return False
 
     @abstractmethod
-    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Any:
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
         """View number `index` of the rows, shaped like X; X is not changed."""
 
     def check(self) -> None:

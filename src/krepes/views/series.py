@@ -112,7 +112,7 @@ class TimeSeries(Views):
         copy.mean_, copy.scale_ = points.mean(0), points.std(0, correction=0)
         return copy
 
-    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Any:
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
         if isinstance(X, list):
             return [self.view(x[None], rows[i : i + 1], seed, index)[0] for i, x in enumerate(X)]
         series = _channels(X)  # (b, t, c)

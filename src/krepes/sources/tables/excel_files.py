@@ -78,5 +78,5 @@ def _column(cells: list[Any]) -> pa.Array:
     return pa.array([_text(cell) for cell in cells])
 
 
-def _text(cell: Any) -> str | None:
+def _text(cell: object) -> str | None:
     return cell.isoformat() if isinstance(cell, datetime.date) else None if cell is None else str(cell)

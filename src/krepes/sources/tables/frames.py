@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,20 @@ import pyarrow as pa
 from krepes.base.rows import Rows, take_rows
 from krepes.sources.source import TableSource, check_unique, conform, plain_schema
 
-if TYPE_CHECKING:
-    import datasets
-    import pandas as pd
-    import polars as pl
-
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
+
+
+class ArrowDataset(Protocol):
+    """What a Hugging Face dataset offers."""
+
+    column_names: list[str]
+
+    def with_format(self, kind: str) -> ArrowDataset: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice | list[int]) -> pa.Table: ...
 
 
 class FrameSource(TableSource):
@@ -83,7 +90,7 @@ def mapping_source(data: Mapping[str, Any]) -> FrameSource:
     columns = {}
     for name, values in data.items():
         try:
-            columns[str(name)] = mixed_array(values)
+            columns[str(name)] = pa.array(values, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(
                 f"Column {name!r} cannot be read: {error}. Give each column as a list or an array of one type."
@@ -94,14 +101,14 @@ def mapping_source(data: Mapping[str, Any]) -> FrameSource:
     return table_source(pa.table(columns))
 
 
-def pandas_source(frame: pd.DataFrame) -> FrameSource:
+def pandas_source(frame: Any) -> FrameSource:
     names = [str(name) for name in frame.columns]
     check_unique(names, "The pandas DataFrame")
     fields = [pa.field(name, _pandas_type(frame.iloc[:, j])) for j, name in enumerate(names)]
     return FrameSource(frame, len(frame), pa.schema(fields), _pandas_part, "pandas DataFrame")
 
 
-def polars_source(frame: pl.DataFrame) -> FrameSource:
+def polars_source(frame: Any) -> FrameSource:
     try:
         schema = plain_schema(frame.head(0).to_arrow().schema)
     except Exception as error:  # polars raises its own exceptions, which cannot be named without importing it
@@ -110,7 +117,7 @@ def polars_source(frame: pl.DataFrame) -> FrameSource:
     return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
 
 
-def hugging_face_source(dataset: datasets.Dataset) -> FrameSource:
+def hugging_face_source(dataset: ArrowDataset) -> FrameSource:
     """A dataset of the Hugging Face library, whose rows are Arrow data in a mapped file."""
     arrow = dataset.with_format("arrow")
     schema = (
@@ -159,59 +166,33 @@ def table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
     return take_rows(conform(table, schema), index)
 
 
-def _polars_part(frame: pl.DataFrame, schema: pa.Schema, index: Index) -> pa.Table:
+def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     frame = frame.select(schema.names)
     rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
     return conform(rows.to_arrow(), schema)
 
 
-def _hugging_face_part(dataset: datasets.Dataset, schema: pa.Schema, index: Index) -> pa.Table:
+def _hugging_face_part(dataset: ArrowDataset, schema: pa.Schema, index: Index) -> pa.Table:
     rows = dataset[index.start : index.stop] if isinstance(index, slice) else dataset[index.tolist()]
     return conform(rows, schema)
 
 
-def _pandas_part(frame: pd.DataFrame, schema: pa.Schema, index: Index) -> pa.Table:
+def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
     position = {str(name): j for j, name in enumerate(frame.columns)}
     columns = [_pandas_column(frame.iloc[index, position[field.name]], field.type) for field in schema]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _pandas_type(series: pd.Series) -> pa.DataType:
+def _pandas_type(series: Any) -> pa.DataType:
     """A column's type: from its dtype, or from all its values where the dtype says only "object"."""
     return _pandas_column(series if series.dtype == object else series.iloc[:0], None).type
 
 
-def _pandas_column(series: pd.Series, kind: pa.DataType | None) -> pa.Array:
+def _pandas_column(series: Any, kind: pa.DataType | None) -> pa.Array:
     try:
-        return mixed_array(series, kind)
+        return pa.Array.from_pandas(series, type=kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ValueError(
             f"Column {series.name!r} of the DataFrame (dtype {series.dtype}) cannot be read: {error}. It mixes "
             f"types; convert it, for example with frame[{series.name!r}].astype(str)."
         ) from error
-
-
-def mixed_array(values: Any, kind: pa.DataType | None = None) -> pa.Array:
-    """Values as an Arrow array; where numbers and text are mixed, numbers if all can be read as such, else text.
-
-    >>> mixed_array([1, "2", None]).to_pylist(), mixed_array([1, "x", 2.0]).to_pylist()
-    ([1.0, 2.0, None], ['1', 'x', '2'])
-    """
-    try:
-        return pa.array(values, type=kind, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        cells = [None if value is None or value != value else value for value in values]
-        if not all(isinstance(cell, str | int | float | np.number | np.bool_ | None) for cell in cells):
-            raise
-    text = pa.array([None if cell is None else _written(cell) for cell in cells], pa.string())
-    if kind is not None:
-        return text.cast(kind)
-    try:
-        return text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return text
-
-
-def _written(cell: object) -> str:
-    """A cell as text; whole numbers without a point."""
-    return str(cell).removesuffix(".0") if isinstance(cell, float | np.floating) else str(cell)
