@@ -7,7 +7,7 @@ not imported here: whoever gives a frame has imported its library.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ def _pandas_column(series: Any, kind: pa.DataType | None) -> pa.Array:
         ) from error
 
 
-def mixed_array(values: Any, kind: pa.DataType | None = None) -> pa.Array:
+def mixed_array(values: Iterable[object], kind: pa.DataType | None = None) -> pa.Array:
     """Values as an Arrow array; where numbers and text are mixed, numbers if all can be read as such, else text.
 
     >>> mixed_array([1, "2", None]).to_pylist(), mixed_array([1, "x", 2.0]).to_pylist()
