@@ -160,6 +160,8 @@ def random_table(rng: np.random.Generator, n: int) -> pa.Table:
                 rng.choice(["u", "v", "w", "z"], n, p=[0.5, 0.3, 0.195, 0.005])
             ).dictionary_encode(),
             "s": pa.array([f"k{k}" for k in rng.zipf(1.5, n) % 300]),
+            "v": pa.array([f"{v:.2f}".replace(".", ",") for v in numbers]),
+            "d": pa.array([f"{1 + k % 28:02d}.{1 + k % 12:02d}.2021" for k in rng.integers(0, 336, n)]),
         }
     )
 

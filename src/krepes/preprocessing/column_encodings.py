@@ -167,16 +167,16 @@ def check_column(column: Column) -> None:
     role, n_outputs = column["role"], column["n_outputs"]
     if role not in ENTRIES:
         raise ValueError(f"A column has the role {role!r:.60}; expected one of {', '.join(ENTRIES)}.")
+    if not set(column.get("cycles", [])) <= set(CYCLES):
+        raise ValueError(
+            f"A column has cycles = {column['cycles']!r:.60}; expected some of {', '.join(CYCLES)}."
+        )
     if n_outputs != len(output_names(column)):
         raise ValueError(f"A column has n_outputs = {n_outputs}, which does not fit its role.")
     if column.get("form", "time") not in (*FORMS, "boolean"):
         raise ValueError(f"A column has form = {column['form']!r:.60}; expected one of {', '.join(FORMS)}.")
     if "pair" in column and len(column["pair"]) != 2:
         raise ValueError("A column has a pair of words that are not two.")
-    if not set(column.get("cycles", [])) <= set(CYCLES):
-        raise ValueError(
-            f"A column has cycles = {column['cycles']!r:.60}; expected some of {', '.join(CYCLES)}."
-        )
 
 
 def output_names(column: Column) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +114,7 @@ def _as_text(chunk: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, r"\.0$", "") if pt.is_floating(chunk.type) else text
 
 
-def first_value(column: pa.ChunkedArray) -> Any:
+def first_value(column: pa.ChunkedArray) -> object:
     """The first value that is there; None if there is none."""
     return next((v.as_py() for chunk in column.chunks for v in chunk if v.is_valid), None)
 

@@ -46,7 +46,7 @@ _RIVALS |= {other: form for form, other in _RIVALS.items()}
 
 
 @dataclass(frozen=True)
-class TextRole:
+class TextReading:
     """What a column is ("number", "date", "boolean", "category", "text", "left out"), and what to say of it."""
 
     kind: str
@@ -65,20 +65,20 @@ def clear_forms(scans: Iterable[TextScan]) -> set[str]:
 
 def read_column(
     name: str, scan: TextScan, sample: Collection[str], asked: str | None, clear: Collection[str]
-) -> TextRole:
+) -> TextReading:
     """Decide for one column.
 
     `asked` is one of KINDS, if somebody has decided already; `sample` are some cells; `clear` the forms of other
     columns.
     """
     if asked in ("category", "text"):
-        return TextRole(asked)
+        return TextReading(asked)
     if asked == "boolean":
-        return TextRole("boolean", pair=_two_levels(name, scan))
+        return TextReading("boolean", pair=_two_levels(name, scan))
     words = words_in(scan)
     values = [value for value in scan.levels or () if value.strip() not in words]
     if not asked and (pair := yes_and_no(values)):
-        return TextRole("boolean", pair=pair)
+        return TextReading("boolean", pair=pair)
     form = _best(scan, KINDS[asked] if asked else FORMS, clear)
     if asked and not form:
         raise ValueError(
@@ -88,7 +88,9 @@ def read_column(
         return _in_form(name, scan, form, sample, clear, bool(asked))
     reading = as_levels(scan)
     if form and _share(scan, form) >= 0.5 and not (reading.kind == "category" and len(values) <= FEW_VALUES):
-        return TextRole(reading.kind, note=reading.note, warning=_unused(name, scan, form, sample, reading))
+        return TextReading(
+            reading.kind, note=reading.note, warning=_unused(name, scan, form, sample, reading)
+        )
     return reading
 
 
@@ -99,7 +101,7 @@ def words_in(scan: TextScan) -> list[str]:
 
 def _in_form(
     name: str, scan: TextScan, form: str, sample: Collection[str], clear: Collection[str], asked: bool
-) -> TextRole:
+) -> TextReading:
     kind, note, warning = ("date" if form in DATE_FORMS else "number"), form, ""
     rival = _RIVALS.get(form, "")
     j, k = FORMS.index(form), FORMS.index(rival) if rival else -1
@@ -124,7 +126,7 @@ def _in_form(
             f"{_such(_unread(scan, form, sample))}. They are taken as missing. Correct them, name words for missing "
             f"values with missing=, or use the column in another way: columns={{{name!r}: 'category'}}."
         )
-    return TextRole(kind, form, note, warning, tolerant=n_unread > 0)
+    return TextReading(kind, form, note, warning, tolerant=n_unread > 0)
 
 
 def _usual(form: str, sample: Collection[str]) -> bool:
@@ -134,20 +136,20 @@ def _usual(form: str, sample: Collection[str]) -> bool:
     return all(re.match(r"\s*\d+\.\d+\.", cell) for cell in sample)
 
 
-def as_levels(scan: TextScan) -> TextRole:
+def as_levels(scan: TextScan) -> TextReading:
     """A category, running text, or nothing."""
     words = words_in(scan)
     values = [value for value in scan.levels or () if value.strip() not in words]
     n_present = scan.n_cells - sum(n for value, n in (scan.levels or {}).items() if value.strip() in words)
     if n_present == 0:
-        return TextRole("left out", note="no value present")
+        return TextReading("left out", note="no value present")
     if scan.levels is not None and len(values) <= max(DISTINCT, n_present / 2):
-        return TextRole("category")
+        return TextReading("category")
     if scan.n_spelled >= RUNNING_WORDS * n_present:
-        return TextRole("text")
+        return TextReading("text")
     if scan.levels is None:
-        return TextRole("left out", note=f"near-unique text: more than {MAX_DISTINCT:,} different values")
-    return TextRole(
+        return TextReading("left out", note=f"near-unique text: more than {MAX_DISTINCT:,} different values")
+    return TextReading(
         "left out", note=f"near-unique text: {len(values):,} different values in {n_present:,} rows"
     )
 
@@ -160,7 +162,7 @@ def _is_code(scan: TextScan, values: list[str], form: str) -> bool:
     return few or scan.n_whole == (_count(scan, form) if scan.n_coded else scan.n_cells)
 
 
-def _unused(name: str, scan: TextScan, form: str, sample: Collection[str], reading: TextRole) -> str:
+def _unused(name: str, scan: TextScan, form: str, sample: Collection[str], reading: TextReading) -> str:
     used = f"left out ({reading.note})" if reading.kind == "left out" else f"used as {reading.kind}"
     kind = "date" if form in DATE_FORMS else "number"
     unread = _unread(scan, form, sample)

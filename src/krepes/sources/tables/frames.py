@@ -7,7 +7,7 @@ not imported here: whoever gives a frame has imported its library.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,7 +90,7 @@ def mapping_source(data: Mapping[str, Any]) -> FrameSource:
     columns = {}
     for name, values in data.items():
         try:
-            columns[str(name)] = pa.array(values, from_pandas=True)
+            columns[str(name)] = mixed_array(values)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(
                 f"Column {name!r} cannot be read: {error}. Give each column as a list or an array of one type."
@@ -190,9 +190,35 @@ def _pandas_type(series: Any) -> pa.DataType:
 
 def _pandas_column(series: Any, kind: pa.DataType | None) -> pa.Array:
     try:
-        return pa.Array.from_pandas(series, type=kind)
+        return mixed_array(series, kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ValueError(
             f"Column {series.name!r} of the DataFrame (dtype {series.dtype}) cannot be read: {error}. It mixes "
             f"types; convert it, for example with frame[{series.name!r}].astype(str)."
         ) from error
+
+
+def mixed_array(values: Iterable[object], kind: pa.DataType | None = None) -> pa.Array:
+    """Values as an Arrow array; where numbers and text are mixed, numbers if all can be read as such, else text.
+
+    >>> mixed_array([1, "2", None]).to_pylist(), mixed_array([1, "x", 2.0]).to_pylist()
+    ([1.0, 2.0, None], ['1', 'x', '2'])
+    """
+    try:
+        return pa.array(values, type=kind, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        cells = [None if value is None or value != value else value for value in values]
+        if not all(isinstance(cell, str | int | float | np.number | np.bool_ | None) for cell in cells):
+            raise
+    text = pa.array([None if cell is None else _written(cell) for cell in cells], pa.string())
+    if kind is not None:
+        return text.cast(kind)
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return text
+
+
+def _written(cell: object) -> str:
+    """A cell as text; whole numbers without a point."""
+    return str(cell).removesuffix(".0") if isinstance(cell, float | np.floating) else str(cell)
