@@ -39,7 +39,17 @@ class Encoder:
 
     def __call__(self, X: Tensor) -> Tensor:
         """Points on the sphere (b, h), float64; a row unlike any landmark may be the zero vector."""
-        return directions(self.space.features.kernel_block(X).double() @ self.coefficients)
+        return directions(self.before_normalising(X))
+
+    def before_normalising(self, X: Tensor) -> Tensor:
+        """f (b, h), float64."""
+        return self.space.features.kernel_block(X).double() @ self.coefficients
+
+    @property
+    def norm(self) -> float:
+        """|W_1| in the kernel's space, of f."""
+        C, K_mm = self.coefficients, self.space.kernel(self.space.landmarks).double()
+        return (C * (K_mm @ C)).sum().clamp(min=0).sqrt().item()
 
 
 class DecoderSums(SumOfValues[NormalSums]):
