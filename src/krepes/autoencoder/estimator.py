@@ -233,6 +233,11 @@ class KernelAutoencoder(
                 raise ValueError(
                     f"{name}={value!r}: expected a finite number of at least {SMALLEST_REGULARIZATION:g}."
                 )
+        if as_kernel(self.decoder_kernel).only_objects:
+            raise ValueError(
+                f"decoder_kernel={self.decoder_kernel!r} compares objects, but the decoder compares points of the "
+                "bottleneck, which are numbers: use a kernel such as 'gaussian' there."
+            )
         if not is_number(self.encoder_noise, least=0):
             raise ValueError(f"encoder_noise={self.encoder_noise!r}: expected a number >= 0.")
         if not is_number(self.tol, least=0):
@@ -324,7 +329,7 @@ class KernelAutoencoder(
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, h)
         """Points on the unit sphere; a row that no landmark resembles is the zero vector."""
-        encoder = Encoder(self._fitted_space(), self._bottleneck.coefficients)
+        encoder = self._encoder()
         return self._mapped(lambda rows: encoder(dense(rows)), X)
 
     def inverse_transform(self, Z: ArrayLike) -> np.ndarray | pa.Table:
@@ -348,7 +353,7 @@ class KernelAutoencoder(
         """
         self.check_input(X)
         inputs, decoder = self.input_space_, self._solved()
-        encoder = Encoder(self.space_, self._bottleneck.coefficients)
+        encoder = self._encoder()
 
         def decoded(rows: Rows) -> Tensor:
             found = decoder(encoder(dense(rows)))
@@ -372,6 +377,9 @@ class KernelAutoencoder(
         decoder, found = self._solved(), self._decoded(self.transform(X)).cpu().numpy()
         spread = np.square(wanted - decoder.mean.cpu().numpy()).sum()
         return float(1 - np.square(wanted - found).sum() / max(spread, np.finfo(float).tiny))
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self._fitted_space(), self._bottleneck.coefficients)
 
     def _decoded(self, Z: ArrayLike) -> Tensor:
         """Rows of the input space (n, d) from points of the bottleneck."""
