@@ -12,7 +12,7 @@ from fuzz.outcome import ChangedError
 from fuzz.parts import kernels
 from fuzz.strategies import features, mostly, n_rows, often, rows, sane_matrices
 from fuzz.target import Draw, target
-from krepes import KernelEmbedding
+from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.evaluation import (
     GeneralizationBound,
     autoencoder_bound,
@@ -68,6 +68,16 @@ def bounds_of_autoencoders(draw: Draw) -> Any:
     if draw(st.integers(0, 3)) == 0:
         downstream_bound(bound, draw(COLLISIONS))
     return checked(bound)
+
+
+@target("autoencoder_bound", weight=1)
+def bounds_of_fitted_autoencoders(draw: Draw) -> Any:
+    X = draw(sane_matrices())
+    kernel = draw(often((4, st.just("gaussian")), (1, kernels(wrong=False))))
+    model = KernelAutoencoder(**SMALL, decoder_kernel=kernel, max_iter=2).fit(X)
+    numbers = {name: draw(often((2, st.none()), (3, POSITIVE))) for name in ("kappa", "lipschitz")}
+    sample = draw(often((4, st.just(X)), (1, rows())))
+    return checked(autoencoder_bound(model, sample, radius=draw(POSITIVE), delta=draw(DELTAS), **numbers))
 
 
 @target("choose_bandwidth", "BandwidthChoice", weight=1)

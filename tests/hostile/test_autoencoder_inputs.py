@@ -26,6 +26,12 @@ SMALL = {"n_components": 2, "max_iter": 5, "tol": 0.1, "random_state": 0}
         ({"max_iter": -1}, "max_iter=-1"),
         ({"n_landmarks": 0}, "n_landmarks"),
         ({"decoder_kernel": "rbf"}, "It is called 'gaussian' here"),
+        (
+            {"decoder_kernel": "spectrum"},
+            "decoder_kernel='spectrum' compares objects.*points of the bottleneck",
+        ),
+        ({"decoder_kernel": 2.0 * Spectrum(2)}, "compares objects"),
+        ({"decoder_kernel": "shortest_path"}, "compares objects"),
     ],
 )
 def test_parameters_that_make_no_sense(parameters, message):

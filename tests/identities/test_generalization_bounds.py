@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from krepes import KernelEmbedding
+from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.evaluation import autoencoder_bound, contrastive_bound, downstream_bound
 from krepes.evaluation.generalization import GeneralizationBound, _rounded_up
 from krepes.kernels import Gaussian, Linear
@@ -143,6 +143,68 @@ def test_the_reconstruction_error_on_new_rows_is_below_the_bound():
     for _ in range(5):
         error, bound = reconstruction(100, 2.0, rng, 2000)
         assert error < bound.total
+
+
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+@pytest.mark.parametrize("n_landmarks", [None, 15])
+def test_a_fitted_autoencoder_has_the_figures_of_its_bound(n_landmarks):
+    """Norms, eigenvalues and error from kernel matrices; the mean row is one more feature of the decoder."""
+    rng = np.random.default_rng(6)
+    X, new = (np.clip(rng.normal(size=(m, 3)), -1, 1) for m in (60, 2000))
+    k1, k2 = Gaussian(1.5), Gaussian(0.8)
+    model = KernelAutoencoder(
+        2, kernel=k1, decoder_kernel=k2, n_landmarks=n_landmarks, max_iter=5, tol=0.1, random_state=0
+    ).fit(X)
+
+    def K(k, A, B):
+        return k(torch.from_numpy(A), torch.from_numpy(B)).numpy()
+
+    L = model.landmarks_.numpy()
+    C = model._bottleneck.coefficients.numpy()
+    Z, centres = model.transform(X), model.transform(L)
+    lam, mean = model.regularization, X.mean(0)
+    K_nc, K_cc = K(k2, Z, centres), K(k2, centres, centres)
+    beta = np.linalg.lstsq(K_nc.T @ K_nc + lam * K_cc, K_nc.T @ (X - mean), rcond=1e-13)[0]
+
+    def error(rows):
+        f = K(k1, rows, L) @ C
+        return np.square(rows - mean - K(k2, f, centres) @ beta).sum(1).mean()
+
+    naive = autoencoder_bound(
+        error(X),
+        eigenvalues=np.linalg.eigvalsh(K(k1, X, X) / len(X)),
+        n_components=2,
+        radius=math.sqrt(3),
+        encoder_norm=math.sqrt(np.trace(C.T @ K(k1, L, L) @ C)),
+        decoder_norm=math.sqrt(np.trace(beta.T @ K_cc @ beta) + mean @ mean),
+        kappa=2.0,
+        lipschitz=1 / 0.8,
+    )
+    bound = autoencoder_bound(model, X, radius=math.sqrt(3))
+    assert bound.norm == naive.norm
+    for name in ("empirical", "complexity", "deviation"):
+        assert getattr(bound, name) == pytest.approx(getattr(naive, name), rel=1e-5)
+    assert error(new) < bound.total
+
+
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+def test_what_a_models_bound_does_not_know_is_asked_for():
+    X = np.random.default_rng(6).normal(size=(20, 2))
+    model = KernelAutoencoder(2, decoder_kernel="matern", max_iter=2, tol=0.1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="lipschitz= is needed"):
+        autoencoder_bound(model, X, radius=5.0)
+    assert autoencoder_bound(model, X, radius=5.0, lipschitz=2.0).total > 0
+    linear = KernelAutoencoder(2, decoder_kernel="linear", max_iter=2, tol=0.1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="kappa= is needed"):
+        autoencoder_bound(linear, X, radius=5.0, lipschitz=1.0)
+    with pytest.raises(ValueError, match="X is missing"):
+        autoencoder_bound(model, radius=5.0)
+    with pytest.raises(ValueError, match="encoder_norm= is known from the model"):
+        autoencoder_bound(model, X, radius=5.0, encoder_norm=1.0)
+    with pytest.raises(ValueError, match="decoder_norm= is missing"):
+        autoencoder_bound(0.1, eigenvalues=[1.0], n_components=1, radius=1.0, encoder_norm=1.0)
+    with pytest.raises(ValueError, match="at most 5,000"):
+        autoencoder_bound(model, np.zeros((5001, 2)), radius=5.0, lipschitz=1.0)
 
 
 def test_the_autoencoders_bound_grows_with_both_norms_and_shrinks_with_n():

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from command_line import run
-from krepes import KernelEmbedding, load
+from krepes import KernelAutoencoder, KernelEmbedding, load
 
 SMALL = ("--n-components", 4, "--n-landmarks", 60, "--seed", 0)
 FIGURES = ["error", "expected_error", "trusted"]
@@ -100,6 +100,49 @@ def test_rows_to_learn_from_and_json(folder):
         model.reconstruct("people.csv", return_error=True)[1].actual.mean(), rel=1e-3
     )
     assert (found["rows"], found["kept"], found["not_trusted"]) == (200, ["id"], 0)
+
+
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+@pytest.mark.parametrize("data", ["people.csv", "iris.npy", "digits.npz"])
+def test_an_autoencoder_rebuilds_rows_too(folder, data, monkeypatch):
+    """Rows are those of `reconstruct`, the error is |x - x^| relative to the spread, in parts as in the whole."""
+    from krepes.cli.commands import reconstruct
+
+    rows = np.load(data)["X"] if data.endswith("npz") else data
+    model = KernelAutoencoder(3, n_landmarks=40, max_iter=5, random_state=0).fit(rows)
+    model.save("ae.krepes")
+    monkeypatch.setattr(reconstruct, "_BATCH_ROWS", 64)
+    ending = "csv" if data.endswith("csv") else "npz"
+    text = run("reconstruct", "ae.krepes", data, "-o", f"out.{ending}")
+    back = model.reconstruct(rows)
+    if ending == "csv":
+        found = pd.read_csv("out.csv")
+        assert list(found.columns) == ["age", "income", "town", "error"]
+        assert np.allclose(found["income"], back.column("income").to_numpy())
+        error = found["error"].to_numpy()
+    else:
+        found = np.load("out.npz")
+        assert sorted(found) == ["X", "error"]
+        assert np.allclose(found["X"], back)
+        X = (rows if data == "digits.npz" else np.load(data)).reshape(len(back), -1).astype(float)
+        spread = np.sqrt(np.square(X - X.mean(0)).sum(1).mean())
+        error = np.linalg.norm(X - back.reshape(X.shape), axis=1) / spread
+        assert np.allclose(found["error"], error)
+    assert 1 - np.square(error).mean() == pytest.approx(model.score(rows))
+    assert f"Mean error {error.mean():.3f}" in text
+    said = json.loads(run("reconstruct", "ae.krepes", data, "-o", f"again.{ending}", "--json"))
+    assert (said["expected_error"], said["not_trusted"]) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+def test_what_is_not_for_autoencoders_is_said(folder):
+    KernelAutoencoder(2, max_iter=2, random_state=0).fit("iris.npy").save("ae.krepes")
+    said = run("reconstruct", "ae.krepes", "iris.npy", "-o", "o.npz", "--learn-from", "iris.npy", code=1)
+    assert "--learn-from iris.npy: ae.krepes is an autoencoder" in " ".join(said.split())
+    said = run("transform", "ae.krepes", "iris.npy", "-o", "z.npy", code=1)
+    assert "use `krepes reconstruct ae.krepes DATA -o FILE`" in " ".join(said.split())
+    run("train", "people.csv", "--label", "town", "-o", "t.krepes")
+    assert "krepes predict" in run("reconstruct", "t.krepes", "people.csv", "-o", "o.csv", code=1)
 
 
 def test_refusals(folder):

@@ -131,6 +131,15 @@ def test_a_table_is_printed_beside_the_papers_and_resumes(tmp_path):
     assert "other settings (seed)" in " ".join(other.output.split())
 
 
+def test_an_autoencoder_can_rebuild_kernel_features(tmp_path):
+    """A cell may be several steps."""
+    small_mnist(tmp_path)
+    size = Size(rows=200, test_rows=100, landmarks=20, components=4, epochs=1)
+    results = run_table(TABLES["autoencoder-gap"], tmp_path, Run(size), only="objective: kernel features")
+    assert len(results) == 2
+    assert all(20 < result["accuracy"] <= 100 for result in results.values())
+
+
 def test_reproduce_explains_what_is_missing(tmp_path):
     assert "table2" in runner.invoke(app, ["reproduce", "table9", "--data", str(tmp_path)]).output
     missing = runner.invoke(app, ["reproduce", "table5", "--data", str(tmp_path)])

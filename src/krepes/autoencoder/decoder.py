@@ -39,7 +39,17 @@ class Encoder:
 
     def __call__(self, X: Tensor) -> Tensor:
         """Points on the sphere (b, h), float64; a row unlike any landmark may be the zero vector."""
-        return directions(self.space.features.kernel_block(X).double() @ self.coefficients)
+        return directions(self.before_normalising(X))
+
+    def before_normalising(self, X: Tensor) -> Tensor:
+        """f (b, h), float64."""
+        return self.space.features.kernel_block(X).double() @ self.coefficients
+
+    @property
+    def norm(self) -> float:
+        """|W_1| in the kernel's space, of f."""
+        C, K_mm = self.coefficients, self.space.kernel(self.space.landmarks).double()
+        return (C * (K_mm @ C)).sum().clamp(min=0).sqrt().item()
 
 
 class DecoderSums(SumOfValues[NormalSums]):
@@ -75,11 +85,14 @@ class Decoder:
         psi.
     W : Tensor of shape (q, d)
     mean : Tensor of shape (d,)
+    spread : float
+        The root of the mean squared distance of the rows from their mean; 1 where they are all the same.
     """
 
     features: NystromMap
     W: Tensor
     mean: Tensor
+    spread: float
 
     @classmethod
     def solved(cls, features: NystromMap, sums: NormalSums, lam: float) -> Decoder:
@@ -89,13 +102,15 @@ class Decoder:
                 "leave the column out that has them."
             )
         mean = sums.means[1]
-        W = sums.centred(torch.zeros_like(sums.sum_phi), mean).solved(lam)
+        centred = sums.centred(torch.zeros_like(sums.sum_phi), mean)
+        W = centred.solved(lam)
         if W is None:
             raise ValueError(
                 f"regularization={lam:g} is too small for this bottleneck: the decoder has no stable solution. Give a "
                 "larger one."
             )
-        return cls(features, W, mean)
+        spread = (centred.yy.sum().clamp(min=0).item() / sums.n) ** 0.5
+        return cls(features, W, mean, spread or 1.0)
 
     def __call__(self, Z: Tensor) -> Tensor:
         """(b, h) -> (b, d), float64."""

@@ -10,7 +10,7 @@ all of them in one pass.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.linalg import descending_eigh
 from krepes.base.model_file import State
 from krepes.base.progress import display
-from krepes.base.rows import dense
+from krepes.base.rows import Rows, dense
 from krepes.base.validation import as_matrix
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
@@ -233,6 +233,11 @@ class KernelAutoencoder(
                 raise ValueError(
                     f"{name}={value!r}: expected a finite number of at least {SMALLEST_REGULARIZATION:g}."
                 )
+        if as_kernel(self.decoder_kernel).only_objects:
+            raise ValueError(
+                f"decoder_kernel={self.decoder_kernel!r} compares objects, but the decoder compares points of the "
+                "bottleneck, which are numbers: use a kernel such as 'gaussian' there."
+            )
         if not is_number(self.encoder_noise, least=0):
             raise ValueError(f"encoder_noise={self.encoder_noise!r}: expected a number >= 0.")
         if not is_number(self.tol, least=0):
@@ -324,7 +329,7 @@ class KernelAutoencoder(
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, h)
         """Points on the unit sphere; a row that no landmark resembles is the zero vector."""
-        encoder = Encoder(self._fitted_space(), self._bottleneck.coefficients)
+        encoder = self._encoder()
         return self._mapped(lambda rows: encoder(dense(rows)), X)
 
     def inverse_transform(self, Z: ArrayLike) -> np.ndarray | pa.Table:
@@ -338,6 +343,31 @@ class KernelAutoencoder(
         """`inverse_transform(transform(X))`: each row as the bottleneck keeps it, or without its noise."""
         return self.inverse_transform(self.transform(X))
 
+    def iter_reconstruct(
+        self, X: Any, batch_rows: int | None = None
+    ) -> Iterator[tuple[np.ndarray | pa.Table, np.ndarray]]:
+        """Reconstructions in batches, and the error of each row: memory stays bounded whatever n is.
+
+        The error is |x - x^| / spread, where spread^2 is the mean |x - xbar|^2 of the rows of the fit, or of their
+        targets: 0 is exact, 1 as far as the mean row.
+        """
+        self.check_input(X)
+        inputs, decoder = self.input_space_, self._solved()
+        encoder = self._encoder()
+
+        def decoded(rows: Rows) -> Tensor:
+            found = decoder(encoder(dense(rows)))
+            error = (dense(rows).double().flatten(1) - found).norm(dim=1) / decoder.spread
+            return torch.cat([found, error[:, None]], dim=1)
+
+        for block in self.map_rows(decoded, X, batch_rows):
+            yield inputs.restored(block[:, :-1]), block[:, -1].cpu().numpy()
+
+    @property
+    def reconstruct_dtype(self) -> np.dtype:
+        """The dtype of decoded arrays."""
+        return np.dtype(np.float64)
+
     def score(self, X: Any, y: Any = None, *, targets: Any = None) -> float:
         """1 - |x - x^|^2 / |x - mean|^2 over all rows, encoded as the model sees them; 1 is perfect. y is ignored.
 
@@ -347,6 +377,9 @@ class KernelAutoencoder(
         decoder, found = self._solved(), self._decoded(self.transform(X)).cpu().numpy()
         spread = np.square(wanted - decoder.mean.cpu().numpy()).sum()
         return float(1 - np.square(wanted - found).sum() / max(spread, np.finfo(float).tiny))
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self._fitted_space(), self._bottleneck.coefficients)
 
     def _decoded(self, Z: ArrayLike) -> Tensor:
         """Rows of the input space (n, d) from points of the bottleneck."""

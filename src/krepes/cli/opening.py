@@ -12,6 +12,7 @@ import typer
 from krepes.base.progress import Bars
 
 if TYPE_CHECKING:
+    from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
     from krepes.machines import NoveltyDetector
     from krepes.machines.kernel_ridge.machine import RidgeMachine
@@ -58,12 +59,25 @@ def open_data(
 
 def load_embedding(path: Path, device: str) -> KernelEmbedding:
     """A representation that `krepes fit` wrote; an error where the file holds a machine."""
-    from krepes import KernelEmbedding, load
+    from krepes import load
 
-    model = load(path, device=device)
+    return _embedding(load(path, device=device), path)
+
+
+def _embedding(model: OnePassEstimator, path: Path) -> KernelEmbedding:
+    from krepes import KernelEmbedding
+
     if not isinstance(model, KernelEmbedding):
         raise ValueError(f"{path} {_other_use(model, path)} A representation is what `krepes fit` writes.")
     return model
+
+
+def load_decoding(path: Path, device: str) -> KernelEmbedding | KernelAutoencoder:
+    """What can rebuild its rows: a representation or an autoencoder."""
+    from krepes import KernelAutoencoder, load
+
+    model = load(path, device=device)
+    return model if isinstance(model, KernelAutoencoder) else _embedding(model, path)
 
 
 def load_machine(path: Path, device: str) -> RidgeMachine:
@@ -101,7 +115,7 @@ def _other_use(model: OnePassEstimator, path: Path) -> str:
     if kind == "NoveltyDetector":
         return f"holds a {kind}, which finds rows unlike others: use `krepes detect {path} DATA -o FILE`."
     if kind == "KernelAutoencoder":
-        return f"holds a {kind}, for use in Python: `krepes.load({str(path)!r}).reconstruct(X)`."
+        return f"holds a {kind}, which rebuilds rows: use `krepes reconstruct {path} DATA -o FILE`."
     return f"holds a {kind}, which predicts: use `krepes predict {path} DATA -o FILE`."
 
 

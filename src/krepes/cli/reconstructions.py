@@ -3,6 +3,8 @@
 error               the distance between the row and its reconstruction, relative to the spread of the data
 expected_error      what the inverse expects it to be, from the representation alone
 trusted             whether that can be trusted
+
+Autoencoders have no estimate of their errors: of them only the error is written.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from krepes.autoencoder import KernelAutoencoder
 from krepes.base.progress import Bars
 from krepes.embedding import KernelEmbedding
 from krepes.preimages import ErrorEstimate
@@ -26,9 +29,10 @@ FIGURES = {"error": pa.float64(), "expected_error": pa.float64(), "trusted": pa.
 class Reconstructions:
     """Reconstructions of the rows of a source, and the errors of those that have been read so far."""
 
-    def __init__(self, model: KernelEmbedding, source: Source, output: Path):
+    def __init__(self, model: KernelEmbedding | KernelAutoencoder, source: Source, output: Path):
         self.model, self.source = model, source
         self.errors: list[dict[str, np.ndarray]] = []
+        self.columns = {name: FIGURES[name] for name in (["error"] if self.of_autoencoder else FIGURES)}
         self.as_table = output.suffix.lower() in TABLES
         space = model.input_space_
         named = space.encoder is not None and space.encoder.named_
@@ -37,6 +41,10 @@ class Reconstructions:
         if named and not self.as_table:
             raise ValueError(f"output={output}: the columns of a table go into .parquet or .csv files.")
         self.shape = space.shape if space.encoder is None else (space.encoder.n_features_in_,)
+
+    @property
+    def of_autoencoder(self) -> bool:
+        return isinstance(self.model, KernelAutoencoder)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -49,10 +57,10 @@ class Reconstructions:
         else:
             names = getattr(self.model, "feature_names_in_", [f"x{j}" for j in range(self.shape[0])])
             columns = dict.fromkeys(map(str, names), pa.from_numpy_dtype(self.dtype))
-        twice = sorted(set(columns) & set(FIGURES))
+        twice = sorted(set(columns) & set(self.columns))
         if twice:
             raise ValueError(f"The data have a column {twice[0]!r}, as the result has: rename that column.")
-        return pa.schema(columns | FIGURES)
+        return pa.schema(columns | self.columns)
 
     @property
     def dtype(self) -> np.dtype:
@@ -65,7 +73,7 @@ class Reconstructions:
             for rows, error in self.model.iter_reconstruct(self.source, batch_rows):
                 figures = _figures(error)
                 self.errors.append(figures)
-                stage.advance(len(error.expected))
+                stage.advance(len(figures["error"]))
                 if schema is None:
                     yield rows
                     continue
@@ -76,9 +84,11 @@ class Reconstructions:
 
     def figures(self) -> dict[str, np.ndarray]:
         """The errors of all rows read so far, by name."""
-        return {name: np.concatenate([part[name] for part in self.errors]) for name in FIGURES}
+        return {name: np.concatenate([part[name] for part in self.errors]) for name in self.columns}
 
 
-def _figures(error: ErrorEstimate) -> dict[str, np.ndarray]:
+def _figures(error: ErrorEstimate | np.ndarray) -> dict[str, np.ndarray]:
+    if isinstance(error, np.ndarray):
+        return {"error": error}
     assert error.actual is not None
     return {"error": error.actual, "expected_error": error.expected, "trusted": error.trusted}

@@ -28,7 +28,9 @@ costs (b/2) sqrt(2 log N / n), and a step of eps changes l by 2 c w_2 L eps in t
 
     R <= (c^2 - B^2) / sqrt(n) + min over eps of [ b sqrt(log N / 2n) + 2 c w_2 L eps ]
 
-Both norms are rounded up as above, to powers of two.
+Both norms are rounded up as above, to powers of two. Of a `KernelAutoencoder` this bounds z = f = W_1^T phi_1(x), as
+published: f / |f|, which the model takes for new rows, is not a Lipschitz function of f. The mean row that its decoder
+adds comes from the data, too, and is a part of W_2: phi_2(z) gets one more coordinate, which is 1.
 
 Differs from [esser]: the encoder's norm is in Theorem 7 only as lam w_1^2, which is as small as lam. It takes more:
 an encoder of large norm can send the samples with sigma_i = 1 to one place and the others to another, and then
@@ -50,17 +52,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from krepes.autoencoder import KernelAutoencoder
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.linalg import row_blocks
-from krepes.base.rows import Rows, slice_rows
+from krepes.base.rows import Rows, dense, slice_rows
 from krepes.base.validation import as_numbers
 from krepes.embedding import KernelEmbedding
-from krepes.kernels import Kernel
+from krepes.kernels import Gaussian, Kernel
 from krepes.kernels.radial import RadialKernel
 from krepes.losses import SimpleContrastive, SpectralContrastive
 
 BLOCK = 512  # rows whose kernel values are computed at once
 LARGEST = 1e50  # number of which products are formed
+MOST_ROWS = 5000  # between which the eigenvalues of a kernel matrix are taken
 
 
 @dataclass(frozen=True)
@@ -202,35 +206,42 @@ def downstream_bound(bound: GeneralizationBound, collision: float) -> Downstream
 
 
 def autoencoder_bound(
-    reconstruction: float,
+    reconstruction: float | KernelAutoencoder,
+    X: Any = None,
     *,
-    eigenvalues: ArrayLike,
-    n_components: int,
     radius: float,
-    encoder_norm: float,
-    decoder_norm: float,
-    kappa: float = 1.0,
-    lipschitz: float = 1.0,
+    eigenvalues: ArrayLike | None = None,
+    n_components: int | None = None,
+    encoder_norm: float | None = None,
+    decoder_norm: float | None = None,
+    kappa: float | None = None,
+    lipschitz: float | None = None,
     delta: float = 0.05,
 ) -> GeneralizationBound:
     """Bound the squared reconstruction error of a kernel autoencoder on new rows.
 
     Parameters
     ----------
-    reconstruction : float
-        mean |x - x'|^2 over the n rows that it was fitted on.
+    reconstruction : KernelAutoencoder or float
+        A fitted model, with its rows as X; or the figures of any autoencoder, the mean |x - x'|^2 over n rows being the
+        first of them.
+    X : n independent rows, as `fit` takes them
+        With a model only. They need not be all that it was fitted on.
+    radius : float
+        The largest |x| of any row, B: as the model sees rows, encoded or scaled.
     eigenvalues : array of shape (n,)
-        Of the encoder's kernel matrix between these rows, divided by n.
+        Of the encoder's kernel matrix between the n rows, divided by n. This and the next three are for figures: a
+        model has them.
     n_components : int
         Width of the bottleneck, h.
-    radius : float
-        The largest |x| of any row, B.
     encoder_norm, decoder_norm : float
         |W_1| and |W_2| in their kernels' spaces.
-    kappa : float, default=1
-        The largest k_2(z, z) of the decoder's kernel.
-    lipschitz : float, default=1
-        |phi_2(z) - phi_2(z')| <= lipschitz |z - z'|; 1 / lengthscale for a Gaussian kernel.
+    kappa : float, default=None
+        The largest k_2(z, z) of the decoder's kernel; 1 for figures, and for models whose decoder has a kernel of
+        distances.
+    lipschitz : float, default=None
+        |phi_2(z) - phi_2(z')| <= lipschitz |z - z'|; 1 for figures, 1 / lengthscale for models whose decoder has a
+        Gaussian kernel.
     delta : float, default=0.05
 
     Examples
@@ -241,23 +252,49 @@ def autoencoder_bound(
     (True, (1.0, 1.0))
     """
     check_share("delta", delta)
-    check_count("n_components", n_components)
-    numbers = {
-        "reconstruction": reconstruction,
-        "radius": radius,
+    figures = {
+        "eigenvalues": eigenvalues,
+        "n_components": n_components,
         "encoder_norm": encoder_norm,
         "decoder_norm": decoder_norm,
-        "kappa": kappa,
-        "lipschitz": lipschitz,
     }
+    if isinstance(reconstruction, KernelAutoencoder):
+        given = [name for name, value in figures.items() if value is not None]
+        if given:
+            raise ValueError(f"{given[0]}= is known from the model: give it with figures, without a model.")
+        of_model = _autoencoder_figures(reconstruction, X, kappa, lipschitz)
+        return autoencoder_bound(**of_model, radius=radius, delta=delta)
+    missing = [name for name, value in figures.items() if value is None]
+    if missing or X is not None:
+        raise ValueError(
+            f"{missing[0]}= is missing."
+            if missing
+            else "X goes with a fitted KernelAutoencoder, not with figures."
+        )
+    return _bound_of_figures(
+        reconstruction=reconstruction,
+        radius=radius,
+        kappa=1.0 if kappa is None else kappa,
+        lipschitz=1.0 if lipschitz is None else lipschitz,
+        delta=delta,
+        **figures,
+    )
+
+
+def _bound_of_figures(
+    *, eigenvalues: Any, n_components: Any, delta: float, **numbers: Any
+) -> GeneralizationBound:
+    """The bound above; `numbers` are the others of its arguments."""
+    check_count("n_components", n_components)
     for name, value in numbers.items():
         if not is_number(value, least=0, most=LARGEST):
             raise ValueError(f"{name}={value!r}: expected a number from 0 to {LARGEST:g}.")
+    radius, lipschitz = numbers["radius"], numbers["lipschitz"]
     e = np.sort(as_numbers(eigenvalues, "eigenvalues").astype(np.float64).ravel().clip(min=0))[::-1]
     n = len(e)
-    w_1, delta = _rounded_up(encoder_norm, 1.0, delta)
-    w_2, delta = _rounded_up(decoder_norm, 1.0, delta)
-    reach = radius + w_2 * math.sqrt(kappa)
+    w_1, delta = _rounded_up(numbers["encoder_norm"], 1.0, delta)
+    w_2, delta = _rounded_up(numbers["decoder_norm"], 1.0, delta)
+    reach = radius + w_2 * math.sqrt(numbers["kappa"])
     b = reach**2
     longest = w_1 * math.sqrt(e[0])  # of the encoders' values on the sample
     eps = np.append(np.geomspace(1e-4, 2, 60) * longest, 2 * longest)
@@ -265,7 +302,39 @@ def autoencoder_bound(
     log_n = q * n_components * np.log1p(4 * longest / np.maximum(eps, np.finfo(float).tiny))
     encoder = (b * np.sqrt(log_n / (2 * n)) + 2 * reach * w_2 * lipschitz * eps).min()
     R = (b - radius**2) / math.sqrt(n) + float(encoder)
-    return GeneralizationBound(float(reconstruction), 2 * R, _deviation(b, n, delta), (w_1, w_2))
+    return GeneralizationBound(float(numbers["reconstruction"]), 2 * R, _deviation(b, n, delta), (w_1, w_2))
+
+
+def _autoencoder_figures(
+    model: KernelAutoencoder, X: Any, kappa: float | None, lipschitz: float | None
+) -> dict[str, Any]:
+    """What the bound needs, of a fitted model and some rows."""
+    if X is None:
+        raise ValueError("X is missing: the rows whose reconstruction error is bounded on new rows.")
+    model.check_input(X)
+    space, encoder, decoder = model.space_, model._encoder(), model._solved()
+    reader = space.reader(X)
+    if reader.n_rows > MOST_ROWS:
+        raise ValueError(
+            f"X has {reader.n_rows:,} rows. The bound takes the eigenvalues of the kernel matrix between all of them, "
+            f"and is for at most {MOST_ROWS:,}: give that many, drawn at random."
+        )
+    rows = dense(reader.take(np.arange(reader.n_rows)).inputs[0])
+    found = decoder(encoder.before_normalising(rows))
+    kernel = model.decoder_kernel_
+    if lipschitz is None:
+        if not (isinstance(kernel, Gaussian) and isinstance(kernel.lengthscale, int | float)):
+            raise ValueError(f"lipschitz= is needed: that of the features of {kernel}, the decoder's kernel.")
+        lipschitz = 1 / kernel.lengthscale
+    return {
+        "reconstruction": (rows.double().flatten(1) - found).square().sum(1).mean().item(),
+        "eigenvalues": np.linalg.eigvalsh(space.kernel(rows).double().cpu().numpy() / len(rows)),
+        "n_components": model._n_features_out,
+        "encoder_norm": encoder.norm,
+        "decoder_norm": math.sqrt((decoder.W.square().sum() + decoder.mean.square().sum()).item()),
+        "kappa": 1 + _kappa(kernel, kappa),
+        "lipschitz": lipschitz,
+    }
 
 
 def _deviation(b: float, n: int, delta: float) -> float:

@@ -1,5 +1,6 @@
 """Published ablations and experiments, run again. Adding one is a file here and a line below."""
 
+from krepes.reproduction.autoencoder_gap import AUTOENCODER_GAP
 from krepes.reproduction.denoising import DENOISING
 from krepes.reproduction.experiments import Conditions, Experiment, Findings, write_findings
 from krepes.reproduction.initialization import INITIALIZATION
@@ -16,7 +17,8 @@ from krepes.reproduction.small_data_networks import SMALL_DATA_NETWORKS
 from krepes.reproduction.transfer_ranking import TRANSFER_RANKING
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES)
+    table.name: table
+    for table in (SCALABILITY, PRECONDITIONING, INITIALIZATION, LANDMARK_RULES, AUTOENCODER_GAP)
 }
 _EXPERIMENTS: tuple[Experiment, ...] = (
     SKETCH_ACCURACY,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from krepes.base.components import resolve
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import NeuralEmbedding
@@ -72,8 +74,9 @@ class Run:
         }
         if images and resolve(Loss, loss).views_needed > 1:
             published["views"] = Image(n_views=views_of(self.size.rows))
-        common = {"loss": loss, "n_landmarks": self.size.landmarks, "random_state": self.seed}
-        return KernelEmbedding(self.size.components, **(published | common | parameters))
+        size = {"n_components": self.size.components, "n_landmarks": self.size.landmarks}
+        common = {"loss": loss, "random_state": self.seed}
+        return KernelEmbedding(**(published | size | common | parameters))
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Cell:
     row: str
     column: str
     dataset: str
-    model: Callable[[Run], KernelEmbedding | NeuralEmbedding]
+    model: Callable[[Run], KernelEmbedding | NeuralEmbedding | Pipeline]
     published: float | None
 
 

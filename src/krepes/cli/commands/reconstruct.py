@@ -1,4 +1,4 @@
-"""`krepes reconstruct`: write what a representation has kept of every row, in the form of the data."""
+"""`krepes reconstruct`: write what a model has kept of every row, in the form of the data."""
 
 from __future__ import annotations
 
@@ -46,30 +46,37 @@ def reconstruct(
     """Write what the representation has kept of every row of DATA: its columns or pixels, decoded again.
 
     Beside each row stand its [bold]error[/] (0 is exact, 1 as far as the mean row), the [bold]expected_error[/] and \
-whether it is [bold]trusted[/]; an .npy file has the rows only. Noise that rows do not have in common is left out.
+whether it is [bold]trusted[/]; an .npy file has the rows only. Noise that rows do not have in common is left out. \
+MODEL may also be an autoencoder that was saved in Python; it gives the [bold]error[/] alone.
 
     [cyan]krepes reconstruct people.krepes new_people.csv -o rebuilt.parquet --keep id[/]
     """
     from krepes.base.files import check_writable, readable_bytes
     from krepes.cli.describe import line
-    from krepes.cli.opening import check_exists, load_embedding, open_for
+    from krepes.cli.opening import check_exists, load_decoding, open_for
     from krepes.cli.outputs import check_result_file
 
     check_result_file(output, keep)
     check_exists(model, data, learn_from)
     check_writable(output, overwrite)
+    from krepes.autoencoder import KernelAutoencoder
     from krepes.cli.reconstructions import Reconstructions
     from krepes.results import kept_columns, output_bytes, write_rows
 
     start = time.perf_counter()
-    embedding = load_embedding(model, **place)
-    source = open_for(embedding, data, array)
+    decoding = load_decoding(model, **place)
+    source = open_for(decoding, data, array)
     kept = kept_columns(source, keep, output)
-    found = Reconstructions(embedding, source, output)
-    width = embedding.space_.width
+    found = Reconstructions(decoding, source, output)
+    width = decoding.space_.width
     check_writable(output, overwrite, output_bytes(output, source.n_rows, width, found.dtype.itemsize))
     if learn_from is not None:
-        embedding.fit_inverse(open_for(embedding, learn_from, array))
+        if isinstance(decoding, KernelAutoencoder):
+            raise ValueError(
+                f"learn_from={learn_from}: {model} is an autoencoder, whose decoder was learned in the fit. "
+                "This option is for representations."
+            )
+        decoding.fit_inverse(open_for(decoding, learn_from, array))
     write_rows(
         output,
         found.batches(_BATCH_ROWS),
@@ -83,7 +90,9 @@ whether it is [bold]trusted[/]; an .npy file has the rows only. Noise that rows 
         overwrite=overwrite,
     )
     figures, size = found.figures(), output.stat().st_size
-    error, doubtful = float(figures["error"].mean()), int((~figures["trusted"]).sum())
+    error = float(figures["error"].mean())
+    estimated = not isinstance(decoding, KernelAutoencoder)
+    doubtful = int((~figures["trusted"]).sum()) if estimated else 0
     seconds = time.perf_counter() - start
     line(
         f"Wrote {output}: {source.n_rows:,} rows, {readable_bytes(size)}, in {seconds:.1f} s. Mean error {error:.3f} "
@@ -94,8 +103,8 @@ whether it is [bold]trusted[/]; an .npy file has the rows only. Noise that rows 
         "output": str(output),
         "rows": source.n_rows,
         "error": error,
-        "expected_error": float(figures["expected_error"].mean()),
-        "not_trusted": doubtful,
+        "expected_error": float(figures["expected_error"].mean()) if estimated else None,
+        "not_trusted": doubtful if estimated else None,
         "kept": [] if kept is None else kept.column_names,
         "bytes": size,
         "seconds": seconds,

@@ -26,7 +26,8 @@ def reproduce(
         typer.Argument(
             metavar="NAME",
             help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation), "
-            "table5 (losses and landmark rules); of alignment: sketch, transferability, layer-transfer, pruning; "
+            "table5 (losses and landmark rules), autoencoder-gap (the autoencoder of table5, one change at a time); of "
+            "alignment: sketch, transferability, layer-transfer, pruning; "
             "of small data: denoising, small-data-classification, small-data-networks.",
             show_default=False,
         ),
