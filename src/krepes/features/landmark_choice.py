@@ -12,6 +12,7 @@ from torch import Tensor
 from krepes.base.components import resolve
 from krepes.base.dtype_and_device import Placement
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
+from krepes.base.sparse_rows import SparseRows, as_sparse
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing.input_space import InputSpace
@@ -85,7 +86,7 @@ class LandmarkChoice:
 
     def points(self, source: Source, inputs: InputSpace, placement: Placement) -> Chosen:
         """Landmarks that the user gave: rows by index, or points."""
-        landmarks = self.given
+        landmarks = as_sparse(self.given)
         array = landmarks if isinstance(landmarks, Tensor) else _as_array(landmarks)
         if array is not None and array.ndim == 1 and not _is_float(array) and inputs.kind != "objects":
             indices = np.asarray(array, dtype=np.int64)
@@ -113,7 +114,7 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
         if p > len(parts):
             raise ValueError(f"views_per_landmark={p}, but pairs give {len(parts)} views of every row.")
         parts = parts[:p]
-    elif views.n_views < 2 or not isinstance(landmarks, Tensor):
+    elif views.n_views < 2 or not isinstance(landmarks, Tensor | SparseRows):
         raise ValueError(
             f"views_per_landmark={p} needs views of the landmarks, and this loss or data has none: use 1."
         )
@@ -126,7 +127,7 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
 def _as_array(value: object) -> np.ndarray | None:
     try:
         array = np.asarray(value)
-    except ValueError:
+    except (ValueError, TypeError):  # rows of several lengths, sparse rows
         return None
     return array if array.dtype.kind in "biuf" else None
 

@@ -23,6 +23,7 @@ from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
+from krepes.base.sparse_rows import SparseRows
 from krepes.engines import Engine
 from krepes.features.all_points import all_points, check_all_points
 from krepes.features.data_warnings import warn_of_data
@@ -48,7 +49,7 @@ STATE = {
     "input_space": InputSpace,
     "kernel": Kernel,
     "views": Views,
-    "landmarks": Tensor | list,
+    "landmarks": Tensor | SparseRows | list,
     "landmark_indices": np.ndarray | None,
     "seed": int,
     "exact_views": bool,
@@ -72,7 +73,7 @@ class FeatureSpace:
     kernel : Kernel
         With numbers for its data-dependent parameters.
     views : Views
-    landmarks : Tensor of shape (m, ...) or list of m objects
+    landmarks : Tensor of shape (m, ...), m SparseRows or list of m objects
         In the input space.
     landmark_rows : ndarray of shape (m,) or None
         The rows of the training data that they are; None for points of the user's.
@@ -293,6 +294,8 @@ class FeatureSpace:
     @property
     def width(self) -> int:
         """Numbers in a row of the input space; 0 for objects."""
+        if isinstance(self.landmarks, SparseRows):
+            return self.landmarks.nbytes // (4 * len(self.landmarks))
         return int(np.prod(self.landmarks.shape[1:])) if isinstance(self.landmarks, Tensor) else 0
 
     @property

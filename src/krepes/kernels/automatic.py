@@ -1,7 +1,7 @@
 """The kernel that suits the data, where none is named.
 
     tables and vectors, up to 128 columns     exp(-|x - y|_1 / l)            Laplacian(norm=1)
-    wider ones, and images                    exp(-|x - y|^2 / 2 l^2)        Gaussian()
+    wider ones, images and sparse rows        exp(-|x - y|^2 / 2 l^2)        Gaussian()
 
 with l from the median distance: k = 1/e there. Where every column of a table is a category, l is so much longer that
 k = exp(-1/32) at the median distance, because single categories should count for more than pairs of them: rows of such
@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.laplacian import Laplacian
@@ -47,6 +48,7 @@ class Automatic(Kernel):
     """
 
     name = "auto"
+    takes_sparse = True
 
     def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
@@ -62,8 +64,9 @@ class Automatic(Kernel):
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Kernel:
         """The kernel for rows of numbers."""
-        X = as_rows(X)
-        return self._of(X.shape[1]).fitted(X, generator)
+        sparse = isinstance(X, SparseRows)
+        X = X if sparse else as_rows(X)
+        return self._of(None if sparse else X.shape[1]).fitted(X, generator)
 
     def _of(self, width: int | None, only_categories: bool = False) -> RadialKernel:
         narrow = width is not None and width <= MOST_COLUMNS

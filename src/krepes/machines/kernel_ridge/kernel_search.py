@@ -17,6 +17,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.rows import take_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
@@ -103,9 +104,10 @@ class KernelSearch:
         self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
     ) -> SpaceChoice:
         """Kernel, lengthscale and metric by leave-one-out errors of some candidates; of objects, only the kernel."""
-        if not isinstance(candidates.rows, Tensor):
+        if not isinstance(candidates.rows, Tensor | SparseRows):
             return self._choose_on_objects(data, candidates, inputs, targets, seed)
-        sample = sample_of(as_rows(candidates.rows), candidates.indices, data, targets, self.intercept, seed)
+        rows = candidates.rows if isinstance(candidates.rows, SparseRows) else as_rows(candidates.rows)
+        sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed)
         return choose_space(
             sample,
             self.rivals(inputs, sample.rows.shape[1]),
