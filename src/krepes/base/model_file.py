@@ -45,7 +45,9 @@ HEADER_BYTES = 100_000_000  # more than any description that krepes writes
 KEY = "krepes"
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
-State = dict[str, Any]  # JSON values, arrays, tensors, sparse rows, Components, and lists and dictionaries of them
+State = dict[
+    str, Any
+]  # JSON values, arrays, tensors, sparse rows, Components, and lists and dictionaries of them
 
 
 def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:

@@ -34,7 +34,7 @@ def dense(rows: Rows) -> torch.Tensor:
     if is_tensor(rows):
         return rows
     if isinstance(rows, SparseRows):
-        raise TypeError(f"This needs dense rows, and these are sparse. {dense_remedy(rows.shape)}")
+        raise TypeError(f"This needs dense rows, and these are sparse. {dense_remedy(rows.shape[1])}")
     raise TypeError("This needs rows of numbers, and these rows are objects.")
 
 
@@ -54,13 +54,13 @@ def take_rows(rows: R, indices: np.ndarray) -> R:
     batch: Any = rows
     if isinstance(batch, pa.Table):
         return _compact(batch).take(pa.array(indices))
-    if isinstance(batch, np.ndarray | SparseRows):
-        return batch[indices]
     if is_tensor(rows):
-        batch = rows[sys.modules["torch"].as_tensor(indices, device=rows.device)]
+        taken: Any = rows[sys.modules["torch"].as_tensor(indices, device=rows.device)]
+    elif isinstance(batch, np.ndarray | SparseRows):
+        taken = batch[indices]
     else:
-        batch = [batch[i] for i in indices]
-    return batch
+        taken = [batch[i] for i in indices]
+    return taken
 
 
 def concat_rows(parts: Sequence[R]) -> R:
@@ -74,7 +74,8 @@ def concat_rows(parts: Sequence[R]) -> R:
         joined: Any = np.concatenate(parts)
         return joined
     if isinstance(first, SparseRows):
-        joined = SparseRows.concatenated(parts)
+        sparse: Any = parts
+        joined = SparseRows.concatenated(sparse)
         return joined
     if is_tensor(first):
         return sys.modules["torch"].cat(parts)

@@ -9,7 +9,7 @@ Memory is 12 bytes per entry in float64 and 8 in float32; nothing here has n d n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import scipy.sparse
 
 from krepes.base.files import readable_bytes
 
+REDUCE = "Reduce them first, sklearn.decomposition.TruncatedSVD(100).fit_transform(X)"
 MOST_COLUMNS = 2**31 - 1  # whose indices have 32 bits
 
 
@@ -35,7 +36,6 @@ class SparseRows:
     """
 
     device = "cpu"
-    __iter__ = None  # rows come in blocks
 
     def __init__(self, matrix: Any):
         matrix = scipy.sparse.csr_array(matrix)  # shares memory where it can
@@ -45,7 +45,9 @@ class SparseRows:
         self.csr = matrix
 
     @classmethod
-    def of_parts(cls, values: np.ndarray, columns: np.ndarray, edges: np.ndarray, n_columns: int) -> SparseRows:
+    def of_parts(
+        cls, values: np.ndarray, columns: np.ndarray, edges: np.ndarray, n_columns: int
+    ) -> SparseRows:
         """Rows from their three arrays; what contradicts itself is an error, because nobody checks it later."""
         problems = {
             "the arrays must have one dimension": not values.ndim == columns.ndim == edges.ndim == 1,
@@ -76,8 +78,13 @@ class SparseRows:
         """Rows by a slice, by indices or by a mask (arrays or tensors)."""
         return self._of(self.csr[part if isinstance(part, slice) else np.asarray(part)])
 
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("Sparse rows come in blocks, not one by one.")
+
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise TypeError(f"This needs a dense array; got sparse rows, {self.describe()}. {dense_remedy(self.shape)}")
+        raise TypeError(
+            f"This needs a dense array; got sparse rows, {self.describe()}. {dense_remedy(self.shape[1])}"
+        )
 
     def __repr__(self) -> str:
         return f"SparseRows({self.describe()})"
@@ -115,6 +122,13 @@ class SparseRows:
     def row_of_entry(self) -> np.ndarray:
         """The row of every entry."""
         return np.repeat(np.arange(len(self)), np.diff(self.edges))
+
+    def equals(self, other: object) -> bool:
+        """Whether both are the same rows, to the bit."""
+        if not isinstance(other, SparseRows):
+            return False
+        parts = ((self.values, other.values), (self.columns, other.columns), (self.edges, other.edges))
+        return self.shape == other.shape and all(np.array_equal(one, two) for one, two in parts)
 
     def astype(self, dtype: Any) -> SparseRows:
         return self if self.dtype == dtype else self._of(self.csr.astype(dtype))
@@ -159,12 +173,10 @@ def as_sparse(X: Any) -> Any:
     return SparseRows(X) if scipy.sparse.issparse(X) else X
 
 
-def dense_remedy(shape: Sequence[int]) -> str:
-    """What to do with sparse rows where dense ones are needed."""
-    return (
-        "Reduce them first, sklearn.decomposition.TruncatedSVD(100).fit_transform(X), or give X.toarray(), which "
-        f"needs {readable_bytes(8 * int(np.prod(shape)))} in double precision."
-    )
+def dense_remedy(n_columns: int) -> str:
+    """What to do with sparse rows of so many columns where dense ones are needed."""
+    memory = readable_bytes(8000 * n_columns)
+    return f"{REDUCE}, or give X.toarray(), which takes {memory} of memory for a thousand rows."
 
 
 def _refuse(problems: dict[str, bool]) -> None:

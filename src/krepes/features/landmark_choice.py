@@ -120,7 +120,8 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
         )
     else:
         rows = torch.arange(count_rows(landmarks)) if indices is None else torch.from_numpy(indices)
-        parts = [views.view(landmarks, rows, seed, index) for index in range(p)]
+        given: Any = landmarks
+        parts = [views.view(given, rows, seed, index) for index in range(p)]
     return concat_rows(parts), None if indices is None else np.tile(indices, p)
 
 

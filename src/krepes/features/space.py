@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
+from krepes.base.components import named
 from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.sparse_rows import SparseRows, dense_remedy
 from krepes.engines import Engine
 from krepes.features.all_points import all_points, check_all_points
 from krepes.features.data_warnings import warn_of_data
@@ -168,6 +169,12 @@ class FeatureSpace:
             may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
             table_columns=kernel.table_columns,
         )
+        if inputs.kind == "sparse" and not kernel.takes_sparse:
+            able = sorted(name for name, each in named(Kernel).items() if each.takes_sparse is True)
+            raise ValueError(
+                f"{title(kernel)} has no form for sparse rows. Kernels that have: {', '.join(able)}. "
+                f"{dense_remedy(inputs.shape[0])}"
+            )
         if inputs.raw_ and isinstance(chosen_views, Tabular | Image):
             raise ValueError(
                 f"There is no augmentation for columns that are compared as they are ({', '.join(inputs.raw_)}): give "
@@ -221,7 +228,9 @@ class FeatureSpace:
             inputs = InputSpace("vectors", tuple(landmarks.shape[1:]))
             placement = Placement(dtype or landmarks.dtype, landmarks.device)
         else:
-            inputs, placement = InputSpace("objects"), Placement(dtype or torch.float64, torch.device("cpu"))
+            sparse = isinstance(landmarks, SparseRows)
+            inputs = InputSpace("sparse", landmarks.shape[1:]) if sparse else InputSpace("objects")
+            placement = Placement(dtype or torch.float64, torch.device("cpu"))
         return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
 
     @classmethod

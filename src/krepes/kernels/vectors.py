@@ -22,7 +22,9 @@ from krepes.kernels.products import Vectors
 def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
     """Anything array-like as a (n, d) floating tensor; images are flattened, integers become float32."""
     if isinstance(X, SparseRows):
-        raise TypeError(f"This compares dense rows only; got sparse ones, {X.describe()}. {dense_remedy(X.shape)}")
+        raise TypeError(
+            f"This works on dense rows only; got sparse ones, {X.describe()}. {dense_remedy(X.shape[1])}"
+        )
     if isinstance(X, Tensor):
         check_dense(X, "X")
     else:
@@ -84,7 +86,9 @@ class VectorKernel(Kernel):
     def _sparse(self, X: Any) -> SparseRows:
         if isinstance(X, SparseRows):
             return X
-        raise TypeError("The landmarks are sparse rows; give sparse rows to compare with them, X of scipy.sparse.")
+        raise TypeError(
+            "The landmarks are sparse rows; give sparse rows to compare with them, X of scipy.sparse."
+        )
 
 
 def _rounded(values: Tensor, rows: SparseRows) -> Tensor:

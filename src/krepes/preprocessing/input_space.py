@@ -241,7 +241,11 @@ class InputSpace(Component):
         return X if self.normalize is None else self.normalize(X)
 
     def _sparse(self, batch: Rows, dtype: torch.dtype) -> SparseRows:
-        X = batch if isinstance(batch, SparseRows) else SparseRows(_two_dimensional(as_array(batch, "The data")))
+        X = (
+            batch
+            if isinstance(batch, SparseRows)
+            else SparseRows(_two_dimensional(as_array(batch, "The data")))
+        )
         self._check_shape(X)
         X = X.astype(np.float32 if dtype == torch.float32 else np.float64)
         if not np.isfinite(X.values).all():
@@ -251,7 +255,9 @@ class InputSpace(Component):
     def _made_dense(self, batch: SparseRows) -> np.ndarray:
         """A sparse block for a model that was fitted on dense vectors."""
         if self.kind != "vectors":
-            raise TypeError(f"This model was fitted on {self.kind}, and these rows are sparse. Give it {self.kind}.")
+            raise TypeError(
+                f"This model was fitted on {self.kind}, and these rows are sparse. Give it {self.kind}."
+            )
         self._check_shape(batch)
         return batch.toarray()
 

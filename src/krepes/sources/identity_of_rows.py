@@ -84,7 +84,9 @@ def _parts(batch: Rows) -> Iterator[np.ndarray | bytes]:
         yield "\n".join(map(_text, batch)).encode()
     else:
         yield f"{batch.dtype}, {tuple(batch.shape)}".encode()
-        for numbers in (batch.values, batch.columns, batch.edges) if isinstance(batch, SparseRows) else (batch,):
+        for numbers in (
+            (batch.values, batch.columns, batch.edges) if isinstance(batch, SparseRows) else (batch,)
+        ):
             yield _number_bytes(numbers)
 
 

@@ -50,9 +50,9 @@ def open_source(
     Parameters
     ----------
     data : numpy array or torch tensor, (n, d) or (n, h, w[, c]); scipy.sparse matrix; pandas or polars DataFrame,
-        pyarrow table or a mapping of columns; list or tuple (equally long sequences of numbers are an array, anything else is
-        objects); map-style torch dataset; or a `str` or `PathLike`, which is always a path: an .npy, .npz, .csv,
-        .tsv or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
+        pyarrow table or a mapping of columns; list or tuple (equally long sequences of numbers are an array, anything
+        else is objects); map-style torch dataset; or a `str` or `PathLike`, which is always a path: an .npy, .npz,
+        .csv, .tsv or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.

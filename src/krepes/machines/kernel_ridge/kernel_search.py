@@ -21,6 +21,7 @@ from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
+from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.machines.kernel_ridge.space_choice import (
@@ -112,7 +113,7 @@ class KernelSearch:
             sample,
             self.rivals(inputs, sample.rows.shape[1]),
             search_lengthscale=self.searches_lengthscale,
-            metric=self.metric,
+            metric=None if inputs.kind == "sparse" else self.metric,  # because gradients would be dense
             standardise=self.standardises(inputs),
             groups=inputs.groups,
             n_rows=data.n_rows,
@@ -130,7 +131,7 @@ class KernelSearch:
 
 
 def sample_of(
-    rows: Tensor,  # shape: (n, d)
+    rows: Vectors,  # shape: (n, d)
     indices: np.ndarray,  # shape: (n,), of the rows in the data
     data: FitData,
     targets: Targets,

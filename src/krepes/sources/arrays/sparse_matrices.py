@@ -26,7 +26,11 @@ from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import files_identity
 from krepes.sources.source import Source
 
-PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
+PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+}
 
 
 class SparseSource(Source):
@@ -81,8 +85,8 @@ class SparseFileSource(Source):
         with self._opened() as files:
             for first in range(start, self.n_rows, batch_rows):
                 edges = self.edges[first : first + batch_rows + 1]
-                parts = [file.rows(int(edges[0]), int(edges[-1])) for file in files]
-                yield first, self._rows(*parts, edges - edges[0])
+                values, columns = (file.rows(int(edges[0]), int(edges[-1])) for file in files)
+                yield first, self._rows(values, columns, edges - edges[0])
 
     def take(self, indices: np.ndarray) -> Rows:
         indices = self._checked_indices(indices)
