@@ -228,8 +228,9 @@ class FeatureSpace:
             inputs = InputSpace("vectors", tuple(landmarks.shape[1:]))
             placement = Placement(dtype or landmarks.dtype, landmarks.device)
         else:
-            sparse = isinstance(landmarks, SparseRows)
-            inputs = InputSpace("sparse", landmarks.shape[1:]) if sparse else InputSpace("objects")
+            inputs = InputSpace("objects")
+            if isinstance(landmarks, SparseRows):
+                inputs = InputSpace("sparse", landmarks.shape[1:])
             placement = Placement(dtype or torch.float64, torch.device("cpu"))
         return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
 

@@ -72,14 +72,13 @@ class Sparse(Views):
                 raise ValueError(f"{name}={value!r}: expected a probability in [0, 1).")
 
     def check_restored(self) -> None:
-        columns, values = (vars(self).get(name) for name in ("pool_columns_", "pool_values_"))
-        if columns is None and values is None:
-            return
-        fit = (
-            columns is not None and values is not None and columns.shape == values.shape and columns.ndim == 1
-        )
-        if not fit or columns.dtype != torch.int64 or (len(columns) and columns.min() < 0):
-            raise ValueError("The entries that Sparse views draw from do not fit together.")
+        if {"pool_columns_", "pool_values_"} & vars(self).keys():
+            columns, values = (
+                vars(self).get(name, torch.empty(0)) for name in ("pool_columns_", "pool_values_")
+            )
+            alike = columns.ndim == 1 and columns.shape == values.shape and columns.dtype == torch.int64
+            if not alike or not len(columns) or columns.min() < 0:
+                raise ValueError("The entries that Sparse views draw from do not fit together.")
 
     def fitted(
         self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
