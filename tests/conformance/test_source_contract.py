@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
 from krepes.base.rows import concat_rows, count_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.sources import open_source, read_array, reservoir
 from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
 
@@ -97,6 +99,11 @@ def streamed_npz(folder: Path) -> CompressedArraySource:
     return CompressedArraySource(npz_header(write_npz(folder, zipfile.ZIP_LZMA, "lzma"), "X")[0])
 
 
+def sparse_npz(folder: Path, matrix, compressed: bool) -> Path:
+    scipy.sparse.save_npz(folder / "sparse.npz", matrix, compressed)
+    return folder / "sparse.npz"
+
+
 SOURCES = {
     "array": lambda _: X,
     "fortran array": lambda _: np.asfortranarray(X),
@@ -110,6 +117,14 @@ SOURCES = {
     "npz lzma": lambda folder: write_npz(folder, zipfile.ZIP_LZMA, "lzma"),
     "npz deflated": lambda folder: write_npz(folder, zipfile.ZIP_DEFLATED, "deflated"),
     "npz streamed": streamed_npz,
+    "csr": lambda _: scipy.sparse.csr_array(X),
+    "csc": lambda _: scipy.sparse.csc_matrix(X),
+    "coo": lambda _: scipy.sparse.coo_array(X),
+    "dok": lambda _: scipy.sparse.dok_array(X),
+    "sparse npz in memory": lambda folder: sparse_npz(folder, scipy.sparse.csr_array(X), True),
+    "sparse npz in parts": lambda folder: sparse_npz(folder, scipy.sparse.csr_matrix(X), False),
+    "csc npz": lambda folder: sparse_npz(folder, scipy.sparse.csc_array(X), False),
+    "coo npz": lambda folder: sparse_npz(folder, scipy.sparse.coo_array(X), True),
     "pandas": lambda _: TABLE.to_pandas(),
     "polars": lambda _: pl.from_arrow(TABLE),
     "pyarrow": lambda _: TABLE,
@@ -134,6 +149,8 @@ def source(request, tmp_path):
 
 def values(batch):
     """A batch as something that compares with ==."""
+    if isinstance(batch, SparseRows):
+        return batch.toarray().tolist()
     return batch.to_pylist() if isinstance(batch, pa.Table) else np.asarray(batch, dtype=object).tolist()
 
 

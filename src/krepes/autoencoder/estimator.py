@@ -172,6 +172,7 @@ class KernelAutoencoder(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.sparse = False  # rows are rebuilt
         return tags
 
     # Fitting

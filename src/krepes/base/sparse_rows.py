@@ -62,8 +62,8 @@ class SparseRows:
         _refuse(
             {
                 "indptr must not fall": bool((np.diff(edges) < 0).any()),
-                f"indptr ends at {edges[-1]:,}, but there are {len(values):,} values and {len(columns):,} column "
-                "indices": not edges[-1] == len(values) == len(columns),
+                f"indptr must end where the entries do, not at {edges[-1]:,} ({len(values):,} values and "
+                f"{len(columns):,} column indices)": not edges[-1] == len(values) == len(columns),
                 f"column indices must lie between 0 and {n_columns - 1:,}": bool(
                     len(columns) and not (columns.min() >= 0 and columns.max() < n_columns)
                 ),

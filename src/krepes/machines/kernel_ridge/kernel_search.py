@@ -1,6 +1,6 @@
 """Which kernels a machine is asked to try, and the choice among them on a sample of rows.
 
-kernel="auto"         Laplacian in the L1 norm for up to 128 columns, then Gaussian and Laplacian
+kernel="auto"         Laplacian in the L1 norm for up to 128 columns, or cosine for sparse rows; Gaussian and Laplacian
 kernel=[k1, k2]       these; on objects, as they are
 lengthscale="auto"    several for each, in medians of the distances
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 from krepes.base.rows import take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
-from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
+from krepes.kernels import Automatic, Cosine, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
@@ -93,7 +93,7 @@ class KernelSearch:
         """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
         narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
         given = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
-        kernels = given or self.usual(narrow)
+        kernels = given or [*([Cosine()] if inputs.kind == "sparse" else []), *self.usual(narrow)]
         if self.searches_lengthscale:
             return kernels
         return [
