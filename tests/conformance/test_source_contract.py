@@ -186,7 +186,7 @@ def test_rows_that_are_not_there_are_refused(source):
 
 def test_sizes_are_known_and_described(source):
     assert source.n_rows == N
-    assert source.kind in ("vectors", "images", "table", "objects")
+    assert source.kind in ("vectors", "sparse", "images", "table", "objects")
     assert str(N) in source.describe()
     assert "\n" not in source.describe()
 

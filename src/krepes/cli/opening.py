@@ -142,7 +142,8 @@ def label_in_fit(model: OnePassEstimator) -> str | None:
 
 def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
     """Refuse data of another kind than the model was fitted on, such as images for tables; the error names both."""
-    fits = {"table": ("table", "vectors"), "vectors": ("vectors",), "images": ("images",)}.get(space.kind, ())
+    alike = {"table": ("table", "vectors"), "vectors": ("vectors", "sparse"), "sparse": ("sparse", "vectors")}
+    fits = alike.get(space.kind, ("images",) if space.kind == "images" else ())
     if source.kind not in fits:
         from krepes.cli.describe import input_words
 

@@ -236,8 +236,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         if not isinstance(candidates.rows, Tensor):
             if len(search.given()) > 1:
                 raise ValueError(
-                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects or sparse "
-                    "rows, because there are no labels to choose by. Give one."
+                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects or "
+                    "sparse rows, because there are no labels to choose by. Give one."
                 )
             kernel = search.first().suited(inputs)
             if inputs.kind == "sparse":  # the first of those that vanish far away
