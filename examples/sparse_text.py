@@ -43,7 +43,7 @@ words = TfidfVectorizer(analyzer="char", ngram_range=(2, 4), sublinear_tf=True)
 rows = words.fit_transform(X_train)
 dense = rows.shape[0] * rows.shape[1] * 8 / 1e6
 print(
-    f"{rows.shape[0]} × {rows.shape[1]} rows, {rows.nnz / rows.shape[0]:.0f} entries in each: {dense:.0f} MB if dense"
+    f"{rows.shape[0]} × {rows.shape[1]} rows, {rows.nnz / rows.shape[0]:.0f} entries each: {dense:.0f} MB if dense"
 )
 
 for name, model in {

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike, DTypeLike
 
 from krepes.base.files import readable_bytes
 
+Matrix = scipy.sparse.sparray | scipy.sparse.spmatrix
 REDUCE = "Reduce them first, sklearn.decomposition.TruncatedSVD(100).fit_transform(X)"
 MOST_COLUMNS = 2**31 - 1  # whose indices have 32 bits
 
@@ -37,7 +39,7 @@ class SparseRows:
 
     device = "cpu"
 
-    def __init__(self, matrix: Any):
+    def __init__(self, matrix: Matrix | np.ndarray):
         matrix = scipy.sparse.csr_array(matrix)  # shares memory where it can
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
@@ -74,7 +76,7 @@ class SparseRows:
     def __len__(self) -> int:
         return self.csr.shape[0]
 
-    def __getitem__(self, part: Any) -> SparseRows:
+    def __getitem__(self, part: slice | ArrayLike) -> SparseRows:
         """Rows by a slice, by indices or by a mask (arrays or tensors)."""
         return self._of(self.csr[part if isinstance(part, slice) else np.asarray(part)])
 
@@ -130,7 +132,7 @@ class SparseRows:
         parts = ((self.values, other.values), (self.columns, other.columns), (self.edges, other.edges))
         return self.shape == other.shape and all(np.array_equal(one, two) for one, two in parts)
 
-    def astype(self, dtype: Any) -> SparseRows:
+    def astype(self, dtype: DTypeLike) -> SparseRows:
         return self if self.dtype == dtype else self._of(self.csr.astype(dtype))
 
     def double(self) -> SparseRows:
@@ -168,7 +170,7 @@ class SparseRows:
         return rows
 
 
-def as_sparse(X: Any) -> Any:
+def as_sparse(X: Any) -> SparseRows | Any:
     """A scipy.sparse matrix as SparseRows; everything else as it is."""
     return SparseRows(X) if scipy.sparse.issparse(X) else X
 

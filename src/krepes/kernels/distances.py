@@ -31,7 +31,7 @@ PAIR_NUMBERS = 2**23  # numbers held at once when pairs are computed from their 
 def squared_distances_to(Y: Vectors, scale: float = 1.0) -> Callable[[Any], Tensor]:
     """A function X -> scale * |x - y|^2, shape (b, m), clamped to the sign of `scale`."""
     if isinstance(Y, SparseRows):
-        return sparse_products.squared_distances_to(Y, scale)
+        return sparse_products.sparse_squared_distances_to(Y, scale)
     center = Y.mean(dim=0)
     Yc = Y - center
     right = torch.cat([-2 * Yc, Yc.new_ones(len(Yc), 1), Yc.square().sum(1, keepdim=True)], dim=1).mul_(scale)
@@ -65,7 +65,7 @@ def distances_to(Y: Vectors) -> Callable[[Any], Tensor]:
     equal rows are at distance zero exactly.
     """
     if isinstance(Y, SparseRows):
-        return sparse_products.distances_to(Y)
+        return sparse_products.sparse_distances_to(Y)
     squared, center = squared_distances_to(Y), Y.mean(dim=0)
     near = torch.finfo(Y.dtype).eps ** 0.5
 
@@ -84,7 +84,7 @@ def distances_to(Y: Vectors) -> Callable[[Any], Tensor]:
 def manhattan_distances_to(Y: Vectors) -> Callable[[Any], Tensor]:
     """A function X -> sum_j |x_j - y_j|, shape (b, m); of dense rows with numba where it is installed, else torch."""
     if isinstance(Y, SparseRows):
-        return sparse_products.manhattan_distances_to(Y)
+        return sparse_products.sparse_manhattan_distances_to(Y)
     return _compiled_or("manhattan", Y, lambda X: torch.cdist(X, Y, p=1))
 
 

@@ -29,7 +29,7 @@ NEAR = float(np.finfo(np.float64).eps) ** 0.5
 SparseColumns = Callable[[SparseRows], Tensor]  # X (b, d) -> (b, m), float64
 
 
-def products_with(Y: SparseRows) -> SparseColumns:
+def sparse_products_with(Y: SparseRows) -> SparseColumns:
     """A function X -> x.y."""
     right = Y.double().csr.T.tocsr()  # (d, m)
 
@@ -42,39 +42,39 @@ def products_with(Y: SparseRows) -> SparseColumns:
     return block
 
 
-def square_norms(X: SparseRows) -> Tensor:
+def sparse_square_norms(X: SparseRows) -> Tensor:
     """|x|^2 of every row."""
     return torch.from_numpy(X.square_norms())
 
 
-def squared_distances_to(Y: SparseRows, scale: float = 1.0) -> SparseColumns:
+def sparse_squared_distances_to(Y: SparseRows, scale: float = 1.0) -> SparseColumns:
     """A function X -> scale * |x - y|^2, clamped to the sign of `scale`."""
-    products, norms = products_with(Y), square_norms(Y)
+    products, norms = sparse_products_with(Y), sparse_square_norms(Y)
 
     def block(X: SparseRows) -> Tensor:
-        D = products(X).mul_(-2).add_(norms).add_(square_norms(X)[:, None]).mul_(scale)
+        D = products(X).mul_(-2).add_(norms).add_(sparse_square_norms(X)[:, None]).mul_(scale)
         return D.clamp_(max=0) if scale < 0 else D.clamp_(min=0)
 
     return block
 
 
-def distances_to(Y: SparseRows) -> SparseColumns:
+def sparse_distances_to(Y: SparseRows) -> SparseColumns:
     """A function X -> |x - y|; equal rows are at distance zero exactly."""
-    squared, Y = squared_distances_to(Y), Y.double()
+    squared, Y = sparse_squared_distances_to(Y), Y.double()
 
     def block(X: SparseRows) -> Tensor:
         D, X = squared(X), X.double()
-        neighbours = torch.le(D, NEAR * square_norms(X)[:, None]).nonzero()
+        neighbours = torch.le(D, NEAR * sparse_square_norms(X)[:, None]).nonzero()
         entries = 24 * (1 + (X.csr.nnz + Y.csr.nnz) // max(1, len(X) + len(Y)))
         for pairs in row_blocks(len(neighbours), rows_within(BLOCK_BYTES, entries)):
             i, j = neighbours[pairs].unbind(1)
-            D[i, j] = square_norms(SparseRows(X[i].csr - Y[j].csr))
+            D[i, j] = sparse_square_norms(SparseRows(X[i].csr - Y[j].csr))
         return D.sqrt_()
 
     return block
 
 
-def manhattan_distances_to(Y: SparseRows) -> SparseColumns:
+def sparse_manhattan_distances_to(Y: SparseRows) -> SparseColumns:
     """A function X -> sum_j |x_j - y_j|."""
     right = SparseRows(Y.double().csr.T)  # (d, m): of every column, the rows that have it
     per_column, total, m = np.diff(right.edges), _absolute_sums(Y), len(Y)

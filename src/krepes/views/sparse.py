@@ -92,7 +92,7 @@ class Sparse(Views):
         copy.pool_values_ = torch.from_numpy(np.array(values, dtype=np.float64))
         return copy
 
-    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Any:
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Tensor | Any:
         if isinstance(X, Tensor):
             changed = self._changed(_sparse(X), rows, seed, index)
             return torch.from_numpy(changed.toarray()).to(X).reshape(X.shape)

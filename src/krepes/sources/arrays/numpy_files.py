@@ -109,7 +109,7 @@ class FileArraySource(StoredArraySource):
     def _opened(self) -> Iterator[RowFile]:
         with RowFile(self.header) as file:
             self._check_unchanged(file.stamp)
-            with reading(self.header.where):
+            with reading_npz(self.header.where):
                 yield file
 
 
@@ -119,7 +119,7 @@ class CompressedArraySource(StoredArraySource):
     def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
         header = self.header
         self._check_unchanged(file_stamp(header.path))
-        with reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+        with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
             _skip(stream, header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
                 rows = min(batch_rows, self.n_rows - first)
@@ -161,13 +161,13 @@ def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
     _check_memory(header)
     if compressed:
         return _load(header)
-    with reading(header.where):
+    with reading_npz(header.where):
         return whole_array(header)
 
 
 def npy_header(path: Path) -> ArrayHeader:
     """The checked header of a `.npy` file."""
-    with reading(str(path)), path.open("rb") as stream:
+    with reading_npz(str(path)), path.open("rb") as stream:
         shape, fortran, dtype = _parse_header(stream)
         stamp = file_stamp(path)
         header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell(), stamp=stamp)
@@ -177,7 +177,7 @@ def npy_header(path: Path) -> ArrayHeader:
 
 def npz_names(path: Path) -> list[str]:
     """The names of the arrays in an `.npz` file."""
-    with reading(str(path)), zipfile.ZipFile(path) as archive:
+    with reading_npz(str(path)), zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
@@ -186,7 +186,7 @@ def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
 
     For an uncompressed array the offset is the one in the file, so that it can be read in place.
     """
-    with reading(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
+    with reading_npz(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
         shape, fortran, dtype = _parse_header(stream)
         stamp = file_stamp(path)
         header = ArrayHeader(path, name, shape, dtype, fortran, stream.tell(), stamp=stamp)
@@ -246,7 +246,7 @@ def _check_memory(header: ArrayHeader) -> None:
 
 
 def _load(header: ArrayHeader) -> np.ndarray:
-    with reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+    with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
         _skip(stream, header.offset)
         shape = header.shape[::-1] if header.fortran else header.shape
         X = _read_numbers(stream, shape, header.dtype)
@@ -302,7 +302,7 @@ def _stored_at(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 @contextmanager
-def reading(where: str) -> Iterator[None]:
+def reading_npz(where: str) -> Iterator[None]:
     """Turn whatever a broken file raises into an error that names the file."""
     try:
         yield

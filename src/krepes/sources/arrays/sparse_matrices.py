@@ -12,16 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows
-from krepes.base.sparse_rows import MOST_COLUMNS, SparseRows
+from krepes.base.sparse_rows import MOST_COLUMNS, Matrix, SparseRows
 from krepes.sources.arrays.in_memory import check_array
-from krepes.sources.arrays.numpy_files import available_memory, npz_header, npz_names, read_array, reading
+from krepes.sources.arrays.numpy_files import available_memory, npz_header, npz_names, read_array, reading_npz
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import files_identity
 from krepes.sources.source import Source
@@ -44,7 +43,7 @@ class SparseSource(Source):
     kind = "sparse"
     random_access = True
 
-    def __init__(self, matrix: Any, paths: Sequence[Path] = ()):
+    def __init__(self, matrix: Matrix, paths: Sequence[Path] = ()):
         check_array(tuple(matrix.shape), matrix.dtype)
         self.X = SparseRows(matrix)
         self.n_rows = len(self.X)
@@ -100,7 +99,7 @@ class SparseFileSource(Source):
         return self._rows(values, columns, edges)
 
     def _rows(self, values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> SparseRows:
-        with reading(str(self.values.path)):
+        with reading_npz(str(self.values.path)):
             return SparseRows.of_parts(values, columns, edges, self.n_columns)
 
     @contextmanager
@@ -108,7 +107,7 @@ class SparseFileSource(Source):
         with RowFile(self.values) as values, RowFile(self.columns) as columns:
             if values.stamp != self.values.stamp:
                 raise ValueError(f"{self.values.path} was changed after it was opened. Open it again.")
-            with reading(str(self.values.path)):
+            with reading_npz(str(self.values.path)):
                 yield values, columns
 
     @property
@@ -137,12 +136,12 @@ def open_sparse_npz(path: Path) -> Source:
     names = PARTS[kind]
     headers, compressed = zip(*(npz_header(path, name) for name in names))
     check_array(shape, headers[0].dtype, f"{path}: ")
-    with reading(str(path)):
+    with reading_npz(str(path)):
         _check_parts(kind, shape, headers)
     size = 8 * max(shape) + sum(header.nbytes for header in headers)
     if kind == "csr" and not any(compressed):
         edges = read_array(path, "indptr")
-        with reading(str(path)):
+        with reading_npz(str(path)):
             _check_edges(edges, headers[0].shape[0])
         return SparseFileSource(headers[0], headers[1], edges.astype(np.int64), shape[1])
     if size > available_memory() // 3:  # because a conversion needs it twice
@@ -151,7 +150,7 @@ def open_sparse_npz(path: Path) -> Source:
             "scipy.sparse.save_npz(path, X.tocsr(), compressed=False), which is read in parts."
         )
     parts = [read_array(path, name) for name in names]
-    with reading(str(path)):
+    with reading_npz(str(path)):
         return SparseSource(_matrix(kind, shape, parts), [path])
 
 
