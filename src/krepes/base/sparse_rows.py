@@ -10,7 +10,7 @@ Memory is 12 bytes per entry in float64 and 8 in float32; nothing here has n d n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from krepes.base.files import readable_bytes
 
-Matrix = scipy.sparse.sparray | scipy.sparse.spmatrix
+Matrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 REDUCE = "Reduce them first, sklearn.decomposition.TruncatedSVD(100).fit_transform(X)"
 MOST_COLUMNS = 2**31 - 1  # whose indices have 32 bits
 
@@ -40,11 +40,10 @@ class SparseRows:
     device = "cpu"
 
     def __init__(self, matrix: Matrix | np.ndarray):
-        matrix = scipy.sparse.csr_array(matrix)  # shares memory where it can
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        self.csr = matrix
+        self.csr = scipy.sparse.csr_array(matrix)  # shares memory where it can
+        if not self.csr.has_canonical_format:
+            self.csr = self.csr.copy()
+            self.csr.sum_duplicates()
 
     @classmethod
     def of_parts(

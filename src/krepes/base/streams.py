@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 INCREMENT = np.uint64(0x9E3779B97F4A7C15)
@@ -45,15 +46,15 @@ def uniform(rows: Any, width: int, seed: int, *key: int) -> Tensor:
     return _integers(rows, width, seed, key).mul_(2.0**-24)[:, :width]
 
 
-def uniform_at(rows: Any, columns: Any, seed: int, *key: int) -> Tensor:
+def uniform_at(rows: Any, columns: ArrayLike, seed: int, *key: int) -> Tensor:
     """The draws of `uniform` at single places: row and column i give number i, shape (n,); other arguments likewise.
 
     >>> bool((uniform_at([7, 3], [2, 5], 0) == uniform([7, 3], 6, 0)[[0, 1], [2, 5]]).all())
     True
     """
-    columns = np.ascontiguousarray(columns, dtype=np.int64).view(np.uint64)
-    words = _mix(_row_keys(rows, seed, key) + (columns // np.uint64(2) + np.uint64(1)) * INCREMENT)
-    halves = words.view(np.uint32).reshape(-1, 2)[np.arange(len(columns)), columns % np.uint64(2)]
+    places = np.ascontiguousarray(columns, dtype=np.int64).view(np.uint64)
+    words = _mix(_row_keys(rows, seed, key) + (places // np.uint64(2) + np.uint64(1)) * INCREMENT)
+    halves = words.view(np.uint32).reshape(-1, 2)[np.arange(len(places)), places % np.uint64(2)]
     return torch.from_numpy((halves >> np.uint32(8)).astype(np.float32)).mul_(2.0**-24)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.rows import dense
+from krepes.base.sparse_rows import SparseRows
 from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.preimages import ErrorEstimate
@@ -102,7 +103,7 @@ def _text(row: object) -> str:
     return text if len(text) <= TEXT_CHARACTERS else f"{text[: TEXT_CHARACTERS - 1]}…"
 
 
-def _largest_entries(rows: Any) -> list[str]:
+def _largest_entries(rows: SparseRows | Any) -> list[str]:
     """The columns of the largest entries of sparse rows, with their values."""
     texts = []
     for low, high in pairwise(rows.edges.tolist()):

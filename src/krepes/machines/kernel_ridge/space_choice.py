@@ -96,7 +96,7 @@ class Sample:
     seed : int
     """
 
-    def __init__(self, rows: Any, Y: Tensor, weight: Tensor | None, intercept: bool, seed: int):
+    def __init__(self, rows: Tensor | Any, Y: Tensor, weight: Tensor | None, intercept: bool, seed: int):
         self.rows, self.Y, self.weight, self.intercept, self.seed = rows, Y, weight, intercept, seed
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(rows), generator=generator).to(rows.device)
