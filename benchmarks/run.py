@@ -19,6 +19,7 @@ COMMANDS = {
     "gauss_newton": ["gauss_newton.py"],
     "mnist": ["mnist.py"],
     "covertype": ["tables.py", "covertype"],
+    "sparse_text": ["sparse_text.py"],
     "adult": ["tables.py", "adult"],
     "alignment_sketch": ["alignment_sketch.py"],
     "rank_models": ["rank_models.py"],

@@ -70,13 +70,15 @@ class KernelEmbedding(
         held-out rows have in common in the kernel's space; it keeps moments by fold, see `n_folds`.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="auto"
         How rows are compared. "auto" is an L1-Laplacian kernel for tables and arrays of up to 128 columns, a Gaussian
-        kernel for images, series and wider arrays, and random warping for series of different lengths.
+        kernel for images, series and wider arrays, random warping for series of different lengths, the cosine for
+        sparse rows.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
         What is learned. The default has a closed form and no parameters.
     views : "auto", str, Views or None, default="auto"
         Small random changes of a row that should not alter its meaning. "auto" is image views for (n, h, w[, c])
-        arrays and image folders, series views with preprocess="series", tabular views for vectors and tables, none for
-        kernel PCA; it draws more of them where rows are few: 8 views below 5000 rows, 2 above 20 000.
+        arrays and image folders, series views with preprocess="series", tabular views for vectors and tables, sparse
+        views for sparse rows, none for kernel PCA; it draws more of them where rows are few: 8 views below 5000 rows, 2
+        above 20 000.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int or None, default=1000

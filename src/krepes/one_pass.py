@@ -222,6 +222,7 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = not tags.input_tags.pairwise  # by most kernels; the others say so
         return tags
 
     def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:

@@ -23,10 +23,11 @@ SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
 
 
 # As for scikit-learn's own estimators that draw at random: what weights do promise is in test_sample_weight.py.
-WEIGHTS = {
-    "check_sample_weight_equivalence_on_dense_data": "landmarks, lengthscale and views are drawn from the rows there "
-    "are, so a row that is there twice is not drawn as one of weight two; its moments are"
-}
+WEIGHTS = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "landmarks, lengthscale and views are drawn from the rows there "
+    "are, so a row that is there twice is not drawn as one of weight two; its moments are",
+)
 
 # These set n_components to 1, which an autoencoder refuses; test_an_autoencoder_sees_rows_one_by_one is in their place.
 ONE_COMPONENT = dict.fromkeys(

@@ -16,10 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from krepes.kernels import Gaussian, Matern
 from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor
 
-WEIGHTS = {
-    "check_sample_weight_equivalence_on_dense_data": "a sample of rows and landmarks are drawn among the rows, so that "
-    "those of repeated rows are others; test_gaussian_process.py compares fits whose kernel and landmarks are given"
-}
+WEIGHTS = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "a sample of rows and landmarks are drawn among the rows, so that "
+    "those of repeated rows are others; test_gaussian_process.py compares fits whose kernel and landmarks are given",
+)
 
 
 @parametrize_with_checks(

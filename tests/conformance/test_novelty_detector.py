@@ -17,10 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from krepes.kernels import Gaussian
 from krepes.machines import NoveltyDetector
 
-WEIGHTS = {
-    "check_sample_weight_equivalence_on_dense_data": "a row that is there twice may calibrate, by its index, where one "
-    "of weight two is learned; test_novelty.py compares weights in a given space"
-}
+WEIGHTS = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "a row that is there twice may calibrate, by its index, where one "
+    "of weight two is learned; test_novelty.py compares weights in a given space",
+)
 
 
 @parametrize_with_checks(

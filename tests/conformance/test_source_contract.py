@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from krepes.base.rows import concat_rows, count_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.sources import Batches, open_source, read_array, reservoir
 from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
 
@@ -102,6 +104,11 @@ def parts(rows, size=4):
     return lambda: (rows[i : i + size] for i in range(0, N, size))
 
 
+def sparse_npz(folder: Path, matrix, compressed: bool) -> Path:
+    scipy.sparse.save_npz(folder / "sparse.npz", matrix, compressed)
+    return folder / "sparse.npz"
+
+
 SOURCES = {
     "array": lambda _: X,
     "fortran array": lambda _: np.asfortranarray(X),
@@ -115,6 +122,14 @@ SOURCES = {
     "npz lzma": lambda folder: write_npz(folder, zipfile.ZIP_LZMA, "lzma"),
     "npz deflated": lambda folder: write_npz(folder, zipfile.ZIP_DEFLATED, "deflated"),
     "npz streamed": streamed_npz,
+    "csr": lambda _: scipy.sparse.csr_array(X),
+    "csc": lambda _: scipy.sparse.csc_matrix(X),
+    "coo": lambda _: scipy.sparse.coo_array(X),
+    "dok": lambda _: scipy.sparse.dok_array(X),
+    "sparse npz in memory": lambda folder: sparse_npz(folder, scipy.sparse.csr_array(X), True),
+    "sparse npz in parts": lambda folder: sparse_npz(folder, scipy.sparse.csr_matrix(X), False),
+    "csc npz": lambda folder: sparse_npz(folder, scipy.sparse.csc_array(X), False),
+    "coo npz": lambda folder: sparse_npz(folder, scipy.sparse.coo_array(X), True),
     "pandas": lambda _: TABLE.to_pandas(),
     "polars": lambda _: pl.from_arrow(TABLE),
     "pyarrow": lambda _: TABLE,
@@ -146,6 +161,8 @@ def source(request, tmp_path):
 
 def values(batch):
     """A batch as something that compares with ==."""
+    if isinstance(batch, SparseRows):
+        return batch.toarray().tolist()
     return batch.to_pylist() if isinstance(batch, pa.Table) else np.asarray(batch, dtype=object).tolist()
 
 
@@ -181,7 +198,7 @@ def test_rows_that_are_not_there_are_refused(source):
 
 def test_sizes_are_known_and_described(source):
     assert source.n_rows == N
-    assert source.kind in ("vectors", "images", "table", "objects")
+    assert source.kind in ("vectors", "sparse", "images", "table", "objects")
     assert str(N) in source.describe()
     assert "\n" not in source.describe()
 

@@ -33,6 +33,7 @@ from krepes.base.linalg import descending_eigh
 from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows, dense
+from krepes.base.sparse_rows import REDUCE
 from krepes.base.validation import as_matrix
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
@@ -171,6 +172,7 @@ class KernelAutoencoder(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.sparse = False  # rows are rebuilt
         return tags
 
     # Fitting
@@ -254,6 +256,11 @@ class KernelAutoencoder(
                 f"n_landmarks={self.n_landmarks} makes all {n:,} rows landmarks, which takes about "
                 f"{5 * 8 * n * n / 1e9:,.1f} GB for five square matrices, and hours. Give fewer, such as "
                 "n_landmarks=500: the Nyström form, whose memory does not grow with the number of rows."
+            )
+        if data.sources[0].kind == "sparse":
+            raise ValueError(
+                f"An autoencoder rebuilds dense rows, but these are sparse. {REDUCE}; KernelEmbedding represents "
+                "sparse rows."
             )
         if data.sources[0].kind == "objects":
             raise ValueError(

@@ -3,7 +3,7 @@
     header      "krepes": JSON with a format version, the class, its nested state and a checksum
     tensors     every array of that state, under the path that leads to it ("kernel_.lengthscale")
 
-A state is made of JSON values, arrays, tensors and Components. Classes are found by name among the
+A state is made of JSON values, arrays, tensors, sparse rows and Components. Classes are found by name among the
 Components that krepes itself defines; nothing in a file can name anything else. What cannot be stored (a
 user's function) leaves a note and has to be given again at load, as has the path of a file or folder: reading a
 model file touches that file and nothing else. Attributes are checked against what their class declares
@@ -38,13 +38,16 @@ from krepes.base.components import Component, subclasses
 from krepes.base.external import External
 from krepes.base.files import atomic_path
 from krepes.base.schema import check_state
+from krepes.base.sparse_rows import SparseRows
 
 FORMAT = 2  # 1: paths were stored, a checksum was not required
 HEADER_BYTES = 100_000_000  # more than any description that krepes writes
 KEY = "krepes"
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
-State = dict[str, Any]  # JSON values, arrays, tensors, Components, and lists and dictionaries of them
+State = dict[
+    str, Any
+]  # JSON values, arrays, tensors, sparse rows, Components, and lists and dictionaries of them
 
 
 def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:
@@ -203,6 +206,11 @@ def encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         tensors[path] = torch.from_numpy(np.array(value, order="C", copy=True))
         return {"~array": path}
+    if isinstance(value, SparseRows):
+        parts = {"values": value.values, "columns": value.columns, "edges": value.edges}
+        return {"~sparse": value.shape[1]} | {
+            name: encode(part, f"{path}.{name}", tensors) for name, part in parts.items()
+        }
     if isinstance(value, tuple | list | np.ndarray):
         items = [encode(item, f"{path}.{i}", tensors) for i, item in enumerate(value)]
         return {"~tuple": items} if isinstance(value, tuple) else items
@@ -251,6 +259,9 @@ def decode(value: Json, tensors: dict[str, Tensor]) -> Any:
         return {key: decode(item, tensors) for key, item in content.items()}
     if tag == "~external":
         return External(content)
+    if tag == "~sparse" and rest:
+        values, columns, edges = (decode(value[name], tensors) for name in ("values", "columns", "edges"))
+        return SparseRows.of_parts(values, columns, edges, content)
     if tag == "~component" and rest:
         return _component(content, decode(value["state"], tensors))
     raise ValueError(f"The model file has an unknown entry {tag!r}.")

@@ -1,7 +1,7 @@
-"""Rows of a batch, whatever the batch is: an array, a tensor, a pyarrow table or a list.
+"""Rows of a batch, whatever the batch is: an array, a tensor, sparse rows, a pyarrow table or a list.
 
-The few operations that sources, samplers and passes need on all four, so that nothing after them asks for a type: a
-new kind of rows (sparse, ragged) is one more branch in each. Nothing here copies more than the rows asked for.
+The few operations that sources, samplers and passes need on all five, so that nothing after them asks for a type: a
+new kind of rows (ragged) is one more branch in each. Nothing here copies more than the rows asked for.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from krepes.base.sparse_rows import SparseRows, dense_remedy
+
 if TYPE_CHECKING:
     import torch
 
-Rows: TypeAlias = "np.ndarray | torch.Tensor | pa.Table | list[Any]"  # b rows: numbers, a table, or objects
-R = TypeVar("R", bound="np.ndarray | torch.Tensor | pa.Table | list[Any]")
+# b rows: numbers, a table, or objects
+Rows: TypeAlias = "np.ndarray | torch.Tensor | SparseRows | pa.Table | list[Any]"
+R = TypeVar("R", bound="np.ndarray | torch.Tensor | SparseRows | pa.Table | list[Any]")
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -27,9 +30,11 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
 
 
 def dense(rows: Rows) -> torch.Tensor:
-    """Rows that must be a tensor; an error where they are objects."""
+    """Rows that must be a tensor; an error where they are sparse or objects."""
     if is_tensor(rows):
         return rows
+    if isinstance(rows, SparseRows):
+        raise TypeError(f"This needs dense rows, and these are sparse. {dense_remedy(rows.shape[1])}")
     raise TypeError("This needs rows of numbers, and these rows are objects.")
 
 
@@ -49,13 +54,13 @@ def take_rows(rows: R, indices: np.ndarray) -> R:
     batch: Any = rows
     if isinstance(batch, pa.Table):
         return _compact(batch).take(pa.array(indices))
-    if isinstance(batch, np.ndarray):
-        return batch[indices]
     if is_tensor(rows):
-        batch = rows[sys.modules["torch"].as_tensor(indices, device=rows.device)]
+        taken: Any = rows[sys.modules["torch"].as_tensor(indices, device=rows.device)]
+    elif isinstance(batch, np.ndarray | SparseRows):
+        taken = batch[indices]
     else:
-        batch = [batch[i] for i in indices]
-    return batch
+        taken = [batch[i] for i in indices]
+    return taken
 
 
 def concat_rows(parts: Sequence[R]) -> R:
@@ -67,6 +72,10 @@ def concat_rows(parts: Sequence[R]) -> R:
         return pa.concat_tables(parts)
     if isinstance(first, np.ndarray):
         joined: Any = np.concatenate(parts)
+        return joined
+    if isinstance(first, SparseRows):
+        sparse: Any = parts
+        joined = SparseRows.concatenated(sparse)
         return joined
     if is_tensor(first):
         return sys.modules["torch"].cat(parts)

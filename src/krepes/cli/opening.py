@@ -160,7 +160,8 @@ def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
     """Refuse data of another kind than the model was fitted on, such as images for tables; the error names both."""
     fits = {
         "table": ("table", "vectors"),
-        "vectors": ("vectors",),
+        "vectors": ("vectors", "sparse"),
+        "sparse": ("sparse", "vectors"),
         "images": ("images",),
         "series": ("vectors", "images"),
     }

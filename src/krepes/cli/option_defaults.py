@@ -9,9 +9,9 @@ from krepes.cli.parameter import Parameter
 TABLE: dict[str, tuple[Parameter, ...]] = {
     "KernelEmbedding": (
         Parameter('n_components', '--n-components', 'int', 64, 'Width of the representation: how many numbers every row gets. auto chooses it from the data.', choices=('auto',), least=1),
-        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('arc_cosine', 'auto', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('arc_cosine', 'auto', 'cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('loss', '--loss', 'str', 'spectral_contrastive', 'What the representation is trained for; the page on losses in the docs explains it.', choices=('autoencoder', 'barlow_twins', 'byol', 'kernel_pca', 'simclr', 'simple_contrastive', 'spectral_contrastive', 'vicreg')),
-        Parameter('views', '--views', 'str', 'auto', 'Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.', choices=('auto', 'none', 'image', 'series', 'tabular'), null='none'),
+        Parameter('views', '--views', 'str', 'auto', 'Small random changes of a row that should not alter its meaning. auto chooses them by the kind of data.', choices=('auto', 'none', 'image', 'series', 'sparse', 'tabular'), null='none'),
         Parameter('landmarks', '--landmarks', 'str', 'pivoted_cholesky', 'How landmarks, the rows that all others are compared with, are chosen.', choices=('kmeans_plus_plus', 'leverage', 'pivoted_cholesky', 'uniform')),
         Parameter('n_landmarks', '--n-landmarks', 'int', 1000, 'Number of landmarks. More are better, and slower. all makes every point a landmark, for an exact fit of a few thousand points.', choices=('all',), least=1, null='all'),
         Parameter('solver', '--solver', 'str', 'auto', 'How the loss is minimised.', choices=('auto', 'closed_form', 'full_batch', 'moment_descent', 'sgd')),
@@ -33,7 +33,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('solver__initialization', '--initialization', 'str', 'principal', 'Where training starts.', choices=('principal', 'moments', 'kaiming'), panel='Training on samples (solver sgd)'),
     ),
     "KernelRidgeClassifier": (
-        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto compares an L1-Laplacian, a Gaussian and a Laplacian kernel on a sample of the rows.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto compares an L1-Laplacian, a Gaussian and a Laplacian kernel on a sample of the rows.', choices=('auto', 'arc_cosine', 'cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('lengthscale', '--lengthscale', 'float', 'auto', 'The distance at which the kernel tells rows apart. auto tries multiples of the median distance on a sample.', choices=('auto', 'median')),
         Parameter('input_metric', '--input-metric', 'str', 'diagonal', 'Learn from the target how much each column counts (diagonal), or also how columns are turned (full). auto tries both. A learned metric is used only where it predicts better.', choices=('diagonal', 'full', 'auto', 'none'), null='none'),
         Parameter('penalty', '--penalty', 'float', 'auto', 'How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows that were left out.', choices=('auto',)),
@@ -57,7 +57,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
     "NoveltyDetector": (
         Parameter('false_alarm_rate', '--false-alarm-rate', 'float', 0.05, 'The share of normal rows for which predict may say -1.'),
         Parameter('measure', '--measure', 'str', 'variance', "How novelty is measured: by the posterior variance of a Gaussian process; by regression to one, which falls to zero far from the rows; or by the distance to the mean in the kernel's space.", choices=('variance', 'regression', 'distance')),
-        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared.', choices=('auto', 'arc_cosine', 'cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('lengthscale', '--lengthscale', 'float', 'auto', 'The distance at which the kernel tells rows apart. auto tries multiples of the median distance on a sample.', choices=('auto', 'median')),
         Parameter('penalty', '--penalty', 'float', 'auto', 'How smooth the function is; larger is smoother. auto takes the one with the lowest error on rows that were left out.', choices=('auto',)),
         Parameter('calibration_share', '--calibration-share', 'float', 0.4, 'The share of rows that is held out for p-values, in steps of 1/20.'),
@@ -70,7 +70,7 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
     ),
     "SubspaceClustering": (
         Parameter('n_clusters', '--n-clusters -k', 'int', None, 'The number of clusters. By default it is estimated from the affinity.', least=1),
-        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto is a Gaussian kernel that follows the data.', choices=('auto', 'arc_cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
+        Parameter('kernel', '--kernel', 'str', 'auto', 'How rows are compared. auto is a Gaussian kernel that follows the data.', choices=('auto', 'arc_cosine', 'cosine', 'empirical_ntk', 'gaussian', 'infinite_width', 'laplacian', 'linear', 'matern', 'polynomial', 'sigmoid')),
         Parameter('n_iterations', '--n-iterations', 'int', 8, 'The largest number of times that the metric is learned.', least=0),
         Parameter('regularization', '--regularization', 'float', 1.0, 'The ridge of the regressions. A larger ridge spreads the coefficients.', least=0),
         Parameter('projection', '--projection', 'str', 'precision', 'How the metric is learned from the data. none learns no metric (KTRR).', choices=('precision', 'covariance', 'inverse', 'none'), null='none'),

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
+from krepes.base.sparse_rows import SparseRows
 from krepes.explain.top_landmarks import (
     Explained,
     TopLandmarks,
@@ -101,7 +102,7 @@ def _changes(model: Explained) -> Values:
 def _inverse(model: Explained) -> Tensor:
     """(K_mm + eps I)^-1 with the eps below which eigenvalues count as zero."""
     landmarks = model.landmarks_
-    wide = landmarks.double() if isinstance(landmarks, Tensor) else landmarks
+    wide = landmarks.double() if isinstance(landmarks, Tensor | SparseRows) else landmarks
     K_mm = model.kernel_(wide).double()
     eps = RELATIVE_CUT[model.space_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
     K_mm.diagonal().add_(eps)

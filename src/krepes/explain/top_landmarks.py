@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.rows import dense
+from krepes.base.rows import dense, take_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.embedding import KernelEmbedding
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 
@@ -107,6 +108,8 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
         return False
     order = np.argsort(rows)
     found = reader.take(rows[order]).inputs[0]
+    if isinstance(found, SparseRows):
+        return found.equals(take_rows(model.landmarks_, order))
     if not isinstance(found, Tensor):
         return bool(found == [model.landmarks_[i] for i in order])
     return torch.equal(found, dense(model.landmarks_)[torch.from_numpy(order).to(found.device)])

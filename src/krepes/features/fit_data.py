@@ -167,17 +167,17 @@ class RowReader(Reader):
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()
         return {name: digest(value) for name, value in known.items()}
 
-    def _encoded(self, batch: Rows) -> Tensor | list[Any]:
+    def _encoded(self, batch: Rows) -> Rows:
         return self.inputs.tensor(batch, self.placement.dtype, self.placement.device)
 
     def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
         values = (getattr(self.data, name) for name in ALONGSIDE)
         return [None if array is None else array[part] for array in values]
 
-    def _known(self, rows: Rows) -> Tensor | list[Any]:
+    def _known(self, rows: Rows) -> Rows:
         """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
         values = self.inputs.tensor(rows, torch.float64, torch.device("cpu"))
-        if isinstance(values, Tensor):
+        if not isinstance(values, list):
             return values
         return [value if isinstance(value, str | int | float) else None for value in values]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from krepes.base.components import resolve
 from krepes.base.dtype_and_device import Placement
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
+from krepes.base.sparse_rows import SparseRows, as_sparse
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing.input_space import InputSpace
@@ -85,7 +86,7 @@ class LandmarkChoice:
 
     def points(self, source: Source, inputs: InputSpace, placement: Placement) -> Chosen:
         """Landmarks that the user gave: rows by index, or points."""
-        landmarks = self.given
+        landmarks = as_sparse(self.given)
         array = landmarks if isinstance(landmarks, Tensor) else _as_array(landmarks)
         if array is not None and array.ndim == 1 and not _is_float(array) and inputs.kind != "objects":
             indices = np.asarray(array, dtype=np.int64)
@@ -113,20 +114,21 @@ def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[
         if p > len(parts):
             raise ValueError(f"views_per_landmark={p}, but pairs give {len(parts)} views of every row.")
         parts = parts[:p]
-    elif views.n_views < 2 or not (isinstance(landmarks, Tensor) or views.takes_lists):
+    elif views.n_views < 2 or not (isinstance(landmarks, Tensor | SparseRows) or views.takes_lists):
         raise ValueError(
             f"views_per_landmark={p} needs views of the landmarks, and this loss or data has none: use 1."
         )
     else:
         rows = torch.arange(count_rows(landmarks)) if indices is None else torch.from_numpy(indices)
-        parts = [views.view(landmarks, rows, seed, index) for index in range(p)]
+        given: Any = landmarks
+        parts = [views.view(given, rows, seed, index) for index in range(p)]
     return concat_rows(parts), None if indices is None else np.tile(indices, p)
 
 
 def _as_array(value: object) -> np.ndarray | None:
     try:
         array = np.asarray(value)
-    except ValueError:
+    except (ValueError, TypeError):  # rows of several lengths, sparse rows
         return None
     return array if array.dtype.kind in "biuf" else None
 

@@ -18,11 +18,13 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
+from krepes.base.components import named
 from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
+from krepes.base.sparse_rows import SparseRows, dense_remedy
 from krepes.engines import Engine
 from krepes.features.all_points import all_points, check_all_points
 from krepes.features.data_warnings import warn_of_data, warn_of_shape
@@ -49,7 +51,7 @@ STATE = {
     "input_space": InputSpace,
     "kernel": Kernel,
     "views": Views,
-    "landmarks": Tensor | list,
+    "landmarks": Tensor | SparseRows | list,
     "landmark_indices": np.ndarray | None,
     "seed": int,
     "exact_views": bool,
@@ -73,7 +75,7 @@ class FeatureSpace:
     kernel : Kernel
         With numbers for its data-dependent parameters.
     views : Views
-    landmarks : Tensor of shape (m, ...) or list of m objects
+    landmarks : Tensor of shape (m, ...), m SparseRows or list of m objects
         In the input space.
     landmark_rows : ndarray of shape (m,) or None
         The rows of the training data that they are; None for points of the user's.
@@ -173,6 +175,12 @@ class FeatureSpace:
         )
         if isinstance(preprocess, str) and preprocess == "auto":
             warn_of_shape(inputs, kernel, views)
+        if inputs.kind == "sparse" and not kernel.takes_sparse:
+            able = sorted(name for name, each in named(Kernel).items() if each.takes_sparse is True)
+            raise ValueError(
+                f"{title(kernel)} has no form for sparse rows. Kernels that have: {', '.join(able)}. "
+                f"{dense_remedy(inputs.shape[0])}"
+            )
         if inputs.raw_ and isinstance(chosen_views, Tabular | Image | TimeSeries):
             raise ValueError(
                 f"There is no augmentation for columns that are compared as they are ({', '.join(inputs.raw_)}): give "
@@ -230,7 +238,10 @@ class FeatureSpace:
             inputs = InputSpace("vectors", tuple(landmarks.shape[1:]))
             placement = Placement(dtype or landmarks.dtype, landmarks.device)
         else:
-            inputs, placement = InputSpace("objects"), Placement(dtype or torch.float64, torch.device("cpu"))
+            inputs = InputSpace("objects")
+            if isinstance(landmarks, SparseRows):
+                inputs = InputSpace("sparse", landmarks.shape[1:])
+            placement = Placement(dtype or torch.float64, torch.device("cpu"))
         return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
 
     @classmethod
@@ -304,6 +315,8 @@ class FeatureSpace:
     @property
     def width(self) -> int:
         """Numbers in a row of the input space; 0 for objects."""
+        if isinstance(self.landmarks, SparseRows):
+            return self.landmarks.nbytes // (4 * len(self.landmarks))
         return int(np.prod(self.landmarks.shape[1:])) if isinstance(self.landmarks, Tensor) else 0
 
     @property

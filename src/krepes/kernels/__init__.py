@@ -7,6 +7,7 @@ from krepes.kernels.checking.check_result import KernelCheck
 from krepes.kernels.checking.kernel_check import check_kernel
 from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
+from krepes.kernels.cosine import Cosine
 from krepes.kernels.custom import Custom, as_kernel
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
@@ -40,6 +41,7 @@ __all__ = [
     "ColumnKernel",
     "CommonNeighbours",
     "CoordinateProduct",
+    "Cosine",
     "CountKernel",
     "Custom",
     "EmpiricalNTK",

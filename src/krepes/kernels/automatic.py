@@ -3,6 +3,7 @@
     tables and vectors, up to 128 columns     exp(-|x - y|_1 / l)            Laplacian(norm=1)
     wider ones, images, series of one length  exp(-|x - y|^2 / 2 l^2)        Gaussian()
     series of different lengths               DTW from random series         RandomWarping()
+    sparse rows                               x.y / (|x| |y|)                Cosine()
 
 with l from the median distance: k = 1/e there. Where every column of a table is a category, l is so much longer that
 k = exp(-1/32) at the median distance, because single categories should count for more than pairs of them: rows of such
@@ -10,6 +11,10 @@ a table are all about equally far apart, and with k = 1/e there every row is alo
 
 On 20 tables the L1 kernel is about a point better than the Gaussian one, for kernel PCA and for the default loss alike
 (benchmarks/tables_battery.py --study). It costs little more up to a hundred columns, where numba is installed.
+
+Sparse rows are mostly counts and weights of words, whose sums say how long a text is and not what it is about. All of
+them are about equally far apart. On program text the cosine was one to two points better than the Gaussian kernel
+(docs/sparse-text.md).
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.cosine import Cosine
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.radial import Lengthscale, RadialKernel
@@ -35,12 +42,13 @@ OF_CATEGORIES: dict[type[RadialKernel], str] = {
 
 
 class Automatic(Kernel):
-    """An L1-Laplacian kernel for tables and vectors of few columns, a Gaussian one for other rows of numbers.
+    """An L1-Laplacian kernel for tables and vectors of few columns, the cosine for sparse rows, else a Gaussian one.
 
     Parameters
     ----------
     lengthscale : float, array of shape (d,), or "median", default="median"
-        Of the kernel that is chosen. "median" is 32 times as long for tables that have categories only.
+        Of the kernel that is chosen; with a number, it is a Gaussian one for sparse rows, too. "median" is 32 times as
+        long for tables that have categories only.
 
     Examples
     --------
@@ -49,25 +57,33 @@ class Automatic(Kernel):
     """
 
     name = "auto"
+    takes_sparse = True
 
     def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
 
     @property
     def shift_invariant(self) -> bool:
-        return True  # as both kernels are that it may become
+        return True  # as are the kernels that it may become for dense rows
 
     def suited(self, inputs: InputSpace) -> Kernel:
         if inputs.kind == "series" and inputs.of_objects:
             return RandomWarping()
         width = inputs.encoder.n_features_out_ if inputs.encoder is not None else inputs.n_features
+        if inputs.kind == "sparse":
+            return self._of_sparse()
         plain = inputs.kind in ("table", "vectors") and width is not None
         return self._of(width if plain else None, inputs.only_categories)
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Kernel:
         """The kernel for rows of numbers."""
+        if isinstance(X, SparseRows):
+            return self._of_sparse().fitted(X, generator)
         X = as_rows(X)
         return self._of(X.shape[1]).fitted(X, generator)
+
+    def _of_sparse(self) -> Kernel:
+        return Cosine() if isinstance(self.lengthscale, str) else Gaussian(self.lengthscale)
 
     def _of(self, width: int | None, only_categories: bool = False) -> RadialKernel:
         narrow = width is not None and width <= MOST_COLUMNS

@@ -30,6 +30,7 @@ from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.rows import Rows
+from krepes.base.sparse_rows import as_sparse
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.preprocessing.input_space import InputSpace
 
@@ -50,6 +51,7 @@ class Kernel(Component, ABC):
     positive_semidefinite: ClassVar[bool] = True
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
     only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
+    takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
     takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
@@ -63,7 +65,8 @@ class Kernel(Component, ABC):
 
     def __call__(self, X: Any, Y: Any = None) -> Tensor:
         """The kernel matrix, shape (n, m); Y = X if not given."""
-        Y = X if Y is None else Y
+        X = as_sparse(X)
+        Y = X if Y is None else as_sparse(Y)
         for name, rows in (("X", X), ("Y", Y)):
             if not hasattr(rows, "__len__"):
                 raise TypeError(f"{name} is a {type(rows).__name__}; expected rows to compare.")
@@ -173,6 +176,10 @@ class Pair(Kernel):
     @property
     def takes_objects(self) -> bool:  # type: ignore[override]
         return all(k.takes_objects for k in self._kernels())
+
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        return all(k.takes_sparse for k in self._kernels())
 
     @property
     def only_objects(self) -> bool:  # type: ignore[override]
@@ -305,6 +312,10 @@ class Scaled(Kernel):
     @property
     def takes_objects(self) -> bool:  # type: ignore[override]
         return self._inner().takes_objects
+
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        return self._inner().takes_sparse
 
     @property
     def only_objects(self) -> bool:  # type: ignore[override]

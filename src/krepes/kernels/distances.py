@@ -14,18 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from krepes.base.linalg import row_blocks
+from krepes.base.sparse_rows import SparseRows
+from krepes.kernels import sparse_products
+from krepes.kernels.products import Vectors
 
 LARGEST_EXPONENT_ERROR = 1e-5
 PAIR_NUMBERS = 2**23  # numbers held at once when pairs are computed from their differences
 
 
-def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Tensor]:
+def squared_distances_to(Y: Vectors, scale: float = 1.0) -> Callable[[Any], Tensor]:
     """A function X -> scale * |x - y|^2, shape (b, m), clamped to the sign of `scale`."""
+    if isinstance(Y, SparseRows):
+        return sparse_products.sparse_squared_distances_to(Y, scale)
     center = Y.mean(dim=0)
     Yc = Y - center
     right = torch.cat([-2 * Yc, Yc.new_ones(len(Yc), 1), Yc.square().sum(1, keepdim=True)], dim=1).mul_(scale)
@@ -51,13 +57,15 @@ def squared_distances_to(Y: Tensor, scale: float = 1.0) -> Callable[[Tensor], Te
     return block
 
 
-def distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
+def distances_to(Y: Vectors) -> Callable[[Any], Tensor]:
     """A function X -> |x - y|, shape (b, m).
 
     A square root turns an error of eps |x|^2 into one of sqrt(eps) |x| where x and y coincide. Squared
     distances below sqrt(eps) |x|^2 are therefore computed again: the error falls to eps^(3/4) |x|, and
     equal rows are at distance zero exactly.
     """
+    if isinstance(Y, SparseRows):
+        return sparse_products.sparse_distances_to(Y)
     squared, center = squared_distances_to(Y), Y.mean(dim=0)
     near = torch.finfo(Y.dtype).eps ** 0.5
 
@@ -73,8 +81,10 @@ def distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
     return block
 
 
-def manhattan_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
-    """A function X -> sum_j |x_j - y_j|, shape (b, m); numba where it is installed, else torch."""
+def manhattan_distances_to(Y: Vectors) -> Callable[[Any], Tensor]:
+    """A function X -> sum_j |x_j - y_j|, shape (b, m); of dense rows with numba where it is installed, else torch."""
+    if isinstance(Y, SparseRows):
+        return sparse_products.sparse_manhattan_distances_to(Y)
     return _compiled_or("manhattan", Y, lambda X: torch.cdist(X, Y, p=1))
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from krepes.base.limits import check_count, is_number
 from krepes.kernels.base import Geometry, KernelColumns
+from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 
@@ -34,12 +35,13 @@ class Linear(VectorKernel):
     """
 
     name = "linear"
+    takes_sparse = True
 
-    def against_rows(self, Y: Tensor) -> KernelColumns:
-        return lambda X: X @ Y.mT
+    def against_rows(self, Y: Vectors) -> KernelColumns:
+        return products_with(Y)
 
-    def diag_rows(self, X: Tensor) -> Tensor:
-        return X.square().sum(1)
+    def diag_rows(self, X: Vectors) -> Tensor:
+        return square_norms(X)
 
     @property
     def geometry(self) -> Geometry | None:
@@ -56,6 +58,7 @@ class Linear(VectorKernel):
 class DotProductKernel(VectorKernel):
     """f(s x.y + c); subclasses give f."""
 
+    takes_sparse = True
     scale: Any
     offset: float
 
@@ -76,17 +79,17 @@ class DotProductKernel(VectorKernel):
         Y, scale = as_rows(Y), self._scale()
         return self.derivative((as_rows(X, like=Y) @ Y.mT).mul_(scale).add_(self.offset)).mul_(scale)
 
-    def against_rows(self, Y: Tensor) -> KernelColumns:
-        f, scale = self.function(), self._scale()
-        return lambda X: f((X @ Y.mT).mul_(scale).add_(self.offset))
+    def against_rows(self, Y: Vectors) -> KernelColumns:
+        f, scale, products = self.function(), self._scale(), products_with(Y)
+        return lambda X: f(products(X).mul_(scale).add_(self.offset))
 
-    def diag_rows(self, X: Tensor) -> Tensor:
-        return self.function()(X.square().sum(1).mul_(self._scale()).add_(self.offset))
+    def diag_rows(self, X: Vectors) -> Tensor:
+        return self.function()(square_norms(X).mul_(self._scale()).add_(self.offset))
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> DotProductKernel:
         if self.scale != "auto":
             return self
-        mean = as_rows(X).double().square().sum(1).mean().item()
+        mean = square_norms(self._rows(X).double()).mean().item()
         return clone(self).set_params(scale=1 / mean if mean > 0 else 1.0)
 
     def _scale(self) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 from krepes.kernels.base import Kernel, KernelColumns, ProductTerms
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import squared_distances_to
+from krepes.kernels.products import Vectors
 from krepes.kernels.radial import RadialKernel
 
 
@@ -49,7 +50,7 @@ class Gaussian(RadialKernel, CoordinateProduct):
     def profile_slope(self, u: Tensor) -> Tensor:
         return self.profile(u).neg_()
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
+    def against_scaled(self, Y: Vectors, lengthscale: float) -> KernelColumns:
         exponent = squared_distances_to(Y, scale=-0.5 / lengthscale**2)
         return lambda X: exponent(X).exp_()
 

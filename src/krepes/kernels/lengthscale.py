@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.kernels.products import Vectors
 
 
 def medians(rule: str) -> float:
@@ -44,7 +46,7 @@ def fixed_lengthscale(lengthscale: float | str) -> float:
 
 
 def median_distance(
-    X: Tensor, distances_to: Callable[[Tensor], Callable[[Tensor], Tensor]], generator: torch.Generator | None
+    X: Vectors, distances_to: Callable[[Any], Callable[[Any], Tensor]], generator: torch.Generator | None
 ) -> float:
     """The median distance between two different rows, from at most 1000 rows of X.
 

@@ -22,9 +22,11 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Geometry, KernelColumns, no_slope
 from krepes.kernels.distances import distances_to
 from krepes.kernels.lengthscale import median_distance, medians
+from krepes.kernels.products import Vectors
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
@@ -46,6 +48,8 @@ class RadialKernel(VectorKernel):
         four times as long.
     """
 
+    takes_sparse = True
+
     @property
     def reach(self) -> float:
         """The distance, in lengthscales, at which k = 1/e."""
@@ -62,19 +66,23 @@ class RadialKernel(VectorKernel):
         """f'(u) / u; u may be overwritten. At u = 0 it is finite or -infinity, see above."""
         raise no_slope(self)
 
-    def against_scaled(self, Y: Tensor, lengthscale: float) -> KernelColumns:
+    def against_scaled(self, Y: Any, lengthscale: float) -> KernelColumns:
         """`against` for rows and one positive lengthscale."""
         distances = self.distances_to(Y)
         return lambda X: self.profile(distances(X).mul_(1 / lengthscale))
 
-    def distances_to(self, Y: Tensor):
+    def distances_to(self, Y: Any):
         """The distance of which this kernel is a function, as X -> (b, m)."""
         return distances_to(Y)
 
-    def against_rows(self, Y: Tensor) -> KernelColumns:
+    def against_rows(self, Y: Vectors) -> KernelColumns:
         lengthscale = self._lengthscale(Y.shape[1])
         if isinstance(lengthscale, float):
             return self.against_scaled(Y, lengthscale)
+        if isinstance(Y, SparseRows):
+            inverse = 1 / lengthscale
+            scaled = self.against_scaled(Y.times_columns(inverse), 1.0)
+            return lambda X: scaled(X.times_columns(inverse))
         scale = torch.as_tensor(lengthscale, dtype=Y.dtype, device=Y.device)
         center = Y.mean(dim=0)  # because dividing numbers far from zero would round their differences away
         block = self.against_scaled((Y - center) / scale, 1.0)
@@ -111,14 +119,16 @@ class RadialKernel(VectorKernel):
         found = self.profile_slope(self.distances_to(Y)(X).mul_(1 / lengthscale))
         return torch.where(found == -torch.inf, 0.0, found).mul_(-1 / lengthscale**2)
 
-    def diag_rows(self, X: Tensor) -> Tensor:
+    def diag_rows(self, X: Vectors) -> Tensor:
+        if isinstance(X, SparseRows):
+            return torch.ones(len(X), dtype=torch.float64)
         return torch.ones_like(X[:, 0]) if X.shape[1] else X.new_ones(len(X))
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> RadialKernel:
         if not isinstance(self.lengthscale, str):
             return self
         multiple = self.medians()
-        length = median_distance(as_rows(X), self.distances_to, generator)
+        length = median_distance(self._rows(X), self.distances_to, generator)
         return clone(self).set_params(lengthscale=multiple * length / self.reach)
 
     def column_lengthscale(self, column: int) -> float:

@@ -1,4 +1,8 @@
-"""Kernels on vectors: rows as (n, d) tensors of one dtype and device, images flattened."""
+"""Kernels on vectors: rows as (n, d) tensors of one dtype and device, images flattened.
+
+A kernel that says so (`takes_sparse`) also takes sparse rows. It computes in float64 then, and its values are rounded
+to the dtype of the landmarks.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.sparse_rows import SparseRows, dense_remedy
 from krepes.base.validation import check_dense, check_squares
 from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.products import Vectors
 
 
 def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
     """Anything array-like as a (n, d) floating tensor; images are flattened, integers become float32."""
+    if isinstance(X, SparseRows):
+        raise TypeError(
+            f"This works on dense rows only; got sparse ones, {X.describe()}. {dense_remedy(X.shape[1])}"
+        )
     if isinstance(X, Tensor):
         check_dense(X, "X")
     else:
@@ -39,31 +49,47 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
 
 
 class VectorKernel(Kernel):
-    """A kernel on vectors: subclasses see (n, d) floating tensors of one dtype and device."""
+    """A kernel on vectors: subclasses see (n, d) floating tensors of one dtype and device, or sparse rows."""
 
     @property
     def one_scale(self) -> bool:
         return True
 
     @abstractmethod
-    def against_rows(self, Y: Tensor) -> KernelColumns:
-        """`against` for Y of shape (m, d)."""
+    def against_rows(self, Y: Any) -> KernelColumns:
+        """`against` for Y of shape (m, d), a tensor or, where the kernel takes them, sparse rows."""
 
     @abstractmethod
-    def diag_rows(self, X: Tensor) -> Tensor:
-        """`diag` for X of shape (n, d)."""
+    def diag_rows(self, X: Any) -> Tensor:
+        """`diag` for X of shape (n, d), likewise."""
 
     def against(self, Y: Any) -> KernelColumns:
-        Y = as_rows(Y)
+        Y = self._rows(Y)
         block = self.against_rows(Y)
 
         def checked(X: Any) -> Tensor:
-            X = as_rows(X, like=Y)
+            X = as_rows(X, like=Y) if isinstance(Y, Tensor) else self._sparse(X)
             if X.shape[1] != Y.shape[1]:
                 raise ValueError(f"X has {X.shape[1]} features, but the landmarks have {Y.shape[1]}.")
-            return block(X)
+            return block(X) if isinstance(Y, Tensor) else _rounded(block(X), Y)
 
         return checked
 
     def diag(self, X: Any) -> Tensor:
-        return self.diag_rows(as_rows(X))
+        X = self._rows(X)
+        return self.diag_rows(X) if isinstance(X, Tensor) else _rounded(self.diag_rows(X), X)
+
+    def _rows(self, X: Any) -> Vectors:
+        """Rows as this kernel takes them."""
+        return X if self.takes_sparse and isinstance(X, SparseRows) else as_rows(X)
+
+    def _sparse(self, X: Any) -> SparseRows:
+        if isinstance(X, SparseRows):
+            return X
+        raise TypeError(
+            "The landmarks are sparse rows; give sparse rows to compare with them, X of scipy.sparse."
+        )
+
+
+def _rounded(values: Tensor, rows: SparseRows) -> Tensor:
+    return values.to(torch.float32 if rows.dtype == np.float32 else torch.float64)

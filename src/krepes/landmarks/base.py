@@ -17,6 +17,7 @@ from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.base.limits import check_count
+from krepes.base.rows import take_rows
 from krepes.kernels import Kernel
 from krepes.landmarks.sampling import permutation
 
@@ -108,9 +109,7 @@ class LandmarkSelector(Component, ABC):
 
 def take(candidates: Any, indices: Tensor) -> Any:
     """Some of the candidates, in the order of the indices."""
-    if isinstance(candidates, Tensor):
-        return candidates[indices.to(candidates.device)]
-    return [candidates[i] for i in indices.tolist()]
+    return take_rows(candidates, indices.cpu().numpy())
 
 
 def require_finite(values: Tensor, kernel: Kernel) -> Tensor:

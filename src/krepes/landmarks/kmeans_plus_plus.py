@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, row_blocks, rows_within
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import Kernel
+from krepes.kernels.products import products_with, square_norms
 from krepes.kernels.vectors import as_rows
 from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
@@ -91,6 +93,8 @@ class KMeansPlusPlus(LandmarkSelector):
             return KernelSpace(candidates, kernel)
         if self.space != "input":
             raise ValueError(f"space={self.space!r}: expected 'input' or 'kernel'.")
+        if isinstance(candidates, SparseRows):
+            return SparseSpace(candidates)
         if not isinstance(candidates, Tensor):
             raise TypeError(
                 "KMeansPlusPlus(space='input') needs vectors, but the candidates are a list of objects. "
@@ -160,6 +164,19 @@ class EuclideanSpace(Space):
     def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
         C = self.X[indices.to(self.X.device)]
         return lambda rows: self.X[rows] @ C.mT
+
+
+class SparseSpace(Space):
+    """Distances of sparse rows, in float64. They are not shifted, which would fill them."""
+
+    cut = 1e-13
+
+    def __init__(self, candidates: SparseRows):
+        self.X, self.norm_sq = candidates.double(), square_norms(candidates)
+
+    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
+        block = products_with(self.X[indices])
+        return lambda rows: block(self.X[rows])
 
 
 class KernelSpace(Space):

@@ -18,6 +18,7 @@ from krepes.base.blocks import Block
 from krepes.base.model_file import State
 from krepes.base.rows import Rows, concat_rows, take_rows
 from krepes.base.schema import check_entries
+from krepes.base.sparse_rows import SparseRows
 from krepes.base.streams import uniform
 from krepes.kernels import Kernel
 
@@ -28,7 +29,7 @@ STATE = {
     "seen": int,
     "forgotten": int,
     "rows": Tensor,
-    "inputs": Tensor | list,
+    "inputs": Tensor | SparseRows | list,
     "y": np.ndarray,
     "weight": Tensor,
 }
@@ -46,7 +47,7 @@ class KeptRows:
         How many rows a user has taken back: rows that are added later are numbered after them, too.
     rows : Tensor of shape (k,), int64
         Global indices.
-    inputs : Tensor of shape (k, ...) or list
+    inputs : Tensor of shape (k, ...), SparseRows or list
         In the model's input space.
     y : ndarray of shape (k, ...)
         Encoded targets.
@@ -157,6 +158,8 @@ class KeepRows(SumOfValues[KeptRows]):
         return uniform(rows, 1, self.seed, _KEPT)[:, 0]
 
     def _affordable(self, inputs: Rows) -> int:
+        if isinstance(inputs, SparseRows) and len(inputs):
+            return max(1, min(self.most, MOST_BYTES * len(inputs) // max(1, inputs.nbytes)))
         if not isinstance(inputs, Tensor) or len(inputs) == 0:
             return self.most
         return max(1, min(self.most, MOST_BYTES // max(1, inputs[0].numel() * inputs.element_size())))

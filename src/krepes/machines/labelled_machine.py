@@ -32,6 +32,7 @@ from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.side_by_side import SideBySide
+from krepes.base.sparse_rows import SparseRows, as_sparse
 from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
@@ -71,6 +72,9 @@ class LabelledMachine(OnePassEstimator[T, S]):
     """The base of machines that learn targets: ridge machines and Gaussian processes."""
 
     total_name = "sums"
+    chooses_on_sparse_rows: ClassVar[bool] = (
+        False  # whether kernels are compared there, or the first is taken
+    )
     n_spaces: int = 1  # how many of the kernels that did best on the sample are summed in the read
     choice_: KernelChoice | None
     metric_: str | None
@@ -200,8 +204,13 @@ class LabelledMachine(OnePassEstimator[T, S]):
         """The kernel, from a sample of the rows, whose targets are in the data."""
         if inputs.kind == "precomputed":
             return self._first_kernel()
-        if not isinstance(candidates.rows, Tensor) and not self._several_kernels:
-            suited = self._first_kernel().suited(inputs)
+        compared = Tensor | SparseRows if self.chooses_on_sparse_rows else Tensor
+        if not isinstance(candidates.rows, compared) and not self._several_kernels:
+            suited = (
+                self._search.rivals(inputs, 0)[0]
+                if inputs.kind == "sparse"
+                else self._first_kernel().suited(inputs)
+            )
             return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         with display(self.verbose).stage("Choosing the kernel"):
             self.choice_ = self._choose_kernel(data, candidates, inputs, seed)
@@ -263,7 +272,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
             progress=display(self.verbose),
             prefer=labelled,
             learn_kernel=learned,
-            decompose=self._decomposes(m if by_rule else len(self.landmarks)),
+            decompose=self._decomposes(m if by_rule else len(as_sparse(self.landmarks))),
         )
 
     def _preprocess(self, data: FitData) -> Preprocess:

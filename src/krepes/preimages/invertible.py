@@ -24,6 +24,7 @@ from krepes.base.linalg import row_blocks
 from krepes.base.model_file import State
 from krepes.base.rows import concat_rows, dense, take_rows
 from krepes.base.schema import check_entries
+from krepes.base.sparse_rows import REDUCE
 from krepes.base.validation import as_matrix
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.error_estimate import ErrorEstimate
@@ -137,7 +138,8 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
     @property
     def can_decode(self) -> bool:
         """Whether rows can be rebuilt: they are not objects, and there are landmarks enough to learn from."""
-        return not self._fitted_space().inputs.of_objects and len(self.landmarks_) >= LEAST_ROWS
+        inputs = self._fitted_space().inputs
+        return not inputs.of_objects and inputs.kind != "sparse" and len(self.landmarks_) >= LEAST_ROWS
 
     @property
     def reconstruct_dtype(self) -> np.dtype:
@@ -164,6 +166,10 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         if inputs.kind == "precomputed":
             raise ValueError(
                 "kernel='precomputed': rows cannot be rebuilt, because the model never saw them."
+            )
+        if inputs.kind == "sparse":
+            raise ValueError(
+                f"This model was fitted on sparse rows, which it cannot rebuild. {REDUCE}, and fit the model on that."
             )
         if inputs.of_objects:
             raise ValueError(

@@ -1,6 +1,7 @@
 """The input space of a model: how a raw batch becomes the rows that kernels see.
 
     vectors     used as given, (b, d); minus a shift in float64 where single precision would lose their spread
+    sparse      used as given, sparse rows of d columns; dense rows of that width are made sparse
     images      used as given, (b, h, w[, c]); integer pixels are divided by 255
     table       encoded by a TableEncoder, (b, d)
     series      standardised by channel, (b, t, c); a list of (t_i, c) where lengths differ
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.series_rows import (
     as_series,
@@ -98,7 +100,7 @@ class InputSpace(Component):
 
     Parameters
     ----------
-    kind : "vectors", "images", "table", "series", "precomputed" or "objects"
+    kind : "vectors", "sparse", "images", "table", "series", "precomputed" or "objects"
     shape : tuple of int
         The shape of one row before encoding; empty for tables and objects, (c,) for series of different lengths.
     divide : float
@@ -146,6 +148,8 @@ class InputSpace(Component):
         """The space that the rows of a source live in as they are; `sample` is a raw batch of them."""
         if isinstance(sample, list | pa.Table):
             return cls("objects")
+        if isinstance(sample, SparseRows):
+            return cls("sparse", sample.shape[1:])
         integers = not (
             sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"
         )
@@ -225,8 +229,12 @@ class InputSpace(Component):
 
     def tensor(
         self, batch: Rows, dtype: torch.dtype, device: torch.device | str = "cpu"
-    ) -> Tensor | list[Any]:
-        """A raw batch as a tensor (a list for objects), checked."""
+    ) -> Tensor | SparseRows | list[Any]:
+        """A raw batch as a tensor (a list for objects, sparse rows where rows are sparse), checked."""
+        if self.kind == "sparse":
+            return self._sparse(batch, dtype)
+        if isinstance(batch, SparseRows):
+            batch = self._made_dense(batch)
         if self.raw_:
             return table_records(batch, self.encoder, self.raw_)
         if self.kind == "objects":
@@ -268,6 +276,27 @@ class InputSpace(Component):
         points = points[:, 0, 0].to(device=device, dtype=dtype)  # (all points, c)
         return list(points.split(lengths)) if self.of_objects else points.reshape(-1, *self.shape)
 
+    def _sparse(self, batch: Rows, dtype: torch.dtype) -> SparseRows:
+        X = (
+            batch
+            if isinstance(batch, SparseRows)
+            else SparseRows(_two_dimensional(as_array(batch, "The data")))
+        )
+        self._check_shape(X)
+        X = X.astype(np.float32 if dtype == torch.float32 else np.float64)
+        if not np.isfinite(X.values).all():
+            raise not_finite(np.isnan(X.values).any(), np.unique(X.columns[~np.isfinite(X.values)]).tolist())
+        return X
+
+    def _made_dense(self, batch: SparseRows) -> np.ndarray:
+        """A sparse block for a model that was fitted on dense vectors."""
+        if self.kind != "vectors":
+            raise TypeError(
+                f"This model was fitted on {self.kind}, and these rows are sparse. Give it {self.kind}."
+            )
+        self._check_shape(batch)
+        return batch.toarray()
+
     def unshifted(self, X: Tensor) -> Tensor:
         """Vectors of this space with the numbers that the data have, in float64."""
         X = X.double()
@@ -278,8 +307,10 @@ class InputSpace(Component):
 
         Images have the shape and range of those that were given, as floating-point numbers; tables their columns.
         """
-        if self.of_objects:
-            raise ValueError("Objects cannot be rebuilt from numbers.")
+        if self.of_objects or self.kind == "sparse":
+            raise ValueError(
+                f"{'Sparse rows' if self.kind == 'sparse' else 'Objects'} cannot be rebuilt from numbers."
+            )
         if self.encoder is not None:
             return self.encoder.inverse_transform(X.double().cpu().numpy())
         X = X.double().reshape(len(X), *self.shape)
@@ -291,13 +322,13 @@ class InputSpace(Component):
             )
         return (self.unshifted(X) * self.divide).cpu().numpy()
 
-    def _check_shape(self, X: Tensor) -> None:
+    def _check_shape(self, X: Tensor | SparseRows) -> None:
         if tuple(X.shape[1:]) == self.shape:
             return
         expected, given = math.prod(self.shape), math.prod(X.shape[1:])
         shapes = (
             ""
-            if len(self.shape) == 1 and X.ndim == 2
+            if len(self.shape) == 1 and len(X.shape) == 2
             else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
         )
         raise ValueError(
@@ -309,12 +340,24 @@ class InputSpace(Component):
             return
         flat = X.reshape(len(X), -1)
         bad = (~torch.isfinite(flat)).any(0).nonzero()[:, 0].tolist()
-        what = "NaN" if torch.isnan(flat).any() else "infinity"
-        names = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
-        raise ValueError(
-            f"Input X contains {what} in columns {names}. Impute or drop these values first, or fit on a "
-            "DataFrame (missing values are then imputed by krepes.TableEncoder)."
-        )
+        raise not_finite(bool(torch.isnan(flat).any()), bad)
+
+
+def not_finite(nan: bool, columns: list[int]) -> ValueError:
+    """The error for NaN or infinite values in these columns."""
+    names = ", ".join(map(str, columns[:8])) + (", ..." if len(columns) > 8 else "")
+    return ValueError(
+        f"Input X contains {'NaN' if nan else 'infinity'} in columns {names}. Impute or drop these values first, or "
+        "fit on a DataFrame (missing values are then imputed by krepes.TableEncoder)."
+    )
+
+
+def _two_dimensional(array: np.ndarray) -> np.ndarray:
+    if array.ndim == 2 and array.dtype.kind in "biuf":
+        return array
+    raise ValueError(
+        f"This model was fitted on sparse rows of numbers; got an array of shape {array.shape} and {array.dtype}."
+    )
 
 
 def _tensor_of_numbers(batch: Rows) -> Tensor:

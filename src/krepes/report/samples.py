@@ -1,4 +1,4 @@
-"""The rows and the landmarks themselves: columns of a table or of vectors, images, or text.
+"""The rows and the landmarks themselves: columns of a table or of vectors, entries of sparse rows, images, or text.
 
 Both come from the model's input space, so that a row and a landmark are compared as the kernel sees them: encoded
 columns are decoded again (rare levels stay "(rare)"), integer pixels multiplied by 255. In what a row and a landmark
@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from krepes.base.rows import dense
+from krepes.base.sparse_rows import SparseRows
 from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.preimages import ErrorEstimate
@@ -34,6 +36,7 @@ MAX_FEATURES = 100
 REBUILT_CELLS = 250_000  # more would make the page too large
 TEXT_CHARACTERS = 300
 BATCH_ROWS = 512
+SHOWN_ENTRIES = 12  # of a sparse row
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,10 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     if space.kind in ("objects", "series"):
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
         return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
+    if space.kind == "sparse":
+        found = (space.tensor(batch, model.space_.dtype) for _, batch in source.batches(BATCH_ROWS))
+        texts = [text for rows in found for text in _largest_entries(rows)]
+        return ShownSamples([], 0, texts=(texts, _largest_entries(landmarks)))
     encoded = space.unshifted(dense(landmarks).cpu()).numpy()
     rebuilt, errors = model.reconstruct(source, return_error=True) if model.can_decode else (None, None)
     if space.kind == "images":
@@ -95,6 +102,17 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
 def _text(row: object) -> str:
     text = str(row)
     return text if len(text) <= TEXT_CHARACTERS else f"{text[: TEXT_CHARACTERS - 1]}…"
+
+
+def _largest_entries(rows: SparseRows | Any) -> list[str]:
+    """The columns of the largest entries of sparse rows, with their values."""
+    texts = []
+    for low, high in pairwise(rows.edges.tolist()):
+        values, columns = rows.values[low:high], rows.columns[low:high]
+        order = np.argsort(-np.abs(values), kind="stable")[:SHOWN_ENTRIES]
+        shown = ", ".join(f"x{columns[i]}: {values[i]:.3g}" for i in order)
+        texts.append(shown + (", ..." if high - low > SHOWN_ENTRIES else "") if shown else "(all zero)")
+    return texts
 
 
 def _pixels(source: Source) -> Iterator[np.ndarray]:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from krepes.base.rows import dense
+from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import landmark_rows
@@ -88,8 +89,11 @@ def _landmarks_among(model: KernelEmbedding, source: Source) -> np.ndarray | Non
         return None
     if isinstance(found, torch.Tensor):
         same = torch.allclose(found, dense(model.landmarks_).to(found), rtol=1e-4, atol=1e-6)
+    elif isinstance(found, SparseRows):
+        same = found.equals(model.landmarks_)
     else:
-        same = all(a is b or repr(a) == repr(b) for a, b in zip(found, model.landmarks_))
+        landmarks: Any = model.landmarks_
+        same = all(a is b or repr(a) == repr(b) for a, b in zip(found, landmarks))
     return rows if same else None
 
 

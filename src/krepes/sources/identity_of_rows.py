@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, is_tensor
+from krepes.base.sparse_rows import SparseRows
 
 _WORDS = 1024  # per piece
 _BATCH_BYTES = 1 << 20
@@ -83,7 +84,10 @@ def _parts(batch: Rows) -> Iterator[np.ndarray | bytes]:
         yield "\n".join(map(_text, batch)).encode()
     else:
         yield f"{batch.dtype}, {tuple(batch.shape)}".encode()
-        yield _number_bytes(batch)
+        for numbers in (
+            (batch.values, batch.columns, batch.edges) if isinstance(batch, SparseRows) else (batch,)
+        ):
+            yield _number_bytes(numbers)
 
 
 def _number_bytes(batch: Any) -> np.ndarray:

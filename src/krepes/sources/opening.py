@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse
 
 from krepes.base.rows import is_tensor
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
+from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
 from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
@@ -58,12 +60,12 @@ def open_source(
 
     Parameters
     ----------
-    data : numpy array or torch tensor, (n, d) or (n, h, w[, c]); pandas or polars DataFrame, pyarrow table, anything
-        that offers its rows as an Arrow stream (DuckDB, ibis), or a mapping of columns; list or tuple (equally long
-        sequences of numbers are an array, anything else is objects); map-style torch or Hugging Face dataset;
-        torch DataLoader that does not shuffle, `Batches`, or a function that returns an iterator over batches; or a
-        `str` or `PathLike`, which is always a path or the URL of a file: an .npy, .npz, .csv, .tsv, .xlsx or .parquet
-        file, or a folder of Parquet files or of PNG and JPEG images.
+    data : numpy array or torch tensor, (n, d) or (n, h, w[, c]); scipy.sparse matrix; pandas or polars DataFrame,
+        pyarrow table, anything that offers its rows as an Arrow stream (DuckDB, ibis), or a mapping of columns; list or
+        tuple (equally long sequences of numbers are an array, anything else is objects); map-style torch or Hugging
+        Face dataset; torch DataLoader that does not shuffle, `Batches`, or a function that returns an iterator over
+        batches; or a `str` or `PathLike`, which is always a path or the URL of a file: an .npy, .npz, .csv, .tsv, .xlsx
+        or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
@@ -117,11 +119,8 @@ def open_objects(data: Any) -> Source:
 def _open_object(data: Any) -> Source:
     if isinstance(data, Source):
         return data
-    if type(data).__module__.startswith("scipy.sparse"):  # first, because a dok_array is a mapping
-        raise TypeError(
-            f"Sparse input is not supported; got a sparse {type(data).__name__} of shape {data.shape}. Use "
-            "X.toarray() if it fits into memory."
-        )
+    if scipy.sparse.issparse(data):  # first, because a dok_array is a mapping
+        return SparseSource(data)
     if isinstance(data, np.ndarray):
         return _open_array(data)
     if is_tensor(data):
@@ -260,7 +259,7 @@ def _open_path(
     if name.endswith(".npy"):
         return open_npy(path)
     if name.endswith(".npz"):
-        return open_npz(path, array)
+        return open_sparse_npz(path) if is_sparse_npz(path, array) else open_npz(path, array)
     if name.endswith(_PARQUET):
         return open_parquet([path])
     if name.endswith(_CSV):

@@ -30,7 +30,8 @@ class Source(ABC):
 
     Attributes
     ----------
-    kind : "vectors" (b, d), "images" (b, h, w[, c]), "table" (`pyarrow.Table`) or "objects" (list):
+    kind : "vectors" (b, d), "sparse" (`SparseRows`), "images" (b, h, w[, c]), "table" (`pyarrow.Table`) or
+        "objects" (list):
         what a batch is.
     n_rows : int
         The number of rows.

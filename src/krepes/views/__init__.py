@@ -4,6 +4,7 @@ from krepes.views.base import Views
 from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
+from krepes.views.sparse import Sparse
 from krepes.views.tabular import Tabular
 
-__all__ = ["Image", "NoViews", "Paired", "Tabular", "TimeSeries", "Views"]
+__all__ = ["Image", "NoViews", "Paired", "Sparse", "Tabular", "TimeSeries", "Views"]

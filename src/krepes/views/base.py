@@ -20,6 +20,7 @@ from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.base.rows import Rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Kernel, KernelColumns
 
 MOST_VIEWS = 1024  # of one row: far more than change a result, and every one is computed
@@ -80,14 +81,17 @@ class Views(Component, ABC):
         """
         self.check()
         listed = self.takes_lists and isinstance(X, list)
-        if not listed and not (isinstance(X, Tensor) and X.is_floating_point()):
+        sparse = isinstance(X, SparseRows)
+        if not listed and not sparse and not (isinstance(X, Tensor) and X.is_floating_point()):
             kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
             raise TypeError(
-                f"Views act on floating-point tensors; got {kind}. Convert first (integer pixels: X / 255)."
+                f"Views act on floating-point tensors and sparse rows; got {kind}. Convert first (integer pixels: "
+                "X / 255)."
             )
         if len(rows) != len(X):
             raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
-        return tuple(self.view(X, rows, seed, index) for index in range(self.n_views))
+        given: Any = X
+        return tuple(self.view(given, rows, seed, index) for index in range(self.n_views))
 
     def exact(self, kernel: Kernel) -> bool:
         """Whether `expected` has a formula for this kernel."""

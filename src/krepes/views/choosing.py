@@ -8,6 +8,7 @@ from krepes.views.base import Views
 from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
+from krepes.views.sparse import Sparse
 from krepes.views.tabular import Tabular
 
 POINTS, FEW_POINTS = 40_000, 4_000  # views of all rows together, at most, where a row has more than two
@@ -49,12 +50,18 @@ def choose_views(
             return TimeSeries(n_views=n_views)
         if source.kind == "images":
             return Image(strength="auto", flip="auto", n_views=n_views)
-        return Tabular(n_views=n_views)
+        return Sparse(n_views=n_views) if source.kind == "sparse" else Tabular(n_views=n_views)
     if views is None or (isinstance(views, str) and views == "none"):
         if views_needed > 1:
             raise ValueError("This loss compares two views of a sample: give views= or positives=.")
         return NoViews()
-    return resolve(Views, views)
+    chosen = resolve(Views, views)
+    if source.kind == "sparse" and isinstance(chosen, Tabular | Image):
+        raise ValueError(
+            f"{type(chosen).__name__} views change dense rows, and these are sparse: use views='sparse', which drops "
+            "and replaces entries."
+        )
+    return chosen
 
 
 def views_of(n_rows: int, points: int = POINTS) -> int:

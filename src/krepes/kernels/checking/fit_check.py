@@ -18,6 +18,7 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows, take_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Kernel
 from krepes.kernels.checking.matrix_faults import (
     SAME,
@@ -59,7 +60,7 @@ def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = N
 
     `rows` are the rows of the data that they are, for messages. Kernels of krepes are taken to be exact.
     """
-    wide: Any = landmarks.double() if isinstance(landmarks, Tensor) else landmarks
+    wide: Any = landmarks.double() if isinstance(landmarks, Tensor | SparseRows) else landmarks
     K = kernel(wide).double()
     if not torch.isfinite(K).all():
         raise ValueError(f"The kernel {kernel} has NaN or infinite values between landmarks.")

@@ -125,8 +125,8 @@ class EvidenceSearch(KernelSearch):
         """The kernel with the highest evidence on some candidates, which are vectors."""
         if not isinstance(candidates.rows, Tensor):
             raise ValueError(
-                f"kernel=[...]: a Gaussian process does not choose among {len(self.given())} kernels on objects. Give "
-                "one, or compare fits by their log_marginal_likelihood_."
+                f"kernel=[...]: a Gaussian process does not choose among {len(self.given())} kernels on objects or "
+                "sparse rows. Give one, or compare fits by their log_marginal_likelihood_."
             )
         rows = as_rows(candidates.rows)
         sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed, self.most)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, take_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
@@ -196,10 +198,10 @@ def _stretched(kernel: Kernel, factor: float) -> Kernel | None:
 
 def _lengthscale(kernel: Kernel, rows: Rows) -> tuple[float, float] | tuple[None, None]:
     """As a number, and in median distances between rows."""
-    if not isinstance(rows, Tensor):
+    if not isinstance(rows, Tensor | SparseRows):
         return None, None
-    flat = as_rows(rows).double()
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
+    flat = rows.double() if isinstance(rows, SparseRows) else as_rows(rows).double()
+    if isinstance(kernel, Reweighted) and kernel.kernel is not None and isinstance(flat, Tensor):
         kernel, flat = kernel.kernel, kernel.weighed(flat)
     if not isinstance(kernel, RadialKernel) or isinstance(kernel.lengthscale, str) or not kernel.one_scale:
         return None, None
@@ -240,6 +242,9 @@ def _own_landmarks(landmarks: Rows, inputs: Rows) -> np.ndarray:
 def _keys(rows: Rows) -> list[Hashable]:
     if isinstance(rows, Tensor):
         return [row.tobytes() for row in rows.cpu().numpy()]
+    if isinstance(rows, SparseRows):
+        places = [slice(low, high) for low, high in pairwise(rows.edges.tolist())]
+        return [(rows.columns[p].tobytes(), rows.values[p].tobytes()) for p in places]
     return [row if isinstance(row, Hashable) else id(row) for row in rows]
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from krepes.base.blocks import Block, Reader
 from krepes.base.caller_warning import named_few
+from krepes.base.sparse_rows import SparseRows
 from krepes.base.split import Key, Parts
 from krepes.features import FeatureSpace
 from krepes.machines.kept_rows import KeptRows
@@ -147,6 +148,10 @@ def _same(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _same_inputs(first: KeptRows, second: KeptRows) -> np.ndarray:
     if isinstance(first.inputs, Tensor) and isinstance(second.inputs, Tensor):
         return _same(first.inputs.numpy(), second.inputs.numpy())
+    if isinstance(first.inputs, SparseRows) and isinstance(second.inputs, SparseRows):
+        one, other = first.inputs.csr, second.inputs.csr
+        size, apart = (abs(part).max(axis=1).toarray().reshape(-1) for part in (one, one - other))
+        return apart <= SAME * size
     return np.array(
         [not isinstance(a, str | int | float) or a == b for a, b in zip(first.inputs, second.inputs)],
         dtype=bool,

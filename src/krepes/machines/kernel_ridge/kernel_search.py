@@ -1,6 +1,6 @@
 """Which kernels a machine is asked to try, and the choice among them on a sample of rows.
 
-kernel="auto"         Laplacian in the L1 norm for up to 128 columns, then Gaussian and Laplacian
+kernel="auto"         Laplacian in the L1 norm for up to 128 columns, or cosine for sparse rows; Gaussian and Laplacian
 kernel=[k1, k2]       these; on objects, as they are
 lengthscale="auto"    several for each, in medians of the distances
 """
@@ -17,9 +17,11 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.rows import take_rows
+from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
-from krepes.kernels import Automatic, Gaussian, Kernel, Laplacian, as_kernel
+from krepes.kernels import Automatic, Cosine, Gaussian, Kernel, Laplacian, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
+from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
 from krepes.machines.kernel_ridge.space_choice import (
@@ -91,7 +93,7 @@ class KernelSearch:
         """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
         narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
         given = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
-        kernels = given or self.usual(narrow)
+        kernels = given or [*([Cosine()] if inputs.kind == "sparse" else []), *self.usual(narrow)]
         if self.searches_lengthscale:
             return kernels
         return [
@@ -103,14 +105,15 @@ class KernelSearch:
         self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
     ) -> SpaceChoice:
         """Kernel, lengthscale and metric by leave-one-out errors of some candidates; of objects, only the kernel."""
-        if not isinstance(candidates.rows, Tensor):
+        if not isinstance(candidates.rows, Tensor | SparseRows):
             return self._choose_on_objects(data, candidates, inputs, targets, seed)
-        sample = sample_of(as_rows(candidates.rows), candidates.indices, data, targets, self.intercept, seed)
+        rows = candidates.rows if isinstance(candidates.rows, SparseRows) else as_rows(candidates.rows)
+        sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed)
         return choose_space(
             sample,
             self.rivals(inputs, sample.rows.shape[1]),
             search_lengthscale=self.searches_lengthscale,
-            metric=self.metric,
+            metric=None if inputs.kind == "sparse" else self.metric,  # because gradients would be dense
             standardise=self.standardises(inputs),
             groups=inputs.groups,
             n_rows=data.n_rows,
@@ -128,7 +131,7 @@ class KernelSearch:
 
 
 def sample_of(
-    rows: Tensor,  # shape: (n, d)
+    rows: Vectors,  # shape: (n, d)
     indices: np.ndarray,  # shape: (n,), of the rows in the data
     data: FitData,
     targets: Targets,

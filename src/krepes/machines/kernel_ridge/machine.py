@@ -22,6 +22,7 @@ from krepes.base.accumulator import Accumulator, T
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
+from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
@@ -66,6 +67,8 @@ NO_SUMS = (
 
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
+
+    chooses_on_sparse_rows = True
 
     choice_: SpaceChoice | None
 
@@ -325,6 +328,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._check_has_total()
         if n_folds != 0:
             check_count("n_folds", n_folds, 2)
+        if inputs.kind == "sparse":
+            raise ValueError(
+                f"Columns of sparse rows have no importances, because no metric is learned. {REDUCE}."
+            )
         if not isinstance(kernel, Reweighted) or self.metric_ in (None, "as given", "standardised"):
             raise ValueError(
                 "This machine has learned no metric, so that it has no importances of columns: either none was asked "
@@ -368,8 +375,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             raise ValueError("This model keeps no rows: give some, bandwidth(X).")
         sample = None
         Y, weight = self.targets_.matrix(found.held_out.y), found.held_out.weight
-        if kept is not None and isinstance(kept.inputs, Tensor):
-            rows = as_rows(kept.inputs[:MOST_ROWS]).double().to(space.device)
+        if kept is not None and isinstance(kept.inputs, Tensor | SparseRows):
+            first_rows = kept.inputs[:MOST_ROWS]
+            sparse = isinstance(first_rows, SparseRows)
+            rows = first_rows.double() if sparse else as_rows(first_rows).double().to(space.device)
             first, counts = Y[: len(rows)].to(space.device), weight[: len(rows)].to(space.device)
             sample = Sample(rows, first, counts, self.fit_intercept, space.seed)
         mean = weight / weight.sum() @ Y

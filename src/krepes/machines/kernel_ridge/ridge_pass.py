@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
@@ -121,7 +120,7 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
             raise ValueError("The sums are damaged: they are of folds or classes that there are not.")
         inputs, landmarks = total.kept.inputs, self.space.landmarks
         alike = type(inputs) is type(landmarks) and (
-            not isinstance(inputs, Tensor) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
+            isinstance(inputs, list) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
         )
         if not alike or not self.targets.are_encoded(total.kept.y):
             raise ValueError("The kept rows are damaged: rows or classes are not of this model.")

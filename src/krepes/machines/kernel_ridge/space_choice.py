@@ -89,14 +89,14 @@ class Sample:
 
     Parameters
     ----------
-    rows : Tensor of shape (n, d), float64
+    rows : Tensor of shape (n, d) or SparseRows, float64
     Y : Tensor of shape (n, c), float64
     weight : Tensor of shape (n,) or None
     intercept : bool
     seed : int
     """
 
-    def __init__(self, rows: Tensor, Y: Tensor, weight: Tensor | None, intercept: bool, seed: int):
+    def __init__(self, rows: Tensor | Any, Y: Tensor, weight: Tensor | None, intercept: bool, seed: int):
         self.rows, self.Y, self.weight, self.intercept, self.seed = rows, Y, weight, intercept, seed
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(rows), generator=generator).to(rows.device)

@@ -236,10 +236,15 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         if not isinstance(candidates.rows, Tensor):
             if len(search.given()) > 1:
                 raise ValueError(
-                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects, "
-                    "because there are no labels to choose by. Give one."
+                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects or "
+                    "sparse rows, because there are no labels to choose by. Give one."
                 )
-            return search.first().suited(inputs).fitted(candidates.rows, torch.Generator().manual_seed(seed))
+            kernel = search.first().suited(inputs)
+            if inputs.kind == "sparse":  # the first of those that vanish far away
+                kernel = next(
+                    k for k in search.rivals(inputs, 0) if k.shift_invariant or not search.automatic
+                )
+            return kernel.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         rows, score = as_rows(candidates.rows), SCORES[self.measure]
         width = rows.shape[1]
         kernels = search.rivals(inputs, width)

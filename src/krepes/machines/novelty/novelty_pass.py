@@ -128,7 +128,7 @@ class NoveltyPass(Accumulator[Running, NoveltyTotal]):
         kept, landmarks = self.keeping.value_from(state["kept"]), self.space.landmarks
         inputs = kept.inputs
         alike = type(inputs) is type(landmarks) and (
-            not isinstance(inputs, Tensor) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
+            isinstance(inputs, list) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
         )
         if not alike or not calibrates(kept.rows, self.share).all():
             raise ValueError("The kept rows are damaged: they are not calibration rows of this model.")

@@ -167,7 +167,7 @@ class FeatureWindows:
         """Bytes of the row itself, where batches hold it."""
         if not self.with_inputs:
             return 0
-        row = self.samples.sample.inputs[0][0]
+        row = dense(self.samples.sample.inputs[0])[0]
         return row.numel() * row.element_size()
 
     @property

@@ -109,7 +109,7 @@ class FileArraySource(StoredArraySource):
     def _opened(self) -> Iterator[RowFile]:
         with RowFile(self.header) as file:
             self._check_unchanged(file.stamp)
-            with _reading(self.header.where):
+            with reading_npz(self.header.where):
                 yield file
 
 
@@ -119,7 +119,7 @@ class CompressedArraySource(StoredArraySource):
     def _read(self, batch_rows: int, start: int) -> Iterator[np.ndarray]:
         header = self.header
         self._check_unchanged(file_stamp(header.path))
-        with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+        with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
             _skip(stream, header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
                 rows = min(batch_rows, self.n_rows - first)
@@ -161,13 +161,13 @@ def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
     _check_memory(header)
     if compressed:
         return _load(header)
-    with _reading(header.where):
+    with reading_npz(header.where):
         return whole_array(header)
 
 
 def npy_header(path: Path) -> ArrayHeader:
     """The checked header of a `.npy` file."""
-    with _reading(str(path)), path.open("rb") as stream:
+    with reading_npz(str(path)), path.open("rb") as stream:
         shape, fortran, dtype = _parse_header(stream)
         stamp = file_stamp(path)
         header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell(), stamp=stamp)
@@ -175,12 +175,18 @@ def npy_header(path: Path) -> ArrayHeader:
     return header
 
 
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in an `.npz` file."""
+    with reading_npz(str(path)), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
     """The checked header of an array in an `.npz` file, and whether it is compressed.
 
     For an uncompressed array the offset is the one in the file, so that it can be read in place.
     """
-    with _reading(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
+    with reading_npz(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
         shape, fortran, dtype = _parse_header(stream)
         stamp = file_stamp(path)
         header = ArrayHeader(path, name, shape, dtype, fortran, stream.tell(), stamp=stamp)
@@ -240,7 +246,7 @@ def _check_memory(header: ArrayHeader) -> None:
 
 
 def _load(header: ArrayHeader) -> np.ndarray:
-    with _reading(header.where), _open_member(header.path, header.member or "") as (stream, _):
+    with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
         _skip(stream, header.offset)
         shape = header.shape[::-1] if header.fortran else header.shape
         X = _read_numbers(stream, shape, header.dtype)
@@ -296,7 +302,7 @@ def _stored_at(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 @contextmanager
-def _reading(where: str) -> Iterator[None]:
+def reading_npz(where: str) -> Iterator[None]:
     """Turn whatever a broken file raises into an error that names the file."""
     try:
         yield

@@ -1,0 +1,209 @@
+"""Sparse matrices as sources of rows: those of scipy.sparse, and their `.npz` files (`scipy.sparse.save_npz`).
+
+Rows are those of a CSR matrix; other formats are converted once. In an uncompressed file the entries of a block of rows
+are read from their place, so that resident memory is one block and the n + 1 edges of the rows. Compressed files, and
+formats other than CSR, are read into memory as they are stored, never as dense rows. Headers are checked before
+anything is allocated, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from krepes.base.files import readable_bytes
+from krepes.base.rows import Rows
+from krepes.base.sparse_rows import MOST_COLUMNS, Matrix, SparseRows
+from krepes.sources.arrays.in_memory import check_array
+from krepes.sources.arrays.numpy_files import available_memory, npz_header, npz_names, read_array, reading_npz
+from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
+from krepes.sources.identity_of_files import files_identity
+from krepes.sources.source import Source
+
+PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+}
+
+
+class SparseSource(Source):
+    """Rows of a sparse matrix in memory.
+
+    >>> source = SparseSource(scipy.sparse.csr_array(np.eye(3)))
+    >>> source.describe(), [(start, len(batch)) for start, batch in source.batches(2)]
+    ('sparse matrix, 3 × 3, float64, 33 % not zero', [(0, 2), (2, 1)])
+    """
+
+    kind = "sparse"
+    random_access = True
+
+    def __init__(self, matrix: Matrix, paths: Sequence[Path] = ()):
+        check_array(tuple(matrix.shape), matrix.dtype)
+        self.X = SparseRows(matrix)
+        self.n_rows = len(self.X)
+        self._paths = list(paths)
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            yield first, self.X[first : first + batch_rows]
+
+    def take(self, indices: np.ndarray) -> Rows:
+        return self.X[self._checked_indices(indices)]
+
+    @property
+    def paths(self) -> list[Path]:
+        return self._paths
+
+    def identity(self) -> dict[str, object]:
+        there = [path for path in self._paths if path.is_file()]
+        return super().identity() | (files_identity(there) if there else {})
+
+    def describe(self) -> str:
+        return f"sparse {'npz' if self._paths else 'matrix'}, {self.X.describe()}"
+
+
+class SparseFileSource(Source):
+    """Rows of a CSR matrix that lies uncompressed in an `.npz` file, read from their place."""
+
+    kind = "sparse"
+    random_access = True
+
+    def __init__(self, values: ArrayHeader, columns: ArrayHeader, edges: np.ndarray, n_columns: int):
+        self.values, self.columns, self.edges, self.n_columns = values, columns, edges, n_columns
+        self.n_rows = len(edges) - 1
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        with self._opened() as files:
+            for first in range(start, self.n_rows, batch_rows):
+                edges = self.edges[first : first + batch_rows + 1]
+                values, columns = (file.rows(int(edges[0]), int(edges[-1])) for file in files)
+                yield first, self._rows(values, columns, edges - edges[0])
+
+    def take(self, indices: np.ndarray) -> Rows:
+        indices = self._checked_indices(indices)
+        starts, stops = self.edges[indices], self.edges[indices + 1]
+        edges = np.concatenate([[0], np.cumsum(stops - starts)])
+        values, columns = np.empty(edges[-1], self.values.dtype), np.empty(edges[-1], self.columns.dtype)
+        with self._opened() as files:
+            for file, found in zip(files, (values, columns)):
+                for (low, high), start, stop in zip(pairwise(edges), starts, stops):
+                    found[low:high] = file.rows(int(start), int(stop))
+        return self._rows(values, columns, edges)
+
+    def _rows(self, values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> SparseRows:
+        with reading_npz(str(self.values.path)):
+            return SparseRows.of_parts(values, columns, edges, self.n_columns)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[RowFile, RowFile]]:
+        with RowFile(self.values) as values, RowFile(self.columns) as columns:
+            if values.stamp != self.values.stamp:
+                raise ValueError(f"{self.values.path} was changed after it was opened. Open it again.")
+            with reading_npz(str(self.values.path)):
+                yield values, columns
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.values.path]
+
+    def identity(self) -> dict[str, object]:
+        return {"sparse": [self.n_rows, self.n_columns, self.values.dtype.str], **files_identity(self.paths)}
+
+    def describe(self) -> str:
+        share = 100 * int(self.edges[-1]) / (self.n_rows * self.n_columns)
+        size = f"{self.n_rows:,} × {self.n_columns:,}, {self.values.dtype}"
+        return f"sparse npz read in parts, {size}, {share:.2g} % not zero"
+
+
+def is_sparse_npz(path: Path, array: str) -> bool:
+    """Whether an `.npz` file is one that `scipy.sparse.save_npz` wrote, and has no array of that name besides."""
+    names = npz_names(path)
+    return array not in names and {"format", "shape", "data"} <= set(names)
+
+
+def open_sparse_npz(path: Path) -> Source:
+    """The rows of a sparse matrix in a file: read in parts where that is possible, else in memory."""
+    kind = _format(path)
+    shape = _shape(path)
+    names = PARTS[kind]
+    headers, compressed = zip(*(npz_header(path, name) for name in names))
+    check_array(shape, headers[0].dtype, f"{path}: ")
+    with reading_npz(str(path)):
+        _check_parts(kind, shape, headers)
+    size = 8 * max(shape) + sum(header.nbytes for header in headers)
+    if kind == "csr" and not any(compressed):
+        edges = read_array(path, "indptr")
+        with reading_npz(str(path)):
+            _check_edges(edges, headers[0].shape[0])
+        return SparseFileSource(headers[0], headers[1], edges.astype(np.int64), shape[1])
+    if size > available_memory() // 3:  # because a conversion needs it twice
+        raise MemoryError(
+            f"{path}: {readable_bytes(size)} of entries do not fit into memory. Save the matrix with "
+            "scipy.sparse.save_npz(path, X.tocsr(), compressed=False), which is read in parts."
+        )
+    parts = [read_array(path, name) for name in names]
+    with reading_npz(str(path)):
+        return SparseSource(_matrix(kind, shape, parts), [path])
+
+
+def _format(path: Path) -> str:
+    found = read_array(path, "format")
+    kind = found.item() if found.size == 1 and found.dtype.kind in "US" else None
+    kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else kind
+    if kind not in PARTS:
+        raise ValueError(
+            f"{path} holds a sparse matrix of format {kind!r:.60}; expected csr, csc or coo. Save X.tocsr()."
+        )
+    return kind
+
+
+def _shape(path: Path) -> tuple[int, int]:
+    found = read_array(path, "shape")
+    if found.shape != (2,) or found.dtype.kind not in "iu" or found.min() < 0 or found.max() > MOST_COLUMNS:
+        raise ValueError(f"{path}: the shape of the matrix, {found.tolist()!r:.60}, cannot be.")
+    return int(found[0]), int(found[1])
+
+
+def _check_parts(kind: str, shape: tuple[int, ...], headers: Sequence[ArrayHeader]) -> None:
+    """Raise unless the arrays of a file have the lengths that its shape says."""
+    if any(len(header.shape) != 1 for header in headers):
+        raise ValueError("its arrays must have one dimension")
+    values, first, second = (header.shape[0] for header in headers)
+    if any(header.dtype.kind not in "iu" for header in headers[1:]):
+        raise ValueError("its indices must be integers")
+    lanes = {"csr": shape[0] + 1, "csc": shape[1] + 1, "coo": values}[kind]
+    if first != values or second != lanes:
+        raise ValueError(
+            f"the shape {shape} in the file does not fit its arrays, which have {values:,} values and {first:,} and "
+            f"{second:,} indices"
+        )
+
+
+def _check_edges(edges: np.ndarray, n_entries: int) -> None:
+    if edges[0] != 0 or edges[-1] != n_entries or (np.diff(edges) < 0).any():
+        raise ValueError(f"indptr must rise from 0 to the {n_entries:,} entries of the file, and it does not")
+
+
+def _matrix(kind: str, shape: tuple[int, ...], parts: Sequence[np.ndarray]) -> scipy.sparse.csr_array:
+    """A checked CSR matrix."""
+    values, first, second = parts
+    if kind == "coo":
+        for name, found, most in (("row", first, shape[0]), ("column", second, shape[1])):
+            if len(found) and not (found.min() >= 0 and found.max() < most):
+                raise ValueError(f"{name} indices must lie between 0 and {most - 1:,}")
+        return scipy.sparse.coo_array((values, (first, second)), shape=shape).tocsr()
+    if kind == "csr":
+        return SparseRows.of_parts(values, _signed(first), _signed(second), shape[1]).csr
+    return SparseRows.of_parts(values, _signed(first), _signed(second), shape[0]).csr.T.tocsr()
+
+
+def _signed(indices: np.ndarray) -> np.ndarray:
+    return indices if indices.dtype.kind == "i" else indices.astype(np.int64)
