@@ -31,7 +31,7 @@ def churn(n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
         1.2 * (np.log(charges) - 8.5) / 0.8
         - 1.1 * (share - 50) / 29
         + 0.8 * (usage - 12) / 8.5
-        + 1.0 * (joined.year + joined.dayofyear / 365 - 2020.3) / 1.35
+        + 1.0 * (joined.year + joined.day_of_year / 365 - 2020.3) / 1.35
         + 0.7 * np.cos(2 * np.pi * (hour - 20) / 24)
         - 0.6 * balance / 900
         + 0.8 * paperless
