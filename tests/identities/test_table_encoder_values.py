@@ -314,3 +314,18 @@ def test_decoding_rows_of_an_array_gives_an_array():
     assert np.allclose(encoder.inverse_transform(encoder.transform(X)), X, equal_nan=True)
     with pytest.raises(ValueError, match="X has 2 columns, but this encoder gives 3"):
         encoder.inverse_transform(np.zeros((1, 2)))
+
+
+def test_many_rare_and_new_levels_each_have_their_own_code():
+    """Of thousands of levels at once: frequent ones their column, rare ones "(rare)", new ones "(unseen)"."""
+    rng = np.random.default_rng(0)
+    often, seldom = [f"f{i}" for i in range(5)], [f"s{i}" for i in range(3000)]
+    table = pa.table({"c": [*(often * 400), *seldom]})
+    encoder = TableEncoder(columns={"c": "category"}).fit(table)
+    names = [name.removeprefix("c=") for name in encoder.get_feature_names_out()]
+    mixed = rng.permutation([*often, *seldom, *(f"new{i}" for i in range(500))]).tolist()
+    found = [names[i] for i in encoder.transform(pa.table({"c": mixed})).argmax(axis=1)]
+    expected = [
+        value if value in often else "(rare)" if value in set(seldom) else "(unseen)" for value in mixed
+    ]
+    assert found == expected

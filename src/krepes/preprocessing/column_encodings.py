@@ -148,7 +148,7 @@ def category_column(
         "column": field.name,
         "role": "category",
         "levels": levels,
-        "rare": text_hashes(rare),
+        "rare": np.sort(text_hashes(rare)),
         "missing": missing > 0,
         "of_numbers": holds_numbers(field.type),
         "words": words,
@@ -194,9 +194,9 @@ def output_names(column: Column) -> list[str]:
 
 
 def text_hashes(values: list[str]) -> np.ndarray:
-    """Sorted 64-bit hashes: enough to know a rare value again without storing what may be personal."""
+    """64-bit hashes: enough to know a rare value again without storing what may be personal."""
     digests = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in values]
-    return np.sort(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
+    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
 def to_years(seconds: np.ndarray) -> np.ndarray:

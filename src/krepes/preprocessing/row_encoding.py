@@ -180,11 +180,10 @@ def level_codes(values: pa.ChunkedArray, column: Column) -> np.ndarray:
         known = np.array(
             [code.get(value, -1) for value in distinct] + [missing]
         )  # the last is for missing, -1
-        for i in np.flatnonzero(known == -1):
-            if distinct[i].strip() in words:
-                known[i] = missing
-            else:
-                known[i] = rare if np.isin(text_hashes([distinct[i]]), column["rare"])[0] else unseen
+        others = np.flatnonzero(known == -1)
+        hashes = text_hashes([distinct[i] for i in others])
+        known[others] = np.where(np.isin(hashes, column["rare"]), rare, unseen)
+        known[[i for i in others if distinct[i].strip() in words]] = missing
         codes.append(known[chunk])
     return np.concatenate(codes)
 
