@@ -37,6 +37,7 @@ PACKAGES += ("networks", "preprocessing", "report", "solvers", "sources", "views
 # Not called by users: what a loss or a solver sees, bases of classes, and what others hand over.
 INNER = {
     "Batch",
+    "Batches",
     "CallableLoss",
     "DirectionLoss",
     "ForeignLoss",

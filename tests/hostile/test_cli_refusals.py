@@ -104,7 +104,7 @@ def test_errors_say_what_is_wrong(folder, monkeypatch, arguments, message):
         ("fit x.npy", "--output"),
         (
             "fit x.npy -o new --kernel gausian",
-            "Did you mean gaussian? Choose from: arc_cosine, auto, empirical_ntk",
+            "Did you mean gaussian? Choose from: arc_cosine, auto, cosine, empirical_ntk",
         ),
         ("fit x.npy -o new --loss margin", "Choose from: autoencoder, barlow_twins"),
         ("fit x.npy -o new --set loss", "expected KEY=VALUE"),

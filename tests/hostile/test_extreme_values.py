@@ -90,6 +90,7 @@ from krepes.machines import (
     temperature,
     transductive_coefficients,
 )
+from krepes.machines.kernel_ridge.space_choice import Tried
 from krepes.report import write_machine_page, write_report
 from report_content import content, unpacked
 
@@ -548,6 +549,8 @@ def numbers_of(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[np.nd
     elif isinstance(value, list | tuple):
         for part in value:
             yield from numbers_of(part, seen)
+    elif isinstance(value, Tried):  # NaN medians are documented: of kernels without a lengthscale
+        yield from numbers_of({k: v for k, v in vars(value).items() if k != "medians"}, seen)
     elif dataclasses.is_dataclass(value):
         yield from numbers_of(vars(value), seen)
     elif isinstance(value, BaseEstimator):

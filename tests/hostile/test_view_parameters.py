@@ -151,7 +151,7 @@ def test_pairs_are_given_and_not_drawn():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"Did you mean 'tabular'.*image, series, tabular"):
+    with pytest.raises(ValueError, match=r"Did you mean 'tabular'.*image, series, sparse, tabular"):
         resolve(Views, "tabluar")
 
 

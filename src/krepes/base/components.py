@@ -107,8 +107,8 @@ def _hint(key: str, kind: type[Component]) -> str:
     for name, cls in choices.items():
         if key in cls.known_elsewhere_as:
             return f" It is called {name!r} here."
-    for cls in subclasses(kind):
-        if cls.__name__.lower() == key.replace("_", "") and not cls.__name__.startswith("_"):
+    for cls in set(subclasses(kind)) - set(choices.values()):
+        if cls.__name__.lower() == key.replace("_", ""):
             return f" It has no name for short: give {_place(cls)}(...) itself."
     close = difflib.get_close_matches(key, choices, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

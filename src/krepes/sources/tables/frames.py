@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, take_rows
 from krepes.sources.source import TableSource, check_unique, conform, plain_schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
@@ -101,14 +105,14 @@ def mapping_source(data: Mapping[str, Any]) -> FrameSource:
     return table_source(pa.table(columns))
 
 
-def pandas_source(frame: Any) -> FrameSource:
+def pandas_source(frame: pd.DataFrame) -> FrameSource:
     names = [str(name) for name in frame.columns]
     check_unique(names, "The pandas DataFrame")
     fields = [pa.field(name, _pandas_type(frame.iloc[:, j])) for j, name in enumerate(names)]
     return FrameSource(frame, len(frame), pa.schema(fields), _pandas_part, "pandas DataFrame")
 
 
-def polars_source(frame: Any) -> FrameSource:
+def polars_source(frame: pl.DataFrame) -> FrameSource:
     try:
         schema = plain_schema(frame.head(0).to_arrow().schema)
     except Exception as error:  # polars raises its own exceptions, which cannot be named without importing it
@@ -166,7 +170,7 @@ def table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
     return take_rows(conform(table, schema), index)
 
 
-def _polars_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
+def _polars_part(frame: pl.DataFrame, schema: pa.Schema, index: Index) -> pa.Table:
     frame = frame.select(schema.names)
     rows = frame[index.start : index.stop] if isinstance(index, slice) else frame[index]
     return conform(rows.to_arrow(), schema)
@@ -177,18 +181,18 @@ def _hugging_face_part(dataset: ArrowDataset, schema: pa.Schema, index: Index) -
     return conform(rows, schema)
 
 
-def _pandas_part(frame: Any, schema: pa.Schema, index: Index) -> pa.Table:
+def _pandas_part(frame: pd.DataFrame, schema: pa.Schema, index: Index) -> pa.Table:
     position = {str(name): j for j, name in enumerate(frame.columns)}
     columns = [_pandas_column(frame.iloc[index, position[field.name]], field.type) for field in schema]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _pandas_type(series: Any) -> pa.DataType:
+def _pandas_type(series: pd.Series) -> pa.DataType:
     """A column's type: from its dtype, or from all its values where the dtype says only "object"."""
     return _pandas_column(series if series.dtype == object else series.iloc[:0], None).type
 
 
-def _pandas_column(series: Any, kind: pa.DataType | None) -> pa.Array:
+def _pandas_column(series: pd.Series, kind: pa.DataType | None) -> pa.Array:
     try:
         return mixed_array(series, kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
