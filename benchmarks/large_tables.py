@@ -6,7 +6,7 @@ python benchmarks/large_tables.py higgs
 python benchmarks/large_tables.py memory               peak memory of a fit from Parquet with 10^5 and 5 * 10^5 rows
 
 Accuracy on the other rows, balanced accuracy, seconds of fit and of prediction, one model after the other.
-xRFM needs the package xrfm; it learns from at most 100 000 rows, in leaves of at most 15 000.
+xRFM needs the package xrfm; it learns from at most --xrfm-rows rows, in leaves of at most 15 000.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 
 from krepes.machines import KernelRidgeClassifier
 
-XRFM_ROWS, LEAF = 100_000, 15_000
+LEAF = 15_000
 FIT = """
 import resource, sys
 from krepes.machines import KernelRidgeClassifier
@@ -60,10 +60,12 @@ def scikit_learn(X: np.ndarray) -> Any:
 class Xrfm:
     """xRFM with a fifth of its rows for validation."""
 
+    most_rows = 100_000
+
     def fit(self, X: np.ndarray, y: np.ndarray) -> Xrfm:
         from xrfm import xRFM
 
-        rows = np.random.default_rng(0).permutation(len(X))[:XRFM_ROWS]
+        rows = np.random.default_rng(0).permutation(len(X))[: self.most_rows]
         train, validation = np.split(rows, [int(0.8 * len(rows))])
         self.scaler = StandardScaler().fit(X)
         self.classes, codes = np.unique(y, return_inverse=True)
@@ -129,7 +131,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Large tables.")
     parser.add_argument("data", choices=["covertype", "covertype2", "higgs", "memory"])
     parser.add_argument("--models", default="krepes 2000,krepes 5000,Nystroem 2000,boosting,boosting 1000")
+    parser.add_argument("--xrfm-rows", type=int, default=Xrfm.most_rows)
     options = parser.parse_args()
+    Xrfm.most_rows = options.xrfm_rows
     found = peak_memory() if options.data == "memory" else accuracies(options.data, options.models.split(","))
     record(f"large_tables_{options.data}", found)
 
