@@ -14,7 +14,6 @@ workers changes rounding at most.
 from __future__ import annotations
 
 import os
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -264,9 +263,7 @@ class _Tasks:
 
     def send(self, value: Any) -> Future:
         """A value that workers fetch from one another; the scheduler keeps what is needed to make it again."""
-        import cloudpickle
-
-        return self.submit(pickle.loads, cloudpickle.dumps(value))
+        return self.submit(_itself, value)
 
     def merged(self, sent: Future, parts: Sequence[Reader]) -> Future:
         """The state of the sums of consecutive parts, merged in pairs of neighbours."""
@@ -319,6 +316,10 @@ class _Tasks:
 
 
 # In workers
+
+
+def _itself(value: Item) -> Item:
+    return value
 
 
 def _summed(accumulator: Accumulator[S, T], reader: Reader) -> State:

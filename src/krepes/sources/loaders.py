@@ -253,7 +253,7 @@ def is_loader(data: object) -> TypeGuard[torch.utils.data.DataLoader]:
 
 
 def _check_order(loader: torch.utils.data.DataLoader) -> None:
-    """Refuse a loader whose order is drawn anew for every pass."""
+    """Refuse a loader that shuffles: its order changes with every pass."""
     loading = sys.modules["torch.utils.data"]
     shuffling = (loading.RandomSampler, loading.SubsetRandomSampler, loading.WeightedRandomSampler)
     samplers = (getattr(loader, "sampler", None), getattr(loader.batch_sampler, "sampler", None))
