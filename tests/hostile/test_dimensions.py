@@ -59,6 +59,19 @@ def test_the_time_of_a_kernel_value_is_measured():
     assert actual / 10 < estimate < actual * 10
 
 
+def test_a_pause_of_the_machine_does_not_count_as_the_time_of_a_kernel_value():
+    """One of the calls is held up; the estimate is that of the others."""
+    import time
+
+    calls = iter(range(100))
+
+    def paused(X, Y):
+        time.sleep(0.1 if next(calls) == 1 else 0.0)
+        return X @ Y.T
+
+    assert fit_cost.value_seconds(Custom(paused), torch.ones(600, 2)) < 0.02 / 64
+
+
 @pytest.mark.parametrize("shape", [(40, 20_000), (2, 20_000), (3000, 1), (2, 1)], ids=str)
 def test_odd_shapes_are_fitted(shape):
     X = np.random.default_rng(0).normal(size=shape)
