@@ -24,6 +24,7 @@ COMMANDS = {
     "alignment_sketch": ["alignment_sketch.py"],
     "rank_models": ["rank_models.py"],
     "pre_images": ["pre_images.py"],
+    "small_data": ["small_data.py"],
     "tangent_kernel": ["tangent_kernel.py"],
     "tangent_covertype_factored": ["tangent_covertype.py", "factored"],
     "tangent_covertype_sketch": ["tangent_covertype.py", "sketch"],
