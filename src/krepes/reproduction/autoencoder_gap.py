@@ -25,6 +25,14 @@ ALL = "all features"
 EACH = ("kernel PCA", "autoencoder", ALL)
 Changes = Mapping[str, Any]
 NONE: Changes = {}
+TANGENT = EmpiricalNTK(ConvNet((16, 32, 64)), method="sketch", seed=0)
+# Everything that helps by itself; kernel PCA draws no views.
+TOGETHER: Changes = {
+    "n_landmarks": 4,
+    "n_components": 4,
+    "views": Image(n_views=4),
+    "scale": "orthonormal",
+}
 
 # What is changed: parameters of the model, with the kinds that they concern, of the loss, or of the solver.
 MODEL: dict[str, tuple[Changes, tuple[str, ...]]] = {
@@ -37,11 +45,11 @@ MODEL: dict[str, tuple[Changes, tuple[str, ...]]] = {
     "scale: unit": ({"scale": "unit"}, ("kernel PCA", "autoencoder")),
     "regularization: 1e-3": ({"regularization": 1e-3}, ("autoencoder",)),
     "kernel: half the lengthscale": ({"kernel": Gaussian("0.5 median")}, EACH),
-    "kernel: tangent kernel of a convolutional network": (
-        {"kernel": EmpiricalNTK(ConvNet((16, 32, 64)), method="sketch", seed=0)},
-        EACH,
-    ),
+    "kernel: tangent kernel of a convolutional network": ({"kernel": TANGENT}, EACH),
     "landmarks: four times": ({"n_landmarks": 4}, EACH),
+    "together: landmarks, width, views, scale": (TOGETHER, EACH),
+    "together: and half the lengthscale": ({**TOGETHER, "kernel": Gaussian("0.5 median")}, EACH),
+    "together: and the tangent kernel": ({**TOGETHER, "kernel": TANGENT}, EACH),
 }
 # The decoder's kernel where not pixels are rebuilt, but the features of the encoder's kernel.
 FEATURES = {
@@ -73,6 +81,7 @@ def _model(
         epochs = size.epochs * solver.get("max_epochs", 1)
         given = {"views": None} | given | {"solver": SGD(**(dict(solver) | {"max_epochs": epochs}))}
         return run.embedding("mnist", loss="autoencoder", **given).set_params(loss=Autoencoder(**loss))
+    given.pop("views", None)
     if kind == ALL:
         given["n_components"] = given.get("n_landmarks", size.landmarks)
     return run.embedding("mnist", loss="kernel_pca", **given)
