@@ -22,6 +22,7 @@ from krepes.machines import (
     TransductiveRidge,
 )
 from krepes.machines.kept_rows import KeepRows
+from krepes.machines.kernel_ridge import space_choice
 from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
 from krepes.machines.kernel_ridge.space_choice import SHORTEST, Sample, choose_space
 from krepes.machines.normal_sums import NormalSums
@@ -426,6 +427,25 @@ def test_a_fit_to_many_more_rows_takes_the_shortest_lengthscale_that_chance_allo
     assert not worse(many.chosen)
     assert many.chosen in many.tried
     assert many.chosen.medians == SHORTEST or worse(by_length[many.chosen.medians / 2])
+
+
+def test_a_smooth_kernel_must_win_with_all_rows_as_landmarks_too(monkeypatch):
+    """A fine pattern: with 40 landmarks, which cannot follow it, the Gaussian is ahead; with all rows it is not."""
+    monkeypatch.setattr(space_choice, "MOST_LANDMARKS", 40)
+    x = np.random.default_rng(0).uniform(0, 10, size=(400, 1))
+    targets = torch.from_numpy(np.sin(x) + 0.05 * np.sign(np.sin(8 * x)))
+    sample = Sample(torch.from_numpy(x), targets, None, True, 0)
+    options = {"search_lengthscale": True, "metric": None, "standardise": False, "groups": None}
+    few, found = (
+        choose_space(sample, [Laplacian(norm=1), Gaussian()], n_landmarks=m, **options) for m in (40, 401)
+    )
+    assert isinstance(few.chosen.kernel, Gaussian)
+    ahead = min(found.tried, key=lambda each: each.error)
+    assert isinstance(ahead.kernel, Gaussian)
+    assert isinstance(found.chosen.kernel, Laplacian)
+    whole = sample.with_all_points()
+    errors = [whole.fitted(each.kernel).error for each in (found.chosen, ahead)]
+    assert errors[0] < errors[1]
 
 
 @pytest.mark.parametrize("machine", [KernelRidgeRegressor, GaussianProcessRegressor])

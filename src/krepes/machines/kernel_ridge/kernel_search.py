@@ -31,6 +31,7 @@ from krepes.machines.kernel_ridge.space_choice import (
     choose_on_objects,
     choose_space,
 )
+from krepes.machines.labelled_machine import landmark_count
 from krepes.machines.targets import Targets
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
@@ -50,7 +51,7 @@ class KernelSearch:
     lengthscale : "auto", or as radial kernels take it
     metric : None, "diagonal", "full" or "auto"
     intercept : bool
-    preprocess : as an estimator takes it
+    preprocess, n_landmarks : as an estimator takes them
     """
 
     kernel: Kernels
@@ -58,6 +59,7 @@ class KernelSearch:
     metric: str | None = None
     intercept: bool = True
     preprocess: Preprocess = "auto"
+    n_landmarks: int | str | None = "auto"
 
     @property
     def automatic(self) -> bool:
@@ -117,6 +119,7 @@ class KernelSearch:
             standardise=self.standardises(inputs),
             groups=inputs.groups,
             n_rows=data.n_rows,
+            n_landmarks=landmark_count(self.n_landmarks, data.n_rows),
         )
 
     def _choose_on_objects(

@@ -254,7 +254,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     @property
     def _search(self) -> KernelSearch:
         return KernelSearch(
-            self.kernel, self.lengthscale, self.input_metric, self.fit_intercept, self.preprocess
+            self.kernel,
+            self.lengthscale,
+            self.input_metric,
+            self.fit_intercept,
+            self.preprocess,
+            self.n_landmarks,
         )
 
     def _first_kernel(self) -> Kernel:

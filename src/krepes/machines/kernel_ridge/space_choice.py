@@ -3,7 +3,9 @@
 For every kernel: walk along lengthscales, each twice the last, to the lowest error; learn a metric from the gradients
 of the fit; walk again in the new metric; a few times. Every step competes, the first, without a metric, too. The first
 kernel named is kept unless another one is better by more than chance explains: two standard errors of the differences
-between rows.
+between rows. Kernels are tried with few landmarks, which favours smooth ones. A machine with more landmarks than the
+sample has rows takes another kernel only if that is ahead with every row of the sample as a landmark, too. (CoverType,
+6400 rows, all of them landmarks: 79.7 instead of 77.3 %; with 2000 landmarks letter and chess lost by it.)
 
 A fit to many more rows than the sample has can follow a finer function than the sample can show: the shortest
 lengthscale is then taken that chance cannot tell from the best one. (Higgs, three splits, 2000 landmarks: 72.2 instead
@@ -19,6 +21,7 @@ Cost: about ten fits per kernel, each O(n m^2 + m^3) for n <= 2000 rows and m <=
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,6 +115,12 @@ class Sample:
         weight = None if self.weight is None else self.weight[which]
         return Sample(self.rows[which], self.Y[which], weight, self.intercept, self.seed)
 
+    def with_all_points(self) -> Sample:
+        """The same rows, every one of them a landmark."""
+        whole = copy.copy(self)
+        whole.points = self.rows
+        return whole
+
     def fitted(self, kernel: Kernel) -> SampleFit:
         """The ridge regression with the best penalty."""
         if len(self.points) == len(self.rows):
@@ -187,6 +196,7 @@ def choose_space(
     standardise: bool,
     groups: list[list[int]] | None,
     n_rows: int = 0,
+    n_landmarks: int = 0,
 ) -> SpaceChoice:
     """Try kernels, lengthscales and metrics.
 
@@ -202,8 +212,8 @@ def choose_space(
     standardise : bool
         Whether columns divided by their spread compete with those as given.
     groups : lists of encoded columns that share a weight
-    n_rows : int
-        How many rows the machine will be fitted to.
+    n_rows, n_landmarks : int
+        How many rows the machine will be fitted to, and how many landmarks it will have.
     """
     ends: list[_Walk] = []
     tried: list[Tried] = []
@@ -222,6 +232,8 @@ def choose_space(
             starts = [(search.start.metric, search.start.where.M)]
             limit = HOPELESS * search.start.best.error
     chosen = _preferred([end.best for end in ends])
+    if n_landmarks > len(sample.rows):
+        chosen = _confirmed(sample, ends[0].best, chosen)
     if search_lengthscale and n_rows >= MANY_MORE * len(sample.rows):
         end = next(end for end in ends if end.best is chosen)
         chosen = end.shortened()
@@ -254,6 +266,16 @@ def _preferred(best: Sequence[Tried]) -> Tried:
         if _worse(chosen, other):
             chosen = other
     return chosen
+
+
+def _confirmed(sample: Sample, first: Tried, other: Tried) -> Tried:
+    """The other one, if it is better than the first with all rows as landmarks, too."""
+    if other is first:
+        return other
+    whole = sample.with_all_points()
+    return (
+        other if _worse(*(whole.fitted(each.kernel).tried(each.metric) for each in (first, other))) else first
+    )
 
 
 def _worse(one: Tried, other: Tried) -> bool:
