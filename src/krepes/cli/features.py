@@ -19,16 +19,19 @@ BATCH_ROWS = 8192
 class FeatureFile:
     """Rows of numbers in an .npy, .npz (NAME.npz:ARRAY), Parquet or CSV file; never a pickle."""
 
-    def __init__(self, file: str, left_out: tuple[str, ...] = ()):
+    def __init__(self, file: str, left_out: tuple[str, ...] = (), encoding: str | None = None):
         from krepes.cli.opening import check_exists, open_data
         from krepes.labelled import split_array
         from krepes.sources import TableSource
+        from krepes.sources.opening import is_csv
 
         path, array = split_array(file, "X")
         check_exists(path)
         self.name = file
         self.columns: list[str] = []  # of a table, before any is left out
-        self.source = _single_column(file) or open_data(Path(path), array)
+        self.source = _single_column(file) or open_data(
+            Path(path), array, encoding=encoding if is_csv(path) else None
+        )
         self.n_rows = self.source.n_rows
         if isinstance(self.source, TableSource):
             self.columns = self.source.column_names
@@ -114,10 +117,13 @@ def _check_numbers(source: TableSource, file: str) -> None:
 
 
 def open_aligned(
-    files: list[str], left_out: tuple[str, ...] = (), exclude: Sequence[str] = ()
+    files: list[str],
+    left_out: tuple[str, ...] = (),
+    exclude: Sequence[str] = (),
+    encoding: str | None = None,
 ) -> list[FeatureFile]:
     """Several representations of the same rows, without some columns; each of `exclude` is in one of them."""
-    found = [FeatureFile(file, (*left_out, *exclude)) for file in files]
+    found = [FeatureFile(file, (*left_out, *exclude), encoding) for file in files]
     unknown = [name for name in exclude if not any(name in file.columns for file in found)]
     if unknown:
         raise ValueError(f"--exclude {unknown[0]}: no file has a column of this name.")

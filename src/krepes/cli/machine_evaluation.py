@@ -59,6 +59,7 @@ def evaluate_machine(
     split: str | None,
     n_train: int | None,
     array: str,
+    encoding: str | None,
     raw: bool,
     baselines: bool,
     device: str,
@@ -73,7 +74,8 @@ def evaluate_machine(
         labels=labels,
         split=split,
         n_train=n_train,
-        opener=lambda path: open_for(machine, path, array),
+        opener=lambda path: open_for(machine, path, array, encoding),
+        encoding=encoding,
     )
     known = ~missing_values(dataset.y)
     rows = np.flatnonzero(known if dataset.test is None else known & dataset.test)
