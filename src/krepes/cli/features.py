@@ -74,14 +74,18 @@ class FeatureFile:
 
 def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
+    from krepes.base.sparse_rows import REDUCE
     from krepes.labelled import ARRAYS, array_names, split_array
     from krepes.sources import open_source, read_array
     from krepes.sources.arrays.numpy_files import npy_header, npz_header
+    from krepes.sources.arrays.sparse_matrices import is_sparse_npz
 
     path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
     suffix = path.suffix.lower()
     if not path.is_file() or suffix not in ARRAYS:
         return None
+    if suffix == ".npz" and is_sparse_npz(path, name):
+        raise ValueError(f"{file} has sparse rows, and representations are dense columns. {REDUCE}.")
     if suffix == ".npz" and name not in (names := array_names(path)):
         raise ValueError(
             f"{file}: there is no array {name!r}; the file has {', '.join(names)}. Name one: {path}:ARRAY."

@@ -15,6 +15,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from krepes.base.rows import is_tensor
+from krepes.base.sparse_rows import SparseRows
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
@@ -121,6 +122,8 @@ def _open_object(data: Any) -> Source:
         return data
     if scipy.sparse.issparse(data):  # first, because a dok_array is a mapping
         return SparseSource(data)
+    if isinstance(data, SparseRows):
+        return SparseSource(data.csr)
     if isinstance(data, np.ndarray):
         return _open_array(data)
     if is_tensor(data):

@@ -1,8 +1,8 @@
 """Batches that come only once, kept in a temporary file while they pass, and read from there afterwards.
 
 A pass reads what is in the file, then goes on with the generator and writes what it gives. Memory is one batch; the
-file has the bytes of the rows and about 200 more for every batch. It has no name and vanishes with the source, also when
-the process is killed (where the system allows files without a name, as Linux and macOS do).
+file has the bytes of the rows and about 200 more for every batch. It has no name and vanishes with the source, also
+when the process is killed (where the system allows files without a name, as Linux and macOS do).
 """
 
 from __future__ import annotations
