@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -29,6 +28,7 @@ from krepes.preprocessing.column_encodings import (
     numeric_column,
     text_column,
 )
+from krepes.preprocessing.column_scale import ColumnSample, column_samples
 from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column, words_in
@@ -81,7 +81,7 @@ class RoleChoice:
             columns.append({key: value for key, value in column.items() if key != "detail"})
         return columns, roles
 
-    def _typed(self, field: pa.Field, scan: ColumnScan, sample: np.ndarray) -> Column:
+    def _typed(self, field: pa.Field, scan: ColumnScan, sample: ColumnSample) -> Column:
         """A column of numbers, dates or times."""
         kind, asked = family(field.type), self.columns.get(field.name)
         if asked is not None and asked not in _ALLOWED[kind]:
@@ -117,7 +117,7 @@ class RoleChoice:
         if reading.kind in ("number", "date"):
             j = FORMS.index(reading.form)
             numbers = read_form(cells, reading.form, text.words)
-            given = (name, text.moments, j, numbers[~np.isnan(numbers)], scan.n_rows)
+            given = (name, text.moments, j, ColumnSample.of(numbers), scan.n_rows)
             column = date_column(*given, reading.form) if reading.kind == "date" else numeric_column(*given)
             column["detail"] = f"{reading.note}; {column['detail']}"
             return column | {"form": reading.form, "tolerant": reading.tolerant} | custom, None
@@ -160,10 +160,10 @@ def _present(name: str, scan: ColumnScan) -> int:
     return int(scan.moments.count[scan.position[name]])
 
 
-def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, np.ndarray]:
+def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, ColumnSample]:
     """The values of number columns that are there in a sample."""
     matrix = number_matrix(sample, scan.numbers, scan.sentinels)
-    return {name: row[~np.isnan(row)] for name, row in zip(scan.numbers, matrix, strict=True)}
+    return dict(zip(scan.numbers, column_samples(matrix), strict=True))
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:
