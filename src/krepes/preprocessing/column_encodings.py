@@ -41,7 +41,13 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "category": {"levels": list[str], "rare": np.ndarray, "missing": bool, "of_numbers": bool},
     "text": {},
 }
-OPTIONAL: dict[str, Any] = {"form": str, "tolerant": bool, "words": list[str], "pair": list[str]}
+OPTIONAL: dict[str, Any] = {
+    "form": str,
+    "tolerant": bool,
+    "words": list[str],
+    "pair": list[str],
+    "unit": str,
+}
 
 
 def numeric_column(name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Column:

@@ -4,13 +4,14 @@ A first scan reads every cell as text and finds, for each column, the narrowest 
 
     integer < number < text,   true/false < text,   date or time < text,   missing < anything
 
-so that no type is guessed from the first block and contradicted by a later one. It also counts the rows. Later
-scans convert with the same functions. A first line that holds only numbers is data: the columns are then named
-x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values; `as_text` gives cells as they are
-written. A quotation mark that is never closed is an error that names its line (`csv_quotes`). Text that is not UTF-8
-is recognised by the mark that UTF-16 and UTF-32 begin with, and otherwise read as Windows-1252, with a warning. `.gz`
-files are decompressed on the way. One scan reads about 100 MB/s and holds two blocks. A block has 1 MB, or 64 rows of a
-file whose lines are longer than that allows, because every block costs time for every column.
+(digits that begin with a zero, such as 01067, are text, because they are codes) so that no type is guessed from the
+first block and contradicted by a later one. It also counts the rows. Later scans convert with the same functions. A
+first line that holds only numbers is data: the columns are then named x0, x1, ... Empty cells and the usual words (NA,
+NaN, null, ...) are missing values; `as_text` gives cells as they are written. A quotation mark that is never closed is
+an error that names its line (`csv_quotes`). Text that is not UTF-8 is recognised by the mark that UTF-16 and UTF-32
+begin with, and otherwise read as Windows-1252, with a warning. `.gz` files are decompressed on the way. One scan reads
+about 100 MB/s and holds two blocks. A block has 1 MB, or 64 rows of a file whose lines are longer than that allows,
+because every block costs time for every column.
 """
 
 from __future__ import annotations
@@ -277,11 +278,20 @@ def _convert(text: pa.Array, kind: pa.DataType) -> pa.Array | None:
 def _widen(kind: pa.DataType, text: pa.Array) -> pa.DataType:
     """The narrowest type that holds a column's values so far and those of the next block."""
     choices: tuple[pa.DataType, ...] = (kind,)
+    if (pa.types.is_null(kind) or pa.types.is_integer(kind)) and _has_codes(text):
+        return pa.string()
     if pa.types.is_null(kind):
         choices = (kind, pa.int64(), pa.float64(), pa.bool_(), *_TEMPORAL)
     elif pa.types.is_integer(kind):
         choices = (kind, pa.float64())
     return next((choice for choice in choices if _convert(text, choice) is not None), pa.string())
+
+
+def _has_codes(text: pa.Array) -> bool:
+    """Whether there are digits that begin with a zero: 01067 is a code, whose zero a number would lose."""
+    longer = pc.and_(pc.starts_with(text, "0"), pc.greater(pc.binary_length(text), 1))
+    some = text.filter(pc.fill_null(longer, False))
+    return bool(len(some)) and pc.any(pc.match_substring_regex(some, r"^0\d+$")).as_py()
 
 
 @contextmanager
