@@ -3,8 +3,9 @@
     python benchmarks/dimensions.py [wide] [short] [categories] [column]
 
 The default model, `KernelEmbedding(random_state=0)`, is fitted on generated data and transforms them. Every case has a
-process of its own with one thread, whose peak resident size is read at its end; `memory before` is what it had when the
-data were there and nothing was fitted. Files are written to the folder of temporary files first, outside the clock.
+process of its own with one thread for computing, whose peak resident size is read at its end; `MB before` is what it
+had when the data were there and nothing was fitted. Times are those of the processor, which other work on the machine
+changes little. Files are written to the folder of temporary files first, outside the clock.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ if sys.argv[5] == "write":
 if kind in ("csv", "parquet"):
     data = f"{folder}/data.{kind}"
 peak = lambda: round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-before, start = peak(), time.perf_counter()
+before, start = peak(), time.process_time()
 model = KernelEmbedding(random_state=0).fit(data)
-fitted = time.perf_counter()
+fitted = time.process_time()
 rows = sum(len(Z) for Z in model.iter_transform(data))
-done = time.perf_counter()
+done = time.process_time()
 assert rows == n
-print(json.dumps({"seconds of fit": round(fitted - start, 1), "seconds of transform": round(done - fitted, 1),
+print(json.dumps({"CPU seconds of fit": round(fitted - start, 1), "of transform": round(done - fitted, 1),
                   "peak MB": peak(), "MB before": before, "columns": model.space_.width, "rank": model.rank_}))
 """
 
@@ -85,7 +86,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *CASES], default=[])
     parts = parser.parse_args().parts or list(CASES)
-    figures = {case: measured(case) for part in parts for case in CASES[part]}
+    figures = {}
+    for case in [case for part in parts for case in CASES[part]]:
+        figures[case] = measured(case)
+        print(case, figures[case], flush=True)
     record("dimensions" if len(parts) == len(CASES) else f"dimensions_{'_'.join(parts)}", figures)
 
 
