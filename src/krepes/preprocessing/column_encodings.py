@@ -146,7 +146,7 @@ def category_column(
     rare, missing = ordered[len(levels) :], scan.n_missing + sum(found.values()) - sum(counts.values())
     detail = f"{len(levels):,} level{'s' * (len(levels) != 1)}"
     if rare:
-        detail += f", {len(rare):,} rare as one"
+        detail += f", {len(rare):,} rare as one" + (", which says nothing" if not levels else "")
     if missing:
         detail += f", {missing:,} missing as one"
     return {
