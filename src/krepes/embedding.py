@@ -474,8 +474,8 @@ class KernelEmbedding(
         models = [self.refit(**parameters) for parameters in given]
         solved = [model._solved() for model in models]
         Z = [(K @ found.A.double() + found.gamma.double()).cpu().numpy() for found in solved]
-        plain = is_tensor(labelled)  # objects have no columns, and those of sparse rows are too many
-        raw = labelled.flatten(1).double().cpu().numpy() if plain else None
+        # Objects have no columns, and those of sparse rows are too many.
+        raw = labelled.flatten(1).double().cpu().numpy() if is_tensor(labelled) else None
         comparison = compare_by_labels(given, Z, targets, raw)
         chosen = models[comparison.chosen.place]
         chosen.selection_ = comparison

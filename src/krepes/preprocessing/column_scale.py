@@ -70,7 +70,7 @@ def column_samples(M: np.ndarray) -> list[ColumnSample]:
     """
     missing = np.isnan(M)
     complete = np.flatnonzero(~missing.any(axis=1))
-    found = {}
+    found: dict[int, ColumnSample] = {}
     for first in range(0, len(complete), TOGETHER):
         rows = complete[first : first + TOGETHER]
         found.update(zip(rows.tolist(), _summaries(M[rows])))
