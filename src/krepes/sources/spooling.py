@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class Spool:
             raise
         return True
 
-    def _write(self, batch: Any) -> None:
+    def _write(self, batch: Sized) -> None:
         kind, stored = _stored(batch)
         start = self.n_bytes
         if self.n_rows is not None and start == 0:
@@ -111,7 +111,7 @@ class Spool:
                 f"{readable_bytes(free)} free. Name a folder with more room: spool='/data/tmp'."
             )
 
-    def _read(self, number: int) -> Any:
+    def _read(self, number: int) -> object:
         start, size, kind = self._places[number]
         self._file.seek(start)
         stored = self._file.read(size)
