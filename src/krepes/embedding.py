@@ -25,7 +25,7 @@ from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.model_file import State, digest
 from krepes.base.progress import display
-from krepes.base.rows import dense
+from krepes.base.rows import is_tensor
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
 from krepes.engines import Engine, Local, as_engine
@@ -474,7 +474,8 @@ class KernelEmbedding(
         models = [self.refit(**parameters) for parameters in given]
         solved = [model._solved() for model in models]
         Z = [(K @ found.A.double() + found.gamma.double()).cpu().numpy() for found in solved]
-        raw = dense(labelled).flatten(1).double().cpu().numpy() if self.space_.width else None
+        # Objects have no columns, and those of sparse rows are too many.
+        raw = labelled.flatten(1).double().cpu().numpy() if is_tensor(labelled) else None
         comparison = compare_by_labels(given, Z, targets, raw)
         chosen = models[comparison.chosen.place]
         chosen.selection_ = comparison

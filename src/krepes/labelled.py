@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from krepes.sources import Source, TableSource, open_source, read_array
+from krepes.sources.opening import is_csv
 
 __all__ = ["LabelledRows", "labels_of", "open_labelled", "read_labels", "training_rows", "weights_of"]
 
@@ -66,6 +67,7 @@ def open_labelled(
     split: str | None = None,
     n_train: int | None = None,
     opener: Callable[[Path], Source] = open_source,
+    encoding: str | None = None,
 ) -> LabelledRows:
     """Open a data set with its labels, and divide its rows where it says how.
 
@@ -79,10 +81,11 @@ def open_labelled(
     split : a column or an array that says train or test in every row.
     n_train : the first n_train rows are for training. By default the array n_train of an .npz file, if there is one.
     opener : opens a path, for example with the size that images are brought to.
+    encoding : of a table of `labels`, such as cp1252. By default it is recognised.
     """
     data = Path(data)
     source = opener(data)
-    y, where = labels_of(source, data, label, labels)
+    y, where = labels_of(source, data, label, labels, encoding)
     if test is not None:
         if labels is not None:
             raise ValueError("labels= has the labels of one data set; with test= use label=NAME.")
@@ -103,11 +106,12 @@ def labels_of(
     path: str | os.PathLike,
     label: str | None = None,
     labels: str | os.PathLike | None = None,
+    encoding: str | None = None,
 ) -> tuple[np.ndarray, str]:
     """The labels of a source's rows, and where they were found; see `open_labelled`."""
     path = Path(path)
     if labels is not None:
-        y, where = read_labels(labels, label), str(labels)
+        y, where = read_labels(labels, label, encoding), str(labels)
     elif isinstance(source, TableSource) and label is None:
         raise ValueError(
             f"Which column holds the labels? Name it: label=COLUMN. {path} has the columns "
@@ -179,8 +183,10 @@ def column_beside(source: Source, path: Path, name: str, argument: str) -> np.nd
     )
 
 
-def read_labels(file: str | os.PathLike, column: str | None = None) -> np.ndarray:
-    """Labels from an array (y.npy, y.npz, y.npz:NAME), or from a `column` of a table."""
+def read_labels(
+    file: str | os.PathLike, column: str | None = None, encoding: str | None = None
+) -> np.ndarray:
+    """Labels from an array (y.npy, y.npz, y.npz:NAME), or from a `column` of a table, which may have an encoding."""
     path, name = split_array(str(file), "y")
     suffix = Path(path).suffix.lower()
     if suffix in ARRAYS:
@@ -195,7 +201,7 @@ def read_labels(file: str | os.PathLike, column: str | None = None) -> np.ndarra
         )
     if column is None:
         raise ValueError(f"Which column of {file} holds the labels? Name it: label=COLUMN.")
-    return open_source(path).label_column(column)
+    return open_source(path, encoding=encoding if is_csv(path) else None).label_column(column)
 
 
 def read_named(path: Path, name: str, how: str) -> np.ndarray:

@@ -12,7 +12,9 @@ import torch
 from krepes import KernelEmbedding
 from krepes.features import fit_cost
 from krepes.kernels import Custom, Gaussian, GlobalAlignment
+from krepes.preprocessing.column_scale import column_samples, usual_range
 from krepes.sources import Batches, open_source
+from krepes.sources.tables.csv_files import _text_blocks
 
 
 def test_candidates_of_wide_rows_are_as_many_as_memory_allows():
@@ -102,3 +104,41 @@ def test_wide_batches_are_not_joined_into_one():
     first = next(source.batches(source.scan_rows))[1]
     assert first.shape == (10, 1000)
     assert max(sizes) <= 1
+
+
+def test_columns_are_summed_up_together_as_one_by_one():
+    """Medians and ranges of usual values are those of each column alone, to the bit; missing values are left out."""
+    M = np.random.default_rng(0).standard_t(2, size=(600, 1500))
+    M[7, :30] = np.nan
+    M[9] = np.nan
+    found = column_samples(M)
+    for j in (0, 7, 511, 512, 599):
+        values = M[j][~np.isnan(M[j])]
+        low, high = usual_range(torch.from_numpy(values)[:, None])
+        assert (found[j].low, found[j].high) == (low.item(), high.item())
+        assert found[j].median == np.median(values)
+        np.testing.assert_array_equal(found[j].values, values)
+    assert len(found[9].values) == 0
+
+
+def test_a_csv_file_whose_lines_are_longer_than_a_block(tmp_path, monkeypatch):
+    """Blocks then have several rows, whose columns are converted together."""
+    monkeypatch.setattr("krepes.sources.tables.csv_files._BLOCK_BYTES", 1000)
+    X = np.random.default_rng(0).normal(size=(200, 300))
+    names = ",".join(f"a column with a long name {j}" for j in range(300))
+    path = tmp_path / "wide.csv"
+    path.write_text(names + "\n" + "\n".join(",".join(map(repr, row.tolist())) for row in X))
+    source = open_source(path)
+    assert (source.n_rows, len(source.column_names)) == (200, 300)
+    blocks = list(_text_blocks(source.layout, source.column_names, 0))
+    assert 2 <= len(blocks) <= 4
+    np.testing.assert_array_equal(
+        np.concatenate([table.column(299).to_numpy() for _, table in source.batches(70)]), X[:, -1]
+    )
+
+
+def test_candidates_of_wide_tables_are_as_many_as_memory_allows():
+    wide = open_source({f"x{j}": [1.0, 2.0] for j in range(2000)})
+    assert fit_cost.allowed_candidates(wide, 50_000, 100) == fit_cost.CANDIDATE_NUMBERS // 8000
+    text = open_source({f"x{j}": ["a", "b"] for j in range(2000)})
+    assert fit_cost.allowed_candidates(text, 50_000, 100) == fit_cost.CANDIDATE_NUMBERS // 240_000

@@ -170,3 +170,19 @@ def test_forged_columns_are_refused(change):
     encoder.columns_[0] |= change
     with pytest.raises(ValueError, match="A column has"):
         encoder.check_restored()
+
+
+def test_another_unit_in_later_rows_is_named():
+    """5 g is not read as 5 kg."""
+    encoder = TableEncoder().fit({"weight": [f"{i / 10} kg" for i in range(1, 40)]})
+    assert encoder.transform({"weight": ["1 kg"]}) == encoder.transform({"weight": ["1"]})
+    with pytest.raises(ValueError, match=r"held numbers .*'5 g'"):
+        encoder.transform({"weight": ["5 g"]})
+
+
+def test_spaces_around_levels_are_seen_through_in_later_rows():
+    encoder = TableEncoder().fit({"city": ["Bonn", "Bonn ", " Ulm", "Ulm"] * 10})
+    assert encoder.n_features_out_ == 3
+    np.testing.assert_array_equal(
+        encoder.transform({"city": ["  Bonn"]}), encoder.transform({"city": ["Bonn"]})
+    )

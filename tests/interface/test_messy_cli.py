@@ -50,3 +50,25 @@ def test_wrong_kinds_are_named(table, tmp_path):
     assert "NAME=KIND" in words(run("fit", table, *output, "--column", "plz", code=2))
     assert "expected one of" in words(run("fit", table, *output, "--column", "plz=postcode", code=1))
     assert "no such encoding" in words(run("fit", table, *output, "--encoding", "klingon", code=1))
+
+
+def test_warnings_name_the_option(tmp_path):
+    """What the library calls columns={...} is --column here, also where two ways are offered."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "day,code,n\n"
+        + "".join(
+            f"{i % 9 + 1}/{i % 7 + 1}/2022,{i if i % 4 else 'see ' + str(i)},{i % 5}\n" for i in range(40)
+        )
+    )
+    text = words(run("fit", path, "-o", tmp_path / "m.krepes", "--n-landmarks", 20))
+    assert "--column 'day=day first' or --column 'day=month first'" in text
+    assert "--column 'code=number'" in text
+    assert "columns={" not in text
+
+
+def test_a_title_above_the_table_is_named(tmp_path):
+    path = tmp_path / "report.csv"
+    path.write_text("Monthly report;;\nshop;sales;returns\nA;1;2\nB;2;3\n")
+    text = words(run("fit", path, "-o", tmp_path / "m.krepes", code=1))
+    assert "2 columns without a name in its first line, which names 'Monthly report'" in text

@@ -38,6 +38,14 @@ def dense(rows: Rows) -> torch.Tensor:
     raise TypeError("This needs rows of numbers, and these rows are objects.")
 
 
+def number_columns(rows: Rows) -> np.ndarray:
+    """Rows as a matrix (n, d) in memory. Sparse ones are made dense: whoever asks has checked that there is room."""
+    if isinstance(rows, SparseRows):
+        return rows.toarray()
+    found = dense(rows)
+    return found.reshape(len(found), -1).cpu().numpy()
+
+
 def count_rows(batch: Rows) -> int:
     return batch.num_rows if isinstance(batch, pa.Table) else len(batch)
 

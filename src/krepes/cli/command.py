@@ -26,6 +26,7 @@ EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C
 _CALL = r"[\w.]+\((?:[^()]|\([^()]*\))*\)"  # Python code in a message stays as it is
 _VALUE = r"""'[^']*'|"[^"]*"|\[[^]]*\]|[^\s,;:()'"]*[^\s.,;:()'"]"""
 _ARGUMENT = re.compile(rf"""{_CALL}|(?P<before>with )?(?<![\w.])(?P<name>[a-z]\w*)=(?P<value>{_VALUE})?""")
+_COLUMN = re.compile(r"(?:columns=|(?P<or> or ))\{'(?P<name>[^']+)': '(?P<kind>[a-z ]+)'\}")
 _options: ContextVar[dict[str, Parameter | str]] = ContextVar("options")
 
 
@@ -101,6 +102,10 @@ def in_options(text: str) -> str:
             return f"{before}{option}"
         return f"{before}{option}{' ' if value else ''}{value}"
 
+    if "column" in _options.get({}):
+        text = _COLUMN.sub(
+            lambda found: f"{found['or'] or ''}--column '{found['name']}={found['kind']}'", text
+        )
     return _ARGUMENT.sub(translated, text)
 
 

@@ -63,7 +63,7 @@ def column_roles(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Ta
     table = simple_table("column", "role", "features", *shown, "", right=("features",))
     roles = encoder.describe()
     for column, role, detail, n_outputs in roles[:limit]:
-        example = [f"{' '.join(examples.get(column, '').split()):.24}"] if examples else []
+        example = [_shortened(examples.get(column, ""))] if examples else []
         cells = (column, role, str(n_outputs) if n_outputs else "", *example, detail)
         table.add_row(*(Text(cell, style=styles.get(role, "")) for cell in cells))
     if limit is not None and len(roles) > limit:
@@ -76,6 +76,16 @@ def show_columns(space: InputSpace) -> None:
     """Print how every column is used, before a long pass begins."""
     if space.encoder is not None:
         console().print(column_roles(space.encoder))
+
+
+def _shortened(cell: str) -> str:
+    """A cell in at most 24 characters.
+
+    >>> _shortened("2023-04-17 12:00:00+00:00 or so")
+    '2023-04-17 12:00:00+00:…'
+    """
+    text = " ".join(cell.split())
+    return text if len(text) <= 24 else f"{text:.23}…"
 
 
 def show_encoding(encoder: TableEncoder | str | None, source: Source) -> None:

@@ -19,16 +19,19 @@ BATCH_ROWS = 8192
 class FeatureFile:
     """Rows of numbers in an .npy, .npz (NAME.npz:ARRAY), Parquet or CSV file; never a pickle."""
 
-    def __init__(self, file: str, left_out: tuple[str, ...] = ()):
+    def __init__(self, file: str, left_out: tuple[str, ...] = (), encoding: str | None = None):
         from krepes.cli.opening import check_exists, open_data
         from krepes.labelled import split_array
         from krepes.sources import TableSource
+        from krepes.sources.opening import is_csv
 
         path, array = split_array(file, "X")
         check_exists(path)
         self.name = file
         self.columns: list[str] = []  # of a table, before any is left out
-        self.source = _single_column(file) or open_data(Path(path), array)
+        self.source = _single_column(file) or open_data(
+            Path(path), array, encoding=encoding if is_csv(path) else None
+        )
         self.n_rows = self.source.n_rows
         if isinstance(self.source, TableSource):
             self.columns = self.source.column_names
@@ -71,14 +74,18 @@ class FeatureFile:
 
 def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
+    from krepes.base.sparse_rows import REDUCE
     from krepes.labelled import ARRAYS, array_names, split_array
     from krepes.sources import open_source, read_array
     from krepes.sources.arrays.numpy_files import npy_header, npz_header
+    from krepes.sources.arrays.sparse_matrices import is_sparse_npz
 
     path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
     suffix = path.suffix.lower()
     if not path.is_file() or suffix not in ARRAYS:
         return None
+    if suffix == ".npz" and is_sparse_npz(path, name):
+        raise ValueError(f"{file} has sparse rows, and representations are dense columns. {REDUCE}.")
     if suffix == ".npz" and name not in (names := array_names(path)):
         raise ValueError(
             f"{file}: there is no array {name!r}; the file has {', '.join(names)}. Name one: {path}:ARRAY."
@@ -114,10 +121,13 @@ def _check_numbers(source: TableSource, file: str) -> None:
 
 
 def open_aligned(
-    files: list[str], left_out: tuple[str, ...] = (), exclude: Sequence[str] = ()
+    files: list[str],
+    left_out: tuple[str, ...] = (),
+    exclude: Sequence[str] = (),
+    encoding: str | None = None,
 ) -> list[FeatureFile]:
     """Several representations of the same rows, without some columns; each of `exclude` is in one of them."""
-    found = [FeatureFile(file, (*left_out, *exclude)) for file in files]
+    found = [FeatureFile(file, (*left_out, *exclude), encoding) for file in files]
     unknown = [name for name in exclude if not any(name in file.columns for file in found)]
     if unknown:
         raise ValueError(f"--exclude {unknown[0]}: no file has a column of this name.")

@@ -11,8 +11,9 @@ from scipy.special import softmax
 
 from krepes.base.caller_warning import warn
 from krepes.base.progress import Bars
-from krepes.base.rows import dense
+from krepes.base.rows import count_rows, number_columns
 from krepes.cli.describe import console, line, simple_table
+from krepes.cli.memory_needed import left_out_as_sparse
 from krepes.cli.opening import label_in_fit, load_machine, open_for
 from krepes.cli.probing import wanted_rows
 from krepes.evaluation.comparison.prediction_scores import (
@@ -59,6 +60,7 @@ def evaluate_machine(
     split: str | None,
     n_train: int | None,
     array: str,
+    encoding: str | None,
     raw: bool,
     baselines: bool,
     device: str,
@@ -73,7 +75,8 @@ def evaluate_machine(
         labels=labels,
         split=split,
         n_train=n_train,
-        opener=lambda path: open_for(machine, path, array),
+        opener=lambda path: open_for(machine, path, array, encoding),
+        encoding=encoding,
     )
     known = ~missing_values(dataset.y)
     rows = np.flatnonzero(known if dataset.test is None else known & dataset.test)
@@ -150,8 +153,8 @@ def _on_new_rows(
         for batch in wanted_rows(dataset.sources, rows):
             parts[MACHINE].append(_predicted(machine, batch))
             if predict is not None:
-                encoded = dense(space.inputs.tensor(batch, space.dtype))
-                for name, found in predict(encoded.reshape(len(encoded), -1).numpy()).items():
+                encoded = number_columns(space.inputs.tensor(batch, space.dtype))
+                for name, found in predict(encoded).items():
                     parts.setdefault(name, []).append(found)
             stage.advance(len(parts[MACHINE][-1].values))
     return ScoredPredictions({name: all_predicted(found) for name, found in parts.items()}, y, c)
@@ -179,10 +182,17 @@ def _kept_features(machine: RidgeMachine) -> np.ndarray | None:
     if machine.total_ is None:
         line("The machine was saved without sums: there are no rows to train others on.", style="dim")
         return None
-    kept = dense(machine.total_.kept.inputs)
+    kept = machine.total_.kept.inputs
+    too_wide = left_out_as_sparse(machine.space_, count_rows(kept))
+    if too_wide is not None:
+        line(too_wide, style="dim")
+        return None
     if not machine.total_.kept.complete:
-        line(f"Others are trained on the {len(kept):,} rows that are kept with the machine.", style="dim")
-    return kept.reshape(len(kept), -1).cpu().numpy()
+        line(
+            f"Others are trained on the {count_rows(kept):,} rows that are kept with the machine.",
+            style="dim",
+        )
+    return number_columns(kept)
 
 
 def _n_folds(machine: RidgeMachine) -> int:

@@ -9,8 +9,10 @@ from krepes.base.caller_warning import warn
 from krepes.base.files import readable_bytes
 
 if TYPE_CHECKING:
+    from krepes.features.space import FeatureSpace
     from krepes.sources import Source
 
+MOST_DENSE_BYTES = 2**30  # to which sparse rows are made dense, to compare with other methods
 # Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
 LEAST_MATRICES, USUAL_MATRICES = 8, 18
 
@@ -54,6 +56,23 @@ def row_width(source: Source) -> int:
         return 4 * len(source.column_names)
     _, row = next(source.batches(1))
     return math.prod(np.shape(row)[1:])
+
+
+def left_out_as_sparse(space: FeatureSpace, n_rows: int) -> str | None:
+    """Why sparse rows are not compared as they are, where dense copies of them would be large; None where they are not.
+
+    Other methods need dense columns, and take long where there are many.
+    """
+    if space.inputs.kind != "sparse":
+        return None
+    width = space.inputs.shape[0]
+    size = 8 * n_rows * width
+    if size <= MOST_DENSE_BYTES:
+        return None
+    return (
+        f"Raw features are left out: {n_rows:,} rows of {width:,} sparse columns take {readable_bytes(size)} as "
+        "dense rows."
+    )
 
 
 def check_rows_memory(n_rows: int, n_columns: int, advice: str) -> None:

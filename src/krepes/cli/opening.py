@@ -140,12 +140,15 @@ def is_machine(path: Path) -> bool:
     return kind_of(path).startswith(("KernelRidge", "GaussianProcess"))
 
 
-def open_for(model: OnePassEstimator, path: Path, array: str = "X") -> Source:
-    """A source of rows for a fitted model; images are brought to the model's size."""
+def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: str | None = None) -> Source:
+    """A source of rows for a fitted model; images are brought to the model's size.
+
+    What columns are and which words are missing values is the model's; only how a file is encoded may differ.
+    """
     space = model.input_space_
     folder = path.expanduser().is_dir()
     size = (space.shape[0], space.shape[1]) if space.kind == "images" and folder else None
-    source = open_data(path, array, size)
+    source = open_data(path, array, size, encoding)
     _check_kind(source, space, path)
     return source
 

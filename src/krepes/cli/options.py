@@ -77,7 +77,9 @@ Missing = Annotated[
 Encoding = Annotated[
     str | None,
     option(
-        "The encoding of a CSV file, such as cp1252. By default it is recognised.", metavar="NAME", panel=DATA
+        "The encoding of CSV files, such as cp1252 or shift_jis. By default it is recognised.",
+        metavar="NAME",
+        panel=DATA,
     ),
 ]
 SampleWeight = Annotated[

@@ -10,7 +10,7 @@ import numpy as np
 
 from krepes.base.progress import Bars
 from krepes.cli.describe import line
-from krepes.cli.memory_needed import check_rows_memory
+from krepes.cli.memory_needed import check_rows_memory, left_out_as_sparse
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
 from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
 from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
@@ -61,7 +61,7 @@ def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wan
     notes: list[str] = []
     by_probe = _probed(once, features, wanted)
     first = next(iter(by_probe.values()))
-    if wanted.baselines:
+    if wanted.baselines and RAW in features:
         first |= _baselines(once, features[RAW], wanted, notes)
     results = {_row_name(name, probe): r for probe, found in by_probe.items() for name, r in found.items()}
     curve = _curve(plan, features, wanted, notes) if wanted.label_counts else None
@@ -121,7 +121,8 @@ def _curve(plan: Protocol, features: dict[str, np.ndarray], wanted: Wanted, note
     def run(smaller: Protocol) -> dict[str, ProtocolResult]:
         parts = {name: Z[np.searchsorted(rows, smaller.rows)] for name, Z in features.items()}
         found = _probed(smaller, parts, alone)[judge]
-        return found | (_baselines(smaller, parts[RAW], wanted, notes) if wanted.baselines else {})
+        beside = wanted.baselines and RAW in parts
+        return found | (_baselines(smaller, parts[RAW], wanted, notes) if beside else {})
 
     return curve_of(plan, wanted.label_counts, run, wanted.seed)
 
@@ -130,10 +131,14 @@ def gather(
     model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, wanted: Wanted
 ) -> dict[str, np.ndarray]:
     """The representation, kernel PCA, and the features before the kernel, of some rows of a data set."""
-    from krepes.base.rows import dense
+    from krepes.base.rows import number_columns
 
     space = model.space_
     raw, pca = wanted.raw or wanted.baselines, wanted.pca and not is_kernel_pca(model)
+    too_wide = left_out_as_sparse(space, len(rows)) if raw else None
+    if too_wide is not None:
+        line(too_wide, style="dim")
+        raw = False
     width = len(model.intercept_) * (1 + pca) + (space.width if raw else 0)
     leave = [option for option, given in (("--no-raw", raw), ("--no-pca", pca)) if given]
     advice = "Use fewer labels (--label-fraction)" + (f", or {' and '.join(leave)}." if leave else ".")
@@ -145,8 +150,7 @@ def gather(
             for name, fitted in models.items():
                 found[name].append(fitted.transform(batch))
             if raw:
-                encoded = dense(space.inputs.tensor(batch, space.dtype))
-                found[RAW].append(encoded.reshape(len(encoded), -1).numpy())
+                found[RAW].append(number_columns(space.inputs.tensor(batch, space.dtype)))
             stage.advance(len(found[OURS][-1]))
     return {name: np.concatenate(parts) for name, parts in found.items()}
 

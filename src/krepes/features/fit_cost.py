@@ -18,10 +18,12 @@ import torch
 from krepes.base.caller_warning import warn
 from krepes.base.rows import Rows, slice_rows
 from krepes.kernels import Kernel
-from krepes.sources import Source
+from krepes.preprocessing.column_values import family
+from krepes.sources import Source, TableSource
 from krepes.sources.arrays.numpy_files import available_memory
 
 CANDIDATE_NUMBERS = 2**28  # that candidates have together, at most: 1 GB in single precision
+TEXT_WIDTH = 30  # numbers that a cell of text, or a date, may become, for this estimate
 LONG_SECONDS = 3600.0  # from which on a fit is named as long
 MANY_VALUES = 10**7  # kernel values below which no fit is long, so that none is measured
 PROBE_SECONDS, PROBE_ROWS = 0.02, 512
@@ -35,10 +37,13 @@ def allowed_candidates(source: Source, wanted: int, n_landmarks: int) -> int:
     >>> allowed_candidates(open_source(np.zeros((3, 100_000), dtype=np.int8)), 20_000, 1000)
     2684
     """
-    if source.kind not in ("vectors", "images"):
+    if isinstance(source, TableSource):  # rows are held as they are read, as numbers, and encoded
+        width = 4 * sum(1 if family(field.type) == "number" else TEXT_WIDTH for field in source.schema)
+    elif source.kind in ("vectors", "images"):
+        width = int(np.prod(np.shape(next(source.batches(1))[1])[1:]))
+    else:
         return wanted
-    width = max(1, int(np.prod(np.shape(next(source.batches(1))[1])[1:])))
-    return max(n_landmarks, min(wanted, CANDIDATE_NUMBERS // width))
+    return max(n_landmarks, min(wanted, CANDIDATE_NUMBERS // max(1, width)))
 
 
 def warn_of_cost(candidates: Rows, kernel: Kernel, n_rows: int, n_views: int, n_landmarks: int) -> None:

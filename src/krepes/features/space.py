@@ -157,7 +157,13 @@ class FeatureSpace:
         choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
         series = is_series(preprocess)
         chosen_views = choose_views(
-            views, source, views_needed, data.paired, few=choice.everything, series=series
+            views,
+            source,
+            views_needed,
+            data.paired,
+            few=choice.everything,
+            series=series,
+            tokens=kernel.takes_tokens,
         )
         if choice.everything:
             check_all_points(data, chosen_views)
@@ -172,6 +178,7 @@ class FeatureSpace:
             progress,
             may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
             table_columns=kernel.table_columns,
+            tokens=kernel.takes_tokens,
         )
         if isinstance(preprocess, str) and preprocess == "auto":
             warn_of_shape(inputs, kernel, views)
@@ -291,7 +298,8 @@ class FeatureSpace:
         Its landmarks are not known to be rows of these data.
         """
         series = self.inputs.kind == "series"
-        chosen = choose_views(views, data.sources[0], views_needed, data.paired, series=series)
+        tokens = self.kernel.takes_tokens
+        chosen = choose_views(views, data.sources[0], views_needed, data.paired, series=series, tokens=tokens)
         sample, _ = reservoir(self.inputs.selected(data.sources[0]), VIEW_ROWS, seed)
         rows = self.inputs.tensor(sample, self.dtype, self.device)
         generator = torch.Generator().manual_seed(seed)

@@ -52,6 +52,9 @@ class Kernel(Component, ABC):
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
     only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
     takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
+    takes_tokens: ClassVar[bool] = (
+        False  # True: numbers in X may be names of tokens, which views must keep whole
+    )
     takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
@@ -180,6 +183,10 @@ class Pair(Kernel):
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
         return all(k.takes_sparse for k in self._kernels())
+
+    @property
+    def takes_tokens(self) -> bool:  # type: ignore[override]
+        return any(k.takes_tokens for k in self._kernels())
 
     @property
     def only_objects(self) -> bool:  # type: ignore[override]
@@ -316,6 +323,10 @@ class Scaled(Kernel):
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
         return self._inner().takes_sparse
+
+    @property
+    def takes_tokens(self) -> bool:  # type: ignore[override]
+        return self._inner().takes_tokens
 
     @property
     def only_objects(self) -> bool:  # type: ignore[override]

@@ -43,6 +43,7 @@ from krepes.kernels.tangent.exact import (
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import Network, as_network
+from krepes.networks.tokens import EXACT, embeds_tokens, looked_up
 
 METHODS = ("auto", "full", "factored", "sketch")
 MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
@@ -58,7 +59,8 @@ class EmpiricalNTK(Kernel):
     Parameters
     ----------
     network : str, Network or torch.nn.Module, default="resmlp"
-        A module maps rows to (b, features) or to one output, in eval mode; it is copied, never changed.
+        A module maps rows to (b, features) or to one output, in eval mode; it is copied, never changed. Where its
+        first layer is an embedding of tokens (`nn.Embedding`), rows are numbers of tokens (n, T).
     head : "auto", "random" or None, default="auto"
         A random linear output on the features. "auto" puts one where the network has more than one output.
     parameters : list of str, default=None
@@ -151,7 +153,9 @@ class EmpiricalNTK(Kernel):
             module = self.network
             check_frozen(module)
             self.weights = None
+            self._tokens = self.takes_tokens and not _takes_numbers(module, rows[:1])
         else:
+            self._tokens = False
             network: Network = as_network(self.network)
             known = getattr(self, "weights", None)
             if known is not None:
@@ -162,7 +166,7 @@ class EmpiricalNTK(Kernel):
             else:
                 self.weights = {name: value.clone() for name, value in module.state_dict().items()}
         self.input_shape = list(rows.shape[1:])
-        self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters)
+        self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters, self._tokens)
         self._ready: dict[tuple[torch.dtype, torch.device], ScalarNetwork] = {}
         self.chosen_method = self._chosen_method(rows)
         if self.chosen_method == "sketch" and getattr(self, "sketch_widths", None) is None:
@@ -170,6 +174,10 @@ class EmpiricalNTK(Kernel):
         self._sketch = Sketch(self.sketch_size, seed, getattr(self, "sketch_widths", None))
         folder = None if isinstance(self.cache, External) else self.cache  # a model file names no folder
         self._cache = None if folder is None else FeatureCache(folder, self._fingerprint())
+
+    @property
+    def takes_tokens(self) -> bool:  # type: ignore[override]
+        return isinstance(self.network, nn.Module) and embeds_tokens(self.network)
 
     def _check(self) -> None:
         if self.method not in METHODS:
@@ -182,10 +190,8 @@ class EmpiricalNTK(Kernel):
             )
 
     def _head(self, module: nn.Module, rows: Tensor, seed: int) -> Tensor | None:
-        dtype = next((p.dtype for p in module.parameters()), torch.float32)
         try:
-            with torch.no_grad():
-                Z = copy.deepcopy(module).eval()(rows[:1].to(dtype)).reshape(1, -1)
+            Z = _output_of(module, rows[:1], self._tokens).reshape(1, -1)
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
@@ -276,7 +282,8 @@ class EmpiricalNTK(Kernel):
         given = _as_inputs(X)
         self._at(given[:1])
         weight = next(self._scalar.module.parameters(), given)
-        rows = given.to(weight.dtype)
+        exact = not self._tokens or weight.dtype in EXACT
+        rows = given.to(weight.dtype if exact else torch.float32)
         last: Last | None = getattr(self, "_last", None)
         if last is not None and last[0]() is rows and last[1] == rows._version:
             return self._converted(
@@ -321,6 +328,24 @@ class EmpiricalNTK(Kernel):
                 numbers += max(widest, default=0)
             self._rows = rows_within(BATCH_BYTES, X.element_size() * 2 * max(numbers, 1), 1, 512)
         return self._rows
+
+
+def _output_of(module: nn.Module, rows: Tensor, tokens: bool) -> Tensor:
+    """What a module gives for rows of numbers, in the precision of its weights, or for tokens."""
+    frozen = copy.deepcopy(module).eval()
+    with torch.no_grad():
+        if tokens:
+            return looked_up(frozen, rows)
+        return frozen(rows.to(next((p.dtype for p in module.parameters()), torch.float32)))
+
+
+def _takes_numbers(module: nn.Module, row: Tensor) -> bool:
+    """Whether a module takes floating-point rows: one that embeds only positions or classes of its own does."""
+    try:
+        _output_of(module, row, tokens=False)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    return True
 
 
 def _first_layer(module: nn.Module) -> str:

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.cells.grams import BUCKETS
 from krepes.preprocessing.column_moments import ColumnMoments
-from krepes.preprocessing.column_scale import usual_range
+from krepes.preprocessing.column_scale import ColumnSample
 from krepes.preprocessing.column_scan import FORMS, TextScan
 from krepes.preprocessing.column_values import holds_numbers
 
@@ -42,24 +41,30 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "category": {"levels": list[str], "rare": np.ndarray, "missing": bool, "of_numbers": bool},
     "text": {},
 }
-OPTIONAL: dict[str, Any] = {"form": str, "tolerant": bool, "words": list[str], "pair": list[str]}
+OPTIONAL: dict[str, Any] = {
+    "form": str,
+    "tolerant": bool,
+    "words": list[str],
+    "pair": list[str],
+    "unit": str,
+}
 
 
-def numeric_column(name: str, moments: ColumnMoments, j: int, sample: np.ndarray, n_rows: int) -> Column:
+def numeric_column(name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Column:
     """The standardisation of a column: (x - mean) / scale, population deviation, scale 1 if it is constant.
 
     Where a few wild cells make up nearly all of the deviation, mean and scale are those of the sample's usual values
     (`krepes.preprocessing.column_scale`): the other rows would become one number otherwise.
     """
     low, high = float(moments.low[j]), float(moments.high[j])
-    mean, scale = float(moments.mean[j]), float(np.sqrt(moments.variance[j]))
+    mean, scale = float(moments.mean[j]), float(np.sqrt(moments.variance_of(j)))
     farthest = high if high > -low else low
     if not np.isfinite(scale):
         raise ValueError(
             f"The values of column {name!r}, up to {abs(farthest):.3g}, are too large for a standard "
             "deviation in float64. Rescale or exclude the column."
         )
-    median = float(np.median(sample)) if len(sample) else mean
+    median = sample.median if len(sample.values) else mean
     detail = f"mean {mean:.4g}, deviation {scale:.4g}"
     if low == high or scale == 0.0:
         mean, scale = low, 1.0  # exactly, so that the column becomes exactly 0
@@ -92,26 +97,26 @@ def boolean_column(name: str, scan: TextScan, pair: Sequence[str], n_rows: int) 
     moments.count, moments.mean = np.array([yes + no]), np.array([share])
     moments.squares = (yes + no) * np.array([share * (1 - share)])
     values = np.array([1.0] * (yes >= no) + [0.0] * (no >= yes))  # whose median is that of all
-    column = numeric_column(name, moments, 0, values, n_rows)
+    column = numeric_column(name, moments, 0, ColumnSample.of(values), n_rows)
     words = f"{pair[0]} is 1, {pair[1]} is 0; "
     return column | {"form": "boolean", "pair": list(pair), "detail": words + column["detail"]}
 
 
 def date_column(
-    name: str, moments: ColumnMoments, j: int, sample: np.ndarray, n_rows: int, form: str
+    name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int, form: str
 ) -> Column:
     """Years, standardised, and the cycles that a column of dates, in seconds, goes through more than once."""
     years = ColumnMoments(1)
     years.count = moments.count[j : j + 1]
     years.mean, years.squares = to_years(moments.mean[j : j + 1]), moments.squares[j : j + 1] / YEAR**2
     years.low, years.high = to_years(moments.low[j : j + 1]), to_years(moments.high[j : j + 1])
-    column = numeric_column(name, years, 0, to_years(sample), n_rows)
+    column = numeric_column(name, years, 0, ColumnSample.of(to_years(sample.values)), n_rows)
     if form == "time":
         cycles = ["day"]
         detail = "time of day"
     else:
         span = float(moments.high[j] - moments.low[j])
-        same_time = len(np.unique(np.mod(sample, DAY))) < 2
+        same_time = len(np.unique(np.mod(sample.values, DAY))) < 2
         cycles = [
             name for name, (_, least) in CYCLES.items() if span >= least and not (name == "day" and same_time)
         ]
@@ -141,7 +146,7 @@ def category_column(
     rare, missing = ordered[len(levels) :], scan.n_missing + sum(found.values()) - sum(counts.values())
     detail = f"{len(levels):,} level{'s' * (len(levels) != 1)}"
     if rare:
-        detail += f", {len(rare):,} rare as one"
+        detail += f", {len(rare):,} rare as one" + (", which says nothing" if not levels else "")
     if missing:
         detail += f", {missing:,} missing as one"
     return {
@@ -209,15 +214,15 @@ def _moment(seconds: float, date_only: bool) -> str:
     return str(moment.astype("M8[D]") if date_only else moment).replace("T", " ")
 
 
-def _few_unusual(sample: np.ndarray, low: float, high: float) -> tuple[float, float] | None:
+def _few_unusual(sample: ColumnSample, low: float, high: float) -> tuple[float, float] | None:
     """Mean and deviation of the usual values of a column whose range this is; None where all are usual, or many not.
 
     Many far-out values are a heavy tail, which is part of the column: divided by a small deviation it would scatter.
     """
-    if not len(sample):
+    values = sample.values
+    if not len(values) or (sample.low <= low and high <= sample.high):
         return None
-    first, last = (end.item() for end in usual_range(torch.from_numpy(sample)[:, None]))
-    usual = sample[(sample >= first) & (sample <= last)]
-    if (first <= low and high <= last) or len(sample) - len(usual) > 1 + FEW * len(sample):
+    usual = values[(values >= sample.low) & (values <= sample.high)]
+    if len(values) - len(usual) > 1 + FEW * len(values):
         return None
     return float(usual.mean()), float(usual.std())

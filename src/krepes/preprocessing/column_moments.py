@@ -33,6 +33,10 @@ class ColumnMoments:
         """Population variances of the values that are there."""
         return self.squares / np.maximum(self.count, 1)
 
+    def variance_of(self, j: int) -> float:
+        """That of one column, where there may be very many."""
+        return self.squares[j] / max(self.count[j], 1)
+
     def add(self, M: np.ndarray) -> None:  # shape: (k, b), overwritten
         missing = np.isnan(M)
         self.infinite |= np.isinf(M).any(axis=1)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from krepes.base.caller_warning import warn
+from krepes.preprocessing.cells.numbers import UNIT_FORMS
 from krepes.preprocessing.column_encodings import (
     Column,
     boolean_column,
@@ -29,12 +30,15 @@ from krepes.preprocessing.column_encodings import (
     numeric_column,
     text_column,
 )
+from krepes.preprocessing.column_scale import ColumnSample, column_samples
 from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column, words_in
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
 _ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
+_NINES = re.compile(r"-?9{3,}|-99")
+EXACT = 2.0**53  # beyond which whole numbers cannot be told apart in float64: nobody measures so exactly
 _ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 # What a typed column may be asked to be.
 _ALLOWED = {"number": ("number", "category"), "date or time": ("date", "category")}
@@ -81,7 +85,7 @@ class RoleChoice:
             columns.append({key: value for key, value in column.items() if key != "detail"})
         return columns, roles
 
-    def _typed(self, field: pa.Field, scan: ColumnScan, sample: np.ndarray) -> Column:
+    def _typed(self, field: pa.Field, scan: ColumnScan, sample: ColumnSample) -> Column:
         """A column of numbers, dates or times."""
         kind, asked = family(field.type), self.columns.get(field.name)
         if asked is not None and asked not in _ALLOWED[kind]:
@@ -95,6 +99,7 @@ class RoleChoice:
             form = "time" if pt.is_time(value_type) else "year first"
             return date_column(field.name, scan.moments, j, sample, scan.n_rows, form)
         column = numeric_column(field.name, scan.moments, j, sample, scan.n_rows)
+        warn_of_nines(field.name, sample.values)
         if pt.is_duration(value_type):
             column["detail"] = f"seconds: {column['detail']}"
         return column | ({"words": [f"{word:g}" for word in scan.sentinels]} if scan.sentinels else {})
@@ -116,11 +121,14 @@ class RoleChoice:
         custom = {} if text.words is None else {"words": list(text.words)}
         if reading.kind in ("number", "date"):
             j = FORMS.index(reading.form)
-            numbers = read_form(cells, reading.form, text.words)
-            given = (name, text.moments, j, numbers[~np.isnan(numbers)], scan.n_rows)
+            numbers = read_form(cells, reading.form, text.words, text.unit)
+            given = (name, text.moments, j, ColumnSample.of(numbers), scan.n_rows)
+            if reading.kind == "number":
+                warn_of_nines(name, given[3].values)
             column = date_column(*given, reading.form) if reading.kind == "date" else numeric_column(*given)
             column["detail"] = f"{reading.note}; {column['detail']}"
-            return column | {"form": reading.form, "tolerant": reading.tolerant} | custom, None
+            unit = {"unit": text.unit} if reading.form in UNIT_FORMS else {}
+            return column | {"form": reading.form, "tolerant": reading.tolerant} | unit | custom, None
         if reading.kind == "boolean":
             return boolean_column(name, text, reading.pair, scan.n_rows) | custom, None
         if reading.kind == "text":
@@ -151,7 +159,37 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
         return "an id or row number, by its name"
     if ids and scan.n_rows >= _ORDERED_ROWS and scan.strictly_increasing(name):
         return "an id or row number: integers that increase with every row (as float it would be used)"
+    if ids and name in scan.last and _size(name, scan) > EXACT:
+        return f"an id, by its {len(str(int(_size(name, scan))))} digits (as float it would be used)"
     return None
+
+
+def warn_of_nines(name: str, values: np.ndarray) -> None:
+    """Warn of 999 or -9999 in several cells, far from all other values: most such cells say that a value is missing."""
+    if not len(values):
+        return
+    ends = {float(end) for end in (values.min(), values.max()) if _NINES.fullmatch(f"{end:.15g}")}
+    others = values[~np.isin(values, list(ends))]
+    if not len(others) or not ends:
+        return
+    low, high = float(others.min()), float(others.max())
+    counts = {end: int((values == end).sum()) for end in ends}
+    far = {
+        f"{end:g}"
+        for end, n in counts.items()
+        if n >= max(2, 0.001 * len(values)) and min(abs(end - low), abs(end - high)) > high - low > 0
+    }
+    if far:
+        warn(
+            f"Column {name!r} has {' and '.join(sorted(far))} in several cells, and all others lie between {low:g} and "
+            f"{high:g}. If that means a missing value, name it with missing=."
+        )
+
+
+def _size(name: str, scan: ColumnScan) -> float:
+    """The largest absolute value of a column."""
+    j = scan.position[name]
+    return max(-scan.moments.low[j], scan.moments.high[j])
 
 
 def _present(name: str, scan: ColumnScan) -> int:
@@ -160,10 +198,10 @@ def _present(name: str, scan: ColumnScan) -> int:
     return int(scan.moments.count[scan.position[name]])
 
 
-def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, np.ndarray]:
+def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, ColumnSample]:
     """The values of number columns that are there in a sample."""
     matrix = number_matrix(sample, scan.numbers, scan.sentinels)
-    return {name: row[~np.isnan(row)] for name, row in zip(scan.numbers, matrix, strict=True)}
+    return dict(zip(scan.numbers, column_samples(matrix), strict=True))
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:

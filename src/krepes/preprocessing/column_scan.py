@@ -16,13 +16,22 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from krepes.preprocessing.cells.dates import DATE_FORMS, read_dates
-from krepes.preprocessing.cells.numbers import NUMBER_FORMS, read_numbers
+from krepes.preprocessing.cells.numbers import (
+    HAS_UNIT,
+    NUMBER_FORMS,
+    UNIT_FORMS,
+    common_unit,
+    read_numbers,
+    read_with_unit,
+    units_of,
+)
 from krepes.preprocessing.cells.words import MORE_MISSING, folded
 from krepes.preprocessing.column_moments import ColumnMoments
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 
 MAX_DISTINCT = 100_000
-FORMS = (*NUMBER_FORMS, *DATE_FORMS)
+FORMS = (*NUMBER_FORMS, *DATE_FORMS, *UNIT_FORMS)
+MANY_UNITS = 20
 _LIKE_A_VALUE = r"^.{0,60}$"  # and a digit: what may be a number or a date
 
 
@@ -36,7 +45,7 @@ class TextScan:
     >>> scan = TextScan()
     >>> scan.add(pa.chunked_array([["1,5", "2,5", "-", None]]), 4)
     >>> scan.moments.count.tolist(), scan.moments.mean.tolist()[1], scan.n_missing, scan.unread("decimal comma")
-    ([0, 2, 0, 0, 0, 0], 2.0, 1, {})
+    ([0, 2, 0, 0, 0, 0, 0, 2], 2.0, 1, {})
     """
 
     def __init__(self, words: Collection[str] | None = None):
@@ -47,6 +56,7 @@ class TextScan:
         self.n_whole, self.n_coded = 0, 0  # digits only; among them those that begin with a zero, as codes do
         self.n_spelled = 0  # words of two letters or more
         self.n_cells = 0  # of text
+        self.units: set[str] = set()  # words behind numbers; no more are kept than say that they differ
         self.moments = ColumnMoments(len(FORMS))
 
     def add(self, column: pa.ChunkedArray, n_rows: int) -> None:
@@ -57,17 +67,33 @@ class TextScan:
             counts = np.bincount(codes[present], minlength=len(values))
             self._count(values, counts, int((~present).sum()))
             self._add_levels(values, counts)
-            for j, numbers in enumerate(read_forms(values, self.words)):
+            forms = read_forms(values, self.words)
+            self._add_units(values, forms)
+            for j, numbers in enumerate(forms):
                 if numbers is not None:
                     read[j, first : first + len(codes)] = np.append(numbers, np.nan)[codes]
             first += len(codes)
         if not np.isnan(read).all():
             self.moments.add(read)
 
+    @property
+    def unit(self) -> str | None:
+        """The unit of the numbers; None where there is none, or where there are several."""
+        return common_unit(self.units) if self.units else None
+
+    def _add_units(self, values: list[str], forms: list[np.ndarray | None]) -> None:
+        read = [forms[FORMS.index(form)] for form in UNIT_FORMS]
+        known = [numbers for numbers in read if numbers is not None]
+        if not known or len(self.units) > MANY_UNITS:
+            return
+        places = np.flatnonzero(~np.isnan(np.array(known)).all(axis=0))
+        found = units_of(pa.array([values[i] for i in places], pa.string()))
+        self.units |= {unit for unit in found if unit is not None}
+
     def unread(self, form: str) -> dict[str, int]:
         """The cells that are neither of a form nor words for missing values, of the levels that are known."""
         values = list(self.levels or {})
-        numbers = read_form(values, form, self.words)
+        numbers = read_form(values, form, self.words, self.unit)
         return {
             value: (self.levels or {})[value]
             for value, number in zip(values, numbers)
@@ -90,6 +116,7 @@ class TextScan:
             return
         for value, n in zip(values, counts.tolist()):
             if n:
+                value = value.strip()  # spaces around a level are nothing that anybody means
                 self.levels[value] = self.levels.get(value, 0) + n
         if len(self.levels) > MAX_DISTINCT:
             self.levels = None
@@ -165,10 +192,15 @@ def number_words(words: Collection[str] | None) -> list[float]:
     return found[~np.isnan(found)].tolist()
 
 
-def read_form(cells: list[str], form: str, words: Collection[str] | None) -> np.ndarray:
+def read_form(
+    cells: list[str], form: str, words: Collection[str] | None, unit: str | None = None
+) -> np.ndarray:
     """Cells as numbers, or as seconds; NaN where they are not of this form, or a word for a missing value."""
     text = pa.array(cells, pa.string())
-    numbers = read_dates(text, form) if form in DATE_FORMS else read_numbers(text, form)
+    if form in UNIT_FORMS:
+        numbers = read_with_unit(text, form, unit)
+    else:
+        numbers = read_dates(text, form) if form in DATE_FORMS else read_numbers(text, form)
     if words:
         numbers[[is_missing_number(cell, words) for cell in cells]] = np.nan
     return numbers
@@ -179,7 +211,11 @@ def read_forms(cells: list[str], words: Collection[str] | None) -> list[np.ndarr
     text = pa.array(cells, pa.string())
     if not (_matches(text, _LIKE_A_VALUE) & _matches(text, r"\d")).any():
         return [None] * len(FORMS)
-    found = [read_form(cells, form, words) for form in FORMS]
+    found = [read_form(cells, form, words) for form in FORMS[: -len(UNIT_FORMS)]]
+    if _matches(text, HAS_UNIT).any():
+        found += [read_form(cells, form, words) for form in UNIT_FORMS]
+    else:
+        found += found[: len(NUMBER_FORMS)]
     return [None if np.isnan(numbers).all() else numbers for numbers in found]
 
 

@@ -53,10 +53,12 @@ def prepare_inputs(
     progress: Progress,
     may_shift: bool = False,
     table_columns: Callable[[Sequence[str]], TableColumns | None] | None = None,
+    tokens: bool = False,
 ) -> tuple[InputSpace, Candidates]:
     """Fit the input space and draw the candidates.
 
     `may_shift`: whether vectors may be moved all together, because kernel and views do not see where zero is.
+    `tokens`: whether numbers are names of tokens, which have no spread to lose.
     `table_columns`: the columns that a kernel compares, given those of a table: `Kernel.table_columns`.
     """
     if is_series(preprocess):
@@ -95,7 +97,7 @@ def prepare_inputs(
         with progress.stage("Preparing", None):
             sample, indices = reservoir(source, n_candidates, seed)
         space = InputSpace.of(source, sample)
-        if space.kind == "vectors" and placement.dtype == torch.float32:
+        if space.kind == "vectors" and not tokens and placement.dtype == torch.float32:
             _keep_spread(space, sample, may_shift)
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))

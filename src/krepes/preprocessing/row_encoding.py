@@ -72,7 +72,8 @@ def _read(cells: pa.ChunkedArray, column: Column) -> np.ndarray:
     form = column.get("form", "decimal point")
     parts = []
     for codes, values in text_chunks(cells):
-        numbers = read_form(values, "decimal point" if form == "boolean" else form, words)
+        plain = "decimal point" if form == "boolean" else form
+        numbers = read_form(values, plain, words, column.get("unit"))
         for i in np.flatnonzero(np.isnan(numbers)):
             if (cell := values[i].strip().casefold()) in pair and form in ("boolean", "decimal point"):
                 numbers[i] = float(cell == pair[0])
@@ -177,12 +178,11 @@ def level_codes(values: pa.ChunkedArray, column: Column) -> np.ndarray:
     words = set(column.get("words", ()))
     codes = []
     for chunk, distinct in text_chunks(values):
-        known = np.array(
-            [code.get(value, -1) for value in distinct] + [missing]
-        )  # the last is for missing, -1
+        found = [code.get(value, code.get(value.strip(), -1)) for value in distinct]
+        known = np.array([*found, missing])  # the last is for missing, -1
         others = np.flatnonzero(known == -1)
-        hashes = text_hashes([distinct[i] for i in others])
-        known[others] = np.where(np.isin(hashes, column["rare"]), rare, unseen)
+        both = (text_hashes([write(distinct[i]) for i in others]) for write in (str, str.strip))
+        known[others] = np.where(np.any([np.isin(h, column["rare"]) for h in both], axis=0), rare, unseen)
         known[[i for i in others if distinct[i].strip() in words]] = missing
         codes.append(known[chunk])
     return np.concatenate(codes)

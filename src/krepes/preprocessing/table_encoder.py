@@ -223,7 +223,7 @@ class TableEncoder(TransformerMixin, Component):
         # Nested and binary columns are left out by their type and never read.
         table_source, as_text = self._readable(usable)
         n_columns = len(table_source.schema)
-        chunk_rows = max(1024, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
+        chunk_rows = max(64, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
         sample = Reservoir(max(n_candidates, median_rows), seed)
         scan = ColumnScan(table_source.schema, as_text, self.missing)

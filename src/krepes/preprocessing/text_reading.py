@@ -22,18 +22,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from krepes.preprocessing.cells.dates import DATE_FORMS
-from krepes.preprocessing.cells.numbers import NUMBER_FORMS
+from krepes.preprocessing.cells.numbers import NUMBER_FORMS, UNIT_FORMS
 from krepes.preprocessing.cells.words import words_of, yes_and_no
 from krepes.preprocessing.column_scan import FORMS, MAX_DISTINCT, TextScan, is_missing_number, read_form
 
 MOSTLY = 0.9  # of the cells have a form
 FEW_VALUES = 20  # that stay a category if some are no numbers
+FEW_UNITS = 5  # that cells of one column may have; more are words
 DISTINCT = 10  # at most this many values are levels, even if every row has its own
 RUNNING_WORDS = 4  # in a cell, on average
 KINDS = {
-    "number": NUMBER_FORMS,
-    "decimal point": NUMBER_FORMS[:1],
-    "decimal comma": NUMBER_FORMS[1:],
+    "number": (*NUMBER_FORMS, *UNIT_FORMS),
+    "decimal point": (NUMBER_FORMS[0], UNIT_FORMS[0]),
+    "decimal comma": (NUMBER_FORMS[1], UNIT_FORMS[1]),
     "date": DATE_FORMS,
     "day first": ("day first",),
     "month first": ("month first",),
@@ -41,7 +42,7 @@ KINDS = {
     "category": (),
     "text": (),
 }
-_RIVALS = {"decimal point": "decimal comma", "day first": "month first"}
+_RIVALS = {"decimal point": "decimal comma", "day first": "month first", UNIT_FORMS[0]: UNIT_FORMS[1]}
 _RIVALS |= {other: form for form, other in _RIVALS.items()}
 
 
@@ -87,6 +88,14 @@ def read_column(
     if form and (asked or (_share(scan, form) >= MOSTLY and not _is_code(scan, values, form))):
         return _in_form(name, scan, form, sample, clear, bool(asked))
     reading = as_levels(scan)
+    if len(scan.units) > 1 and scan.unit is None and not asked and reading.kind == "left out":
+        several = _several_units(name, scan, reading)
+        if several:
+            return TextReading(reading.kind, note=reading.note, warning=several)
+    if form and scan.n_coded and reading.kind == "left out" and _is_code(scan, values, form):
+        return TextReading(
+            "left out", note=reading.note.replace("near-unique text", "codes that begin with zeros")
+        )
     if form and _share(scan, form) >= 0.5 and not (reading.kind == "category" and len(values) <= FEW_VALUES):
         return TextReading(
             reading.kind, note=reading.note, warning=_unused(name, scan, form, sample, reading)
@@ -102,7 +111,9 @@ def words_in(scan: TextScan) -> list[str]:
 def _in_form(
     name: str, scan: TextScan, form: str, sample: Collection[str], clear: Collection[str], asked: bool
 ) -> TextReading:
-    kind, note, warning = ("date" if form in DATE_FORMS else "number"), form, ""
+    kind, note, warning = ("date" if form in DATE_FORMS else "number"), _words(form, scan), ""
+    if kind == "number" and any(re.match(r"\s*[<>≤≥]", cell) for cell in scan.levels or sample):
+        note += ", < and > as the number behind"
     rival = _RIVALS.get(form, "")
     j, k = FORMS.index(form), FORMS.index(rival) if rival else -1
     alike = (
@@ -129,9 +140,17 @@ def _in_form(
     return TextReading(kind, form, note, warning, tolerant=n_unread > 0)
 
 
+def _words(form: str, scan: TextScan) -> str:
+    """A form in the words of the table of roles: `decimal point, in kg`."""
+    if form not in UNIT_FORMS:
+        return form
+    unit = "K, M, ... multiplied out" if scan.unit == "" else f"in {scan.unit}"
+    return f"{form.removesuffix(' with a unit')}, {unit}"
+
+
 def _usual(form: str, sample: Collection[str]) -> bool:
     """Whether cells that fit two forms leave no doubt: 3.4.2022 has the day first, 1.234 is no thousand."""
-    if form == "decimal point":
+    if form.startswith("decimal point"):
         return not any("," in cell for cell in sample)
     return all(re.match(r"\s*\d+\.\d+\.", cell) for cell in sample)
 
@@ -156,10 +175,11 @@ def as_levels(scan: TextScan) -> TextReading:
 
 def _is_code(scan: TextScan, values: list[str], form: str) -> bool:
     """Whether what could be numbers are names of something, or levels."""
-    if form not in NUMBER_FORMS:
+    if form in DATE_FORMS:
         return False
     few = scan.levels is not None and len(values) <= FEW_VALUES and _should(scan) > _count(scan, form)
-    return few or scan.n_whole == (_count(scan, form) if scan.n_coded else scan.n_cells)
+    digits = scan.n_whole == (_count(scan, form) if scan.n_coded else scan.n_cells)
+    return few or (digits and form in NUMBER_FORMS)
 
 
 def _unused(name: str, scan: TextScan, form: str, sample: Collection[str], reading: TextReading) -> str:
@@ -173,12 +193,26 @@ def _unused(name: str, scan: TextScan, form: str, sample: Collection[str], readi
     )
 
 
+def _several_units(name: str, scan: TextScan, reading: TextReading) -> str:
+    """The warning for numbers whose units differ; "" where they are few, or their words too many for units."""
+    counts = max(_count(scan, form) for form in UNIT_FORMS)
+    if counts < MOSTLY * max(1, _should(scan)) or len(scan.units) > FEW_UNITS:
+        return ""
+    units = ", ".join(sorted(scan.units))
+    return (
+        f"Column {name!r} is left out ({reading.note}), although its cells are numbers, because their units differ: "
+        f"{units}. Write them all in one unit."
+    )
+
+
 def _unread(scan: TextScan, form: str, sample: Collection[str]) -> list[str]:
     if scan.levels is not None:
         found = scan.unread(form)
         return sorted(found, key=lambda value: -found[value])
     cells = [cell for cell in sample if not is_missing_number(cell, scan.words)]
-    return [cell for cell, number in zip(cells, read_form(cells, form, scan.words)) if np.isnan(number)]
+    return [
+        cell for cell, number in zip(cells, read_form(cells, form, scan.words, scan.unit)) if np.isnan(number)
+    ]
 
 
 def _two_levels(name: str, scan: TextScan) -> tuple[str, str]:
@@ -195,7 +229,8 @@ def _two_levels(name: str, scan: TextScan) -> tuple[str, str]:
 
 def _best(scan: TextScan, forms: Iterable[str], clear: Collection[str]) -> str:
     """The form that most cells have; the first of equals, but one that other columns have before; "" for none."""
-    best = max(forms, key=lambda form: (_count(scan, form), form in clear))
+    known = [form for form in forms if form not in UNIT_FORMS or scan.unit is not None]
+    best = max(known, key=lambda form: (_count(scan, form), form == "year first", form in clear))
     return best if _count(scan, best) else ""
 
 

@@ -1,13 +1,14 @@
 """Batches of a loader or a generator as a source.
 
 A model reads its data more than once: a sample of rows first, then all of them. The batches must therefore come again,
-the same ones in the same order, from a torch DataLoader or from a function that starts a new pass. Every batch is known
-by a hash (`identity_of_rows`), and a pass that gives other rows than the first one is an error. Memory is one batch of
-the loader and one of the reader.
+the same ones in the same order, from a torch DataLoader, from a function that starts a new pass, or from a temporary
+file (`spooling`). Every batch is known by a hash (`identity_of_rows`), and a pass that gives other rows than the first
+one is an error. Memory is one batch of the loader and one of the reader.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from krepes.base.files import readable_bytes
 from krepes.base.limits import check_count
 from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
 from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list, sample_entry
 from krepes.sources.source import Source, TableSource, columns_identity, conform, plain_schema
+from krepes.sources.spooling import Spool
 from krepes.sources.tables.frames import arrow_table
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 Key: TypeAlias = str | int | None
 ONCE = (
     "can be read only once, and a model reads its data more than once. Give the function that makes it, "
-    "krepes.sources.Batches(make_batches), or save the rows to a file first."
+    "krepes.sources.Batches(make_batches), or let the rows be kept in a temporary file as they pass, "
+    "krepes.sources.Batches(it, spool=True)."
 )
 
 
@@ -46,6 +50,11 @@ class Batches:
         The entry of a dictionary or tuple that holds the rows. None is the first entry of a tuple.
     n_rows : int, default=None
         The number of rows in all batches. None counts them, which takes a pass where a loader does not know it.
+    spool : bool or path, default=False
+        True keeps the rows in a temporary file while they are read the first time, and reads them from there
+        afterwards. Then `batches` may also be a generator, a loader that shuffles, or one that changes its rows at
+        random: what the first pass gives counts. The file is as large as the rows, has no name, and goes with the
+        source; a path is the folder that it is in.
 
     Examples
     --------
@@ -64,8 +73,9 @@ class Batches:
         *,
         key: Key = None,
         n_rows: int | None = None,
+        spool: bool | str | os.PathLike = False,
     ):
-        if hasattr(batches, "__next__"):
+        if hasattr(batches, "__next__") and spool is False:
             raise TypeError(f"A {type(batches).__name__} {ONCE}")
         if not callable(batches) and not hasattr(batches, "__iter__"):
             raise TypeError(
@@ -74,12 +84,27 @@ class Batches:
             )
         if n_rows is not None:
             check_count("n_rows", n_rows)
-        if is_loader(batches):
+        if not isinstance(spool, bool | str | os.PathLike):
+            raise TypeError(f"spool={spool!r}: expected True, False or the path of a folder.")
+        if is_loader(batches) and spool is False:
             _check_order(batches)
-        self.batches, self.key, self.n_rows = batches, key, n_rows
+        self.batches, self.key, self.n_rows, self.spool = batches, key, n_rows, spool
+        self._spool = (
+            None
+            if spool is False
+            else Spool(self._passed(), None if spool is True else spool, self.known_rows())
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """A new pass: what every batch has under the key."""
+        return self._passed() if self._spool is None else iter(self._spool)
+
+    @property
+    def spooled_bytes(self) -> int | None:
+        """How large the temporary file is; None where there is none."""
+        return None if self._spool is None else self._spool.n_bytes
+
+    def _passed(self) -> Iterator[Any]:
         given: Any = self.batches() if callable(self.batches) else self.batches
         if not hasattr(given, "__iter__"):
             raise TypeError(
@@ -123,9 +148,14 @@ class BatchSource(Source):
 
     def describe(self) -> str:
         if self._shape is None:
-            return f"batches of {self.n_rows:,} objects"
+            return f"batches of {self.n_rows:,} objects{self._kept()}"
         shape = " × ".join(f"{side:,}" for side in self._shape)
-        return f"batches of {self.n_rows:,} rows × {shape}, {str(self._dtype).removeprefix('torch.')}"
+        dtype = str(self._dtype).removeprefix("torch.")
+        return f"batches of {self.n_rows:,} rows × {shape}, {dtype}{self._kept()}"
+
+    def _kept(self) -> str:
+        size = self.given.spooled_bytes
+        return "" if size is None else f" ({readable_bytes(size)} in a temporary file)"
 
     def _from(self, start: int) -> Iterator[Rows]:
         """The parts of a whole pass from a row on; the number of rows must be the one that is known."""
@@ -224,7 +254,7 @@ class BatchTableSource(BatchSource, TableSource):
         return super().identity() | {"columns": columns_identity(self.schema)}
 
     def describe(self) -> str:
-        return f"batches of {self.n_rows:,} rows × {len(self.schema):,} columns"
+        return f"batches of {self.n_rows:,} rows × {len(self.schema):,} columns{self._kept()}"
 
     def _rows(self, data: Any, number: int) -> pa.Table:
         table = arrow_table(data)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from krepes.base.rows import is_tensor
+from krepes.base.sparse_rows import SparseRows
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
@@ -121,6 +122,8 @@ def _open_object(data: Any) -> Source:
         return data
     if scipy.sparse.issparse(data):  # first, because a dok_array is a mapping
         return SparseSource(data)
+    if isinstance(data, SparseRows):
+        return SparseSource(data.csr)
     if isinstance(data, np.ndarray):
         return _open_array(data)
     if is_tensor(data):
@@ -236,6 +239,11 @@ def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Sourc
     return _open_path(place.copied(), array, None, None, encoding)
 
 
+def is_csv(path: str | os.PathLike) -> bool:
+    """Whether a file is a CSV file by its name, and so has an encoding."""
+    return str(path).lower().endswith(_CSV)
+
+
 def _open_path(
     path: Path,
     array: str,
@@ -243,7 +251,7 @@ def _open_path(
     progress: Callable[[int], None] | None,
     encoding: str | None,
 ) -> Source:
-    if encoding is not None and not path.name.lower().endswith(_CSV):
+    if encoding is not None and not is_csv(path):
         raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
         return _open_folder(path, size, progress)
@@ -262,7 +270,7 @@ def _open_path(
         return open_sparse_npz(path) if is_sparse_npz(path, array) else open_npz(path, array)
     if name.endswith(_PARQUET):
         return open_parquet([path])
-    if name.endswith(_CSV):
+    if is_csv(path):
         return open_csv(path, progress, encoding)
     if name.endswith(_EXCEL):
         return open_excel(path)

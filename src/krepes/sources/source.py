@@ -185,6 +185,12 @@ def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> 
 def check_unique(names: Sequence[str], where: str) -> None:
     """Raise an error if a column name occurs more than once."""
     twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice == [""]:
+        named = ", ".join(repr(name) for name in names if name) or "none"
+        raise ValueError(
+            f"{where} has {names.count('')} columns without a name in its first line, which names {named:.60}. If "
+            "there is a title above the table, remove it: the first line must name the columns."
+        )
     if twice:
         raise ValueError(
             f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."

@@ -13,6 +13,8 @@ from krepes.views.tabular import Tabular
 
 POINTS, FEW_POINTS = 40_000, 4_000  # views of all rows together, at most, where a row has more than two
 
+TOKENS_REPLACED = 0.15  # the share of tokens that masked language models change [devlin]
+
 
 def choose_views(
     views: str | Views | None,
@@ -21,10 +23,12 @@ def choose_views(
     paired: bool,
     few: bool = False,
     series: bool = False,
+    tokens: bool = False,
 ) -> Views:
     """The views object for a source: `views="auto"` picks by its kind and size, pairs need none.
 
-    `few`: because every view becomes a landmark. `series`: the rows are read as time series.
+    `few`: because every view becomes a landmark. `series`: the rows are read as time series. `tokens`: the
+    kernel reads whole numbers as names of tokens, so views replace some of them and add no noise.
     """
     if source.kind == "precomputed" and (paired or views_needed > 1):
         raise ValueError(
@@ -48,6 +52,8 @@ def choose_views(
         n_views = views_of(source.n_rows, FEW_POINTS if few else POINTS)
         if series:
             return TimeSeries(n_views=n_views)
+        if tokens and source.kind == "vectors" and holds_integers(source):
+            return Tabular(noise=0.0, replace=TOKENS_REPLACED, n_views=n_views)
         if source.kind == "images":
             return Image(strength="auto", flip="auto", n_views=n_views)
         return Sparse(n_views=n_views) if source.kind == "sparse" else Tabular(n_views=n_views)
@@ -62,6 +68,12 @@ def choose_views(
             "and replaces entries."
         )
     return chosen
+
+
+def holds_integers(source: Source) -> bool:
+    """Whether the rows of a source are integers."""
+    dtype = getattr(next(source.batches(1))[1], "dtype", None)
+    return str(dtype).removeprefix("torch.").startswith(("int", "uint"))
 
 
 def views_of(n_rows: int, points: int = POINTS) -> int:

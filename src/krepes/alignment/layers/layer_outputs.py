@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-import torch
 from torch import nn
 
+from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.alignment.layers.recording import (
-    as_tensor,
     check_layer_outputs,
     layer_names,
     recorded_layers,
@@ -59,7 +58,7 @@ class LayerOutputs:
 
     Parameters
     ----------
-    X : array or tensor of shape (n, ...), or {layer: array of shape (n, d)}
+    X : array or tensor of shape (n, ...), a loader or `krepes.sources.Batches`, or {layer: array of shape (n, d)}
         Without a module, X holds the layers themselves.
     module : torch.nn.Module or None, default=None
     batch_rows, pool : see `iter_layers`
@@ -91,12 +90,12 @@ class LayerOutputs:
                     "X is {layer: features}, but the network takes rows. Give network=None to use layers that are "
                     "computed already."
                 )
-            self.X = as_tensor(X)
-            if self.X.ndim < 2:
+            self.rows = NetworkRows(X)
+            if self.rows.first.ndim < 2:
                 raise ValueError(
-                    f"X has shape {tuple(self.X.shape)}; expected rows for the network, (n, ...)."
+                    f"X has shape {(self.rows.n_rows,)}; expected rows for the network, (n, ...)."
                 )
-            self.n_rows = len(self.X)
+            self.n_rows = self.rows.n_rows
             return
         given = X if are_layers(X) else {MATRIX: X}
         if not given:
@@ -167,8 +166,7 @@ class LayerOutputs:
             for block in row_blocks(len(rows), GIVEN_BLOCK):
                 yield block, {name: self.given[name][rows[block]] for name in layers}
             return
-        for block in row_blocks(len(rows), self.batch_rows):
-            X = self.X[torch.as_tensor(rows[block])]
+        for block, X in self.rows.chosen(rows, self.batch_rows):
             X = X if X.is_floating_point() or takes_tokens(self.module, X) else X.float() / self.divisor
             size = block.stop - block.start
             for _, outputs in recorded_layers(self.module, X, layers, batch_rows=size, pool=self.pool):

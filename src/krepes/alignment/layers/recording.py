@@ -16,12 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from krepes.alignment.inputs import target_matrix
+from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.base.limits import check_count
-from krepes.base.linalg import row_blocks
-from krepes.base.validation import as_array, as_numbers, check_dense, check_same_rows, writable
-from krepes.sources import Batches
-from krepes.sources.loaders import is_loader
+from krepes.base.validation import check_same_rows
+from krepes.networks.tokens import embeds_tokens
 
 
 def layer_names(module: nn.Module) -> list[str]:
@@ -77,7 +76,8 @@ def recorded_layers(
             f"{', '.join(layer_names(module)[:30])}."
         )
     place, first = next(module.parameters(), torch.empty(0)), 0
-    for batch in _batches(X, batch_rows):
+    rows = X if isinstance(X, NetworkRows) else NetworkRows(X)
+    for batch in rows.batches(batch_rows):
         dtype = batch.dtype if takes_tokens(module, batch) else place.dtype
         with (
             _recorded({name: parts[name] for name in names}) as outputs,
@@ -95,20 +95,9 @@ def recorded_layers(
         first += size
 
 
-def _batches(X: Any, batch_rows: int) -> Iterator[Tensor]:
-    """Rows for a network, block by block; the batches of a loader as they come, in the layout that it gives them."""
-    if isinstance(X, Batches) or is_loader(X):
-        yield from map(as_tensor, X if isinstance(X, Batches) else Batches(X))
-        return
-    X = as_tensor(X)
-    for block in row_blocks(len(X), batch_rows):
-        yield X[block]
-
-
 def takes_tokens(module: nn.Module, X: Tensor) -> bool:
     """Whether rows are numbers of tokens: integers for a network that embeds such numbers."""
-    embeds = any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
-    return embeds and X.dtype in (torch.int32, torch.int64)
+    return embeds_tokens(module) and X.dtype in (torch.int32, torch.int64)
 
 
 def check_layer_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
@@ -147,10 +136,10 @@ def sketch_layers(
     """
     sketch = SketchedCKA() if sketch is None else sketch
     target, n_rows = None if y is None else target_matrix(y), 0
-    if target is not None and not isinstance(X, Batches) and not is_loader(X):
-        X = as_tensor(X)
-        check_same_rows(len(target), len(X), "y")
-    for first, outputs in iter_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
+    rows = NetworkRows(X)
+    if target is not None and rows.in_memory:
+        check_same_rows(len(target), rows.n_rows, "y")
+    for first, outputs in iter_layers(module, rows, layers, batch_rows=batch_rows, pool=pool):
         n_rows = first + len(next(iter(outputs.values())))
         sketch.update({prefix + name: Z for name, Z in outputs.items()}, first_row=first_row + first)
     if target is not None:
@@ -159,20 +148,6 @@ def sketch_layers(
     if target is not None and sketch.next_row.get("target", 0) <= first_row:
         sketch.update({"target": target}, first_row=first_row)
     return sketch
-
-
-def as_tensor(X: Any) -> Tensor:
-    """Rows for a network, (n, ...): a tensor as it is, anything else in the dtype that it has."""
-    if not isinstance(X, Tensor):
-        X = as_array(X)
-        X = X if X.dtype.kind in "iub" else as_numbers(X, finite=False)
-        X = torch.as_tensor(writable(X.astype(X.dtype.newbyteorder("="), copy=False)))
-    check_dense(X)
-    if X.ndim == 0 or 0 in X.shape or X.is_complex():
-        raise ValueError(
-            f"X has shape {tuple(X.shape)} and holds {X.dtype}; expected rows of numbers for the network, (n, ...)."
-        )
-    return X
 
 
 def _check_module(module: nn.Module) -> None:

@@ -37,6 +37,7 @@ from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, ar
 from krepes.alignment.layers.layer_ridge import candidate_kernels, kernel_ridge
 from krepes.alignment.layers.layer_weights import choose_layers, layer_lines
 from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
+from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.base.components import Component, NamedParts
 from krepes.base.validation import as_array, estimator_rows
 from krepes.features.nystrom import NystromMap
@@ -157,6 +158,8 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : rows for the network, {layer: features (n, d)}, or a matrix
+            Rows may be a torch DataLoader that does not shuffle, or `krepes.sources.Batches`, which are read twice.
+            Integers go as tokens into a network that embeds them.
         y : labels of shape (n,): text, integers or true/false
             Rows with None or NaN count as unlabelled. -1 is a label like any other.
         X_unlabelled : like X, optional
@@ -348,4 +351,4 @@ def _described(kernel: Kernel) -> str:
 def _module(network: nn.Module | Network | str | None, X: Any) -> nn.Module | None:
     if network is None or isinstance(network, nn.Module):
         return network
-    return as_network(network).build(tuple(np.shape(X)[1:]))
+    return as_network(network).build(tuple(NetworkRows(X).first.shape[1:]))

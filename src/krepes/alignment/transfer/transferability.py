@@ -22,11 +22,14 @@ import numpy as np
 from torch import Tensor, nn
 
 from krepes.alignment.inputs import Numbers
-from krepes.alignment.layers.recording import as_tensor, iter_layers
+from krepes.alignment.layers.network_rows import NetworkRows
+from krepes.alignment.layers.recording import iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.validation import as_array, check_dense, check_same_rows
+from krepes.sources import Batches
+from krepes.sources.loaders import is_loader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,10 +201,11 @@ def transferability(
     ----------
     models : {name: features}
         Features of the labelled rows: an array or tensor (n, d), an iterable of batches (b, d) in the order of the
-        labels, or a torch module, which gives features of `X`. Each is read once.
+        labels (also a torch DataLoader or `krepes.sources.Batches`), or a torch module, which gives features of `X`.
+        Each is read once.
     y : labels of shape (n,)
-    X : array or tensor of shape (n, ...), optional
-        What torch modules take.
+    X : array or tensor of shape (n, ...), a torch DataLoader or `krepes.sources.Batches`, optional
+        What torch modules take. A loader is read once for every module, and must not shuffle.
     probabilities : {name: (n, z)}, optional
         The source classifier's probabilities of models that have one, for LEEP.
     scores, method, n_buckets, n_permutations, max_width, seed : see `TransferStatistics`
@@ -276,11 +280,14 @@ def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iter
     if isinstance(features, nn.Module):
         if X is None:
             raise ValueError("is a torch module; give what it takes as X.")
-        rows = as_tensor(X)
-        check_same_rows(len(rows), n_rows, "X", "y")
+        rows = NetworkRows(X)
+        if rows.in_memory:
+            check_same_rows(rows.n_rows, n_rows, "X", "y")
         for _, outputs in iter_layers(features, rows, [""], batch_rows=batch_rows or 256):
             yield outputs[""]
         return
+    if is_loader(features):
+        features = Batches(features)
     if isinstance(features, list | tuple) and not (features and _is_array(features[0])):
         features = as_array(features, "The list of features")  # rows of numbers
     check_dense(features, "The array of features")

@@ -53,6 +53,7 @@ def align(
         ),
     ] = 0,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     output: options.CsvFile = None,
     figure: options.Figure = None,
     random_state: options.Seed = 0,
@@ -71,7 +72,7 @@ def align(
 
     estimator = _checked(features, estimator, permutations, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
-    opened = open_aligned(features, exclude=exclude)
+    opened = open_aligned(features, exclude=exclude, encoding=encoding)
     for representation in opened:
         line(f"{representation.name}: {representation.source.describe()}")
     values = _sketched(opened, sketch, random_state) if sketch else _exact(opened, estimator)

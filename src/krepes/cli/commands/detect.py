@@ -45,6 +45,7 @@ def detect(
         ),
     ] = None,
     keep: options.Keep = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -75,7 +76,7 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     start = time.perf_counter()  # without the time to import torch
     if rate is not None:
         detector.set_params(false_alarm_rate=rate)
-    source = open_for(detector, data, array)
+    source = open_for(detector, data, array, encoding)
     kept = kept_columns(source, keep, output)
     check_writable(output, overwrite, output_bytes(output, source.n_rows, len(_COLUMNS), 8))
     counted = _Counted(detector)

@@ -39,6 +39,7 @@ def evaluate(
             panel=options.DATA,
         ),
     ] = None,
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     task: Annotated[
         str,
@@ -158,7 +159,7 @@ On the rows that it was trained on, all of them are measured by leaving out fold
         from krepes.cli.machine_evaluation import evaluate_machine
 
         scored = evaluate_machine(
-            model, data, label, labels, split, n_train, array, not no_raw, baselines, **place
+            model, data, label, labels, split, n_train, array, encoding, not no_raw, baselines, **place
         )
         if output is not None:
             _write(scored["results"], output, overwrite)
@@ -176,7 +177,8 @@ On the rows that it was trained on, all of them are measured by leaving out fold
         test=test,
         split=split,
         n_train=n_train,
-        opener=lambda path: open_for(embedding, path, array),
+        opener=lambda path: open_for(embedding, path, array, encoding),
+        encoding=encoding,
     )
     _warn_of_feature(embedding, dataset)
     name = f"The label {dataset.where}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,6 +70,7 @@ def explain(
     ] = None,
     label: options.Label = None,
     labels: options.Labels = None,
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     concept: Annotated[
         list[str],
@@ -119,8 +122,8 @@ the prediction of a row.
         from krepes.report import write_machine_page
 
         machine = load_machine(model, **place)
-        source = open_for(machine, data, array)
-        y = _labels(machine, source, data, label, labels)
+        source = open_for(machine, data, array, encoding)
+        y = _labels(machine, source, data, label, labels, encoding)
         told: dict[str, Any] = {}
         if output is None or sample is not None:
             told = explain_machine(machine, source, y, sample, top, class_, against)
@@ -131,9 +134,10 @@ the prediction of a row.
             told |= _wrote(output, page["samples"])
         return told
     embedding = load_embedding(model, **place)
-    source = open_for(embedding, data, array)
-    y = _labels(embedding, source, data, label, labels)
-    concepts = [_concept(embedding, source, text, array, random_state) for text in concept]
+    source = open_for(embedding, data, array, encoding)
+    y = _labels(embedding, source, data, label, labels, encoding)
+    opener = partial(open_for, embedding, array=array, encoding=encoding)
+    concepts = [_concept(embedding, source, text, opener, random_state) for text in concept]
     found: dict[str, Any] = {}
     if sample is not None:
         found = explain_row(
@@ -147,25 +151,32 @@ the prediction of a row.
 
 
 def _labels(
-    model: OnePassEstimator, source: Source, data: Path, label: str | None, labels: str | None
+    model: OnePassEstimator,
+    source: Source,
+    data: Path,
+    label: str | None,
+    labels: str | None,
+    encoding: str | None,
 ) -> np.ndarray | None:
     """Labels where they were asked for or are easily found; an explanation does not need them."""
     from krepes.cli.opening import label_in_fit
     from krepes.labelled import labels_of
 
     try:
-        return labels_of(source, data, label or (label_in_fit(model) if labels is None else None), labels)[0]
+        column = label or (label_in_fit(model) if labels is None else None)
+        return labels_of(source, data, column, labels, encoding)[0]
     except ValueError:
         if label or labels:
             raise
         return None
 
 
-def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed: int) -> Concept:
+def _concept(
+    model: KernelEmbedding, source: Source, text: str, opener: Callable[[Path], Source], seed: int
+) -> Concept:
     """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`."""
     import numpy as np
 
-    from krepes.cli.opening import open_for
     from krepes.explain import Concept
     from krepes.sources.row_subset import subset
 
@@ -173,9 +184,9 @@ def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed
     if not equals or not name or not files:
         raise typer.BadParameter(f"--concept {text}: expected NAME=FILE, such as sea=sea.npz.")
     with_it, _, without = files.partition(",")
-    positives = open_for(model, Path(with_it), array)
+    positives = opener(Path(with_it))
     if without:
-        negatives = open_for(model, Path(without), array)
+        negatives = opener(Path(without))
     else:
         size = min(N_RANDOM, source.n_rows)
         rows = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)

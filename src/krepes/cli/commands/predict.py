@@ -52,6 +52,7 @@ def predict(
         ),
     ] = False,
     keep: options.Keep = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -83,7 +84,7 @@ In .npy and .npz files, more than the prediction makes an array of records.
     start = time.perf_counter()
     machine = load_predicting(model, **place)
     wanted = Predictions(machine, proba, confidence, std)
-    source = open_for(machine, data, array)
+    source = open_for(machine, data, array, encoding)
     kept = kept_columns(source, keep, output)
     dtype, names = wanted.dtype, list(wanted.dtype.names or ())
     needed = output_bytes(output, source.n_rows, len(names), dtype.itemsize // len(names) + 1)

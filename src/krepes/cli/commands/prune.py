@@ -59,6 +59,7 @@ def prune(
             metavar="COLUMN",
         ),
     ] = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     output: Annotated[
         Path | None,
         option("--output", "-o", "Write every member's weight, scores and reason as .csv.", metavar="FILE"),
@@ -80,7 +81,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     from krepes.cli.outputs import check_outputs, write_csv
 
     check_outputs(output, None, overwrite)
-    P, y, names = _read(file, label, labels, tuple(exclude))
+    P, y, names = _read(file, label, labels, tuple(exclude), encoding)
     order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
     if choosing["predictions"] == "auto":  # of an array it says the same, and no gaps
         choosing["predictions"] = "given"
@@ -123,7 +124,7 @@ def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
 
 
 def _read(
-    file: str, label: str | None, labels: str | None, exclude: tuple[str, ...]
+    file: str, label: str | None, labels: str | None, exclude: tuple[str, ...], encoding: str | None
 ) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
     """Predictions, target, and the members' names."""
     from krepes.cli.opening import check_exists
@@ -137,19 +138,19 @@ def _read(
     path = Path(name)
     check_exists(path)
     if path.suffix.lower() not in ARRAYS:
-        return _read_table(path, label, labels, exclude)
+        return _read_table(path, label, labels, exclude, encoding)
     if exclude:
         raise ValueError("--exclude names columns of a table; an array has none.")
     P = read_named(path, array, f"{path}:ARRAY")
     if labels is not None:
-        return P, read_labels(labels, label), None
+        return P, read_labels(labels, label, encoding), None
     if path.suffix.lower() == ".npy":
         raise ValueError(f"--label {label}: {path} is one array without columns. Give --labels FILE.npy.")
     return P, read_named(path, str(label), "--label ARRAY"), None
 
 
 def _read_table(
-    path: Path, label: str | None, labels: str | None, exclude: tuple[str, ...]
+    path: Path, label: str | None, labels: str | None, exclude: tuple[str, ...], encoding: str | None
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     import numpy as np
     import pyarrow as pa
@@ -159,7 +160,7 @@ def _read_table(
     from krepes.sources import TableSource
     from krepes.sources.source import check_columns, column_values
 
-    source = open_data(path)
+    source = open_data(path, encoding=encoding)
     if not isinstance(source, TableSource):
         raise ValueError(f"{path} is {source.describe()}; expected a table or an array of predictions.")
     left_out = [*exclude, *([label] if label is not None else [])]
@@ -176,7 +177,7 @@ def _read_table(
             f"{path}: members predict numbers or labels, all the same; {text[0]!r} is text and others are not. Leave "
             f"columns that are not members out: --exclude {text[0]}."
         )
-    y = read_labels(labels, label) if labels is not None else column_values(table.column(label))
+    y = read_labels(labels, label, encoding) if labels is not None else column_values(table.column(label))
     return np.column_stack(columns), y, names
 
 

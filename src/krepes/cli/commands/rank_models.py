@@ -72,6 +72,7 @@ def rank_models(
         ),
     ] = 0,
     exclude: options.Exclude = [],  # noqa: B006
+    encoding: options.Encoding = None,
     output: options.CsvFile = None,
     figure: options.Figure = None,
     random_state: options.Seed = 0,
@@ -96,11 +97,11 @@ def rank_models(
 
     _check(features, labels, label, probabilities, sort_by, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
-    opened = open_aligned(features, (label,) if label else (), exclude)
-    y = _labels(features, labels, label, opened[0].n_rows)
+    opened = open_aligned(features, (label,) if label else (), exclude, encoding)
+    y = _labels(features, labels, label, opened[0].n_rows, encoding)
     sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
     settings = scoring | sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
-    found = _ranked(opened, y, probabilities, settings)
+    found = _ranked(opened, y, probabilities, encoding, settings)
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")
     _print(found)
     rows = found.rows()
@@ -143,7 +144,9 @@ def _check(
         )
 
 
-def _labels(features: list[str], labels: str | None, label: str | None, n_rows: int) -> np.ndarray:
+def _labels(
+    features: list[str], labels: str | None, label: str | None, n_rows: int, encoding: str | None
+) -> np.ndarray:
     """The labels: an array, a column of a separate table, or a column beside the features."""
     from krepes.labelled import ARRAYS, read_labels, split_array
 
@@ -154,20 +157,24 @@ def _labels(features: list[str], labels: str | None, label: str | None, n_rows: 
                 f"--label {label}: there is no table that could have this column. Give --labels FILE."
             )
         labels = tables[0]
-    y = read_labels(labels, label)
+    y = read_labels(labels, label, encoding)
     if len(y) != n_rows:
         raise ValueError(f"There are {len(y):,} labels for {n_rows:,} rows of features.")
     return y
 
 
 def _ranked(
-    opened: list[FeatureFile], y: np.ndarray, probabilities: list[str], settings: dict[str, Any]
+    opened: list[FeatureFile],
+    y: np.ndarray,
+    probabilities: list[str],
+    encoding: str | None,
+    settings: dict[str, Any],
 ) -> Transferability:
     """One pass over every file."""
     from krepes.alignment import transferability
     from krepes.cli.features import open_aligned
 
-    class_files = open_aligned(probabilities)
+    class_files = open_aligned(probabilities, encoding=encoding)
     return transferability(
         {file.name: (batch for _, batch in file.finite_batches()) for file in opened},
         y,

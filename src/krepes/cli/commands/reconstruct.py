@@ -39,6 +39,7 @@ def reconstruct(
         ),
     ] = None,
     keep: options.Keep = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -65,7 +66,7 @@ MODEL may also be an autoencoder that was saved in Python; it gives the [bold]er
 
     start = time.perf_counter()
     decoding = load_decoding(model, **place)
-    source = open_for(decoding, data, array)
+    source = open_for(decoding, data, array, encoding)
     kept = kept_columns(source, keep, output)
     found = Reconstructions(decoding, source, output)
     width = decoding.space_.width
@@ -76,7 +77,7 @@ MODEL may also be an autoencoder that was saved in Python; it gives the [bold]er
                 f"learn_from={learn_from}: {model} is an autoencoder, whose decoder was learned in the fit. "
                 "This option is for representations."
             )
-        decoding.fit_inverse(open_for(decoding, learn_from, array))
+        decoding.fit_inverse(open_for(decoding, learn_from, array, encoding))
     write_rows(
         output,
         found.batches(_BATCH_ROWS),

@@ -158,7 +158,7 @@ Rows without a label are not used.
         wanted = split, n_train, sample_weight, checkpoint, no_sums, overwrite
         detector = detector_from(parameters, detecting, changes, random_state)
         return DetectorFit(source, data, output, *wanted).run(detector)
-    target = _target(source, data, label, labels, split, n_train, sample_weight, task)
+    target = _target(source, data, label, labels, encoding, split, n_train, sample_weight, task)
     _say_target(target)
     columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
     own_label = [label] if label is not None and labels is None else []
@@ -212,6 +212,7 @@ def _target(
     data: Path,
     label: str | None,
     labels: str | None,
+    encoding: str | None,
     split: str | None,
     n_train: int | None,
     sample_weight: str | None,
@@ -224,7 +225,7 @@ def _target(
     from krepes.preprocessing.labels import missing_values
     from krepes.preprocessing.targets import as_targets, guess_task
 
-    y, where = labels_of(source, data, label, labels)
+    y, where = labels_of(source, data, label, labels, encoding)
     chosen = training_rows(source, data, split, n_train)
     chosen = np.ones(len(y), dtype=bool) if chosen is None else chosen
     known = ~missing_values(y)

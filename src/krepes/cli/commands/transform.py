@@ -29,6 +29,7 @@ def transform(
     ],
     place: Annotated[dict[str, Any], Parameters("KernelEmbedding", only=("device",))],
     keep: options.Keep = [],  # noqa: B006  (typer copies it)
+    encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -54,7 +55,7 @@ of images a table also has the column [bold]file[/].
 
     start = time.perf_counter()
     embedding = load_embedding(model, **place)
-    source = open_for(embedding, data, array)
+    source = open_for(embedding, data, array, encoding)
     kept = kept_columns(source, keep, output)
     width, dtype = len(embedding.intercept_), np.dtype(embedding.dtype)
     check_writable(output, overwrite, output_bytes(output, source.n_rows, width, dtype.itemsize))

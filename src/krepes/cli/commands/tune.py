@@ -136,7 +136,7 @@ beside the numbers.
     from krepes.evaluation import Search
     from krepes.labelled import labels_of, training_rows
 
-    y, where = labels_of(source, data, label, labels)
+    y, where = labels_of(source, data, label, labels, encoding)
     label = label if labels is None else None  # else it is a column of that table
     excluded = [*exclude, *([split] if split and source.kind == "table" and split not in exclude else [])]
     encoder = preprocessing(

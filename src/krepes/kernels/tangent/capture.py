@@ -3,16 +3,18 @@
     f(x) scalar,   df/dW of a linear layer = sum_t g_t a_t^T,     a_t its inputs, g_t = df / d(its outputs), t positions
 
 One forward and one backward pass over a batch give a and g of every layer for all samples at once, because in eval
-mode no sample sees another. What counts as a layer: Linear, Conv2d, LayerNorm, GroupNorm and BatchNorm; a layer that is
-called several times has the positions of all calls. Parameters outside these layers are found and named.
+mode no sample sees another. What counts as a layer: Linear, Conv2d, Embedding, LayerNorm, GroupNorm and BatchNorm; a
+layer that is called several times has the positions of all calls. An embedding that all samples share, such as that of
+the positions 0 .. T-1, is repeated for every sample, so that each has a gradient of its own. Parameters outside these
+layers are found and named.
 """
 
 from __future__ import annotations
 
 import copy
 import fnmatch
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +26,19 @@ from krepes.kernels.tangent.layers import (
     Factors,
     conv_factors,
     depthwise_gradients,
+    embedding_factors,
     is_depthwise,
     joined,
     linear_factors,
     norm_gradients,
 )
+from krepes.networks.tokens import EMBEDDINGS, looked_up
 
+NOT_FACTORED = (
+    "is not the weight or bias of a Linear, Conv2d, Embedding, LayerNorm, GroupNorm or BatchNorm layer that is called "
+    "as a module on samples in order, so its gradient cannot be factored. Use EmpiricalNTK(method='full'), or leave it "
+    "out with parameters=[...]."
+)
 Call = tuple[str, nn.Module, Tensor, Tensor, int]  # name, layer, inputs, output, version of the output
 
 
@@ -52,7 +61,7 @@ class Gradients:
         """The gradient of the first sample, by parameter name, flat."""
         found = {name: value[0] for name, value in self.vectors.items()}
         for name, factors in self.factors.items():
-            first = Factors(factors.A[:1], factors.G[:1])
+            first = replace(factors, A=factors.A[:1], G=factors.G[:1], bias=None)
             found[name] = first.explicit()[0]
             if factors.bias is not None:
                 found[factors.bias] = first.G.sum(2).flatten()
@@ -70,18 +79,25 @@ class ScalarNetwork:
         The weights of a linear output on the features; without it the module has one output.
     parameters : list of str, optional
         Patterns of parameter names that count, such as "layer4.*"; the head is "head.weight". All by default.
+    tokens : bool, default=False
+        Rows are numbers of tokens, and go into the module as integers.
     """
 
     def __init__(
-        self, module: nn.Module, head: Tensor | None = None, parameters: Sequence[str] | None = None
+        self,
+        module: nn.Module,
+        head: Tensor | None = None,
+        parameters: Sequence[str] | None = None,
+        tokens: bool = False,
     ):
         check_frozen(module)
         self.module = copy.deepcopy(module).eval()
         for parameter in self.module.parameters():
             parameter.requires_grad_(True)
-        self.head = head
+        self.head, self.tokens = head, tokens
         self.names = self._chosen(parameters)
         self.copy_outputs = False
+        self.shared: set[tuple[str, int]] | None = None  # lookups that do not depend on the sample
 
     def _chosen(self, patterns: Sequence[str] | None) -> set[str]:
         every = [name for name, _ in self.module.named_parameters()]
@@ -105,7 +121,7 @@ class ScalarNetwork:
 
     def features(self, X: Tensor) -> Tensor:
         """The output of the module, (b, features)."""
-        Z = self.module(X)
+        Z = looked_up(self.module, X) if self.tokens else self.module(X)
         return Z.reshape(len(Z), -1)
 
     def outputs(self, X: Tensor) -> Tensor:
@@ -140,22 +156,41 @@ class ScalarNetwork:
 
     def _recorded(self, X: Tensor) -> tuple[Tensor, list[Call]]:
         """The features, and what went into and came out of every layer."""
+        if self.shared is None:
+            self.shared = self._shared_lookups(X[:1])
         calls: list[Call] = []
-        handles = [
-            layer.register_forward_hook(_recorder(name, calls, self.copy_outputs))
-            for name, layer in self.module.named_modules()
-            if isinstance(layer, LAYERS)
-            and any(f"{name}.{p}".lstrip(".") in self.names for p, _ in layer.named_parameters())
-        ]
-        try:
-            Z = self.features(X)
-        finally:
-            for handle in handles:
-                handle.remove()
+        Z = self._hooked(X, LAYERS, _Recorder(calls, self.copy_outputs, self.shared, len(X)))
         if not self.copy_outputs and any(output._version > version for *_, output, version in calls):
             self.copy_outputs = True  # an activation in place has overwritten what the gradient is taken of
             return self._recorded(X)
         return Z, calls
+
+    def _hooked(self, X: Tensor, kinds: tuple[type[nn.Module], ...], recorder: _Recorder) -> Tensor:
+        """The features of X, while a recorder looks at all layers of some kinds whose parameters count."""
+        handles = [
+            layer.register_forward_hook(recorder.of(name))
+            for name, layer in self.module.named_modules()
+            if isinstance(layer, kinds)
+            and any(f"{name}.{p}".lstrip(".") in self.names for p, _ in layer.named_parameters())
+        ]
+        try:
+            return self.features(X)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _shared_lookups(self, x: Tensor) -> set[tuple[str, int]]:
+        """The calls of embeddings, (layer, number of the call), that get as much for two samples as for one."""
+        if not any(isinstance(layer, EMBEDDINGS) for layer in self.module.modules()):
+            return set()
+        shapes = []
+        for rows in (x, torch.cat([x, x])):
+            calls: list[Call] = []
+            recorder = _Recorder(calls, False, set(), len(rows))
+            with torch.no_grad():
+                self._hooked(rows, EMBEDDINGS, recorder)
+            shapes.append(dict(zip(_numbered(calls), (inputs.shape for _, _, inputs, _, _ in calls))))
+        return {call for call, shape in shapes[0].items() if shapes[1].get(call) == shape}
 
     def _add(self, parts: Gradients, name: str, layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> None:
         prefix = f"{name}." if name else ""
@@ -166,14 +201,11 @@ class ScalarNetwork:
         elif is_depthwise(layer):
             new = {weight: depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
         else:
-            factors = (
-                conv_factors(layer, inputs, g)
-                if isinstance(layer, nn.Conv2d)
-                else linear_factors(inputs, g, b)
-            )
+            factors = _layer_factors(layer, inputs, g, b)
             new = {}
             if weight in self.names:
-                factors.bias = bias if bias in self.names and layer.bias is not None else None
+                counts = bias in self.names and getattr(layer, "bias", None) is not None
+                factors.bias = bias if counts else None
                 parts.factors[weight] = joined(parts.factors.get(weight), factors)
             else:
                 new = {bias: factors.G.sum(2).flatten(1)}
@@ -184,22 +216,36 @@ class ScalarNetwork:
 
     def check_complete(self, X: Tensor) -> None:
         """Compare the parts with the gradient that autograd forms for one sample; name what is missing."""
-        parts = self.gradients(X[:1]).of_first()
+        parts = self._parts_of_first(X)
         kept = {name: parameter for name, parameter in self.module.named_parameters() if name in self.names}
         if not kept:
             return  # the head alone
         with torch.enable_grad():
             expected = torch.autograd.grad(self.outputs(X[:1])[0], list(kept.values()), allow_unused=True)
         for (name, parameter), value in zip(kept.items(), expected):
-            true = torch.zeros_like(parameter) if value is None else value
+            true = torch.zeros_like(parameter) if value is None else value.to_dense()
             found = parts.get(name, torch.zeros_like(true).flatten())
-            allowed = 1e-3 * true.norm() + 1e-5 * sum(v.norm() for v in expected if v is not None)
+            allowed = 1e-3 * true.norm() + 1e-5 * sum(v.to_dense().norm() for v in expected if v is not None)
             if found.numel() != true.numel() or (found - true.flatten()).norm() > allowed:
-                raise ValueError(
-                    f"The parameter {name!r} of the network is not the weight or bias of a Linear, Conv2d, LayerNorm, "
-                    "GroupNorm or BatchNorm layer that is called as a module on samples in order, so its gradient "
-                    "cannot be factored. Use EmpiricalNTK(method='full'), or leave it out with parameters=[...]."
-                )
+                raise ValueError(f"The parameter {name!r} of the network {NOT_FACTORED}")
+
+    def _parts_of_first(self, X: Tensor) -> dict[str, Tensor]:
+        """The gradient of the first row, from a batch of two: what samples share would be seen twice."""
+        try:
+            return self.gradients(torch.cat([X[:1], X[:1]])).of_first()
+        except RuntimeError as error:
+            raise ValueError(
+                f"A layer of the network works on something else than the samples in order ({error}): one of its "
+                f"parameters {NOT_FACTORED}"
+            ) from error
+
+
+def _layer_factors(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> Factors:
+    if isinstance(layer, nn.Conv2d):
+        return conv_factors(layer, inputs, g)
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+        return embedding_factors(layer, inputs, g)
+    return linear_factors(inputs, g, b)
 
 
 def check_frozen(module: nn.Module) -> None:
@@ -219,11 +265,38 @@ def check_frozen(module: nn.Module) -> None:
             )
 
 
-def _recorder(
-    name: str, calls: list[Call], copied: bool
-) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
-    def record(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        calls.append((name, layer, inputs[0].detach(), output, output._version))
-        return output.clone() if copied else output
+@dataclass
+class _Recorder:
+    """What layers get and give, call after call."""
 
-    return record
+    calls: list[Call]
+    copied: bool
+    shared: set[tuple[str, int]]
+    n_samples: int
+
+    def of(self, name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+        count = 0
+
+        def record(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+            nonlocal count
+            given = inputs[0].detach()
+            if (name, count) in self.shared:
+                n_axes = given.ndim
+                given, output = (_repeated(part, n_axes, self.n_samples) for part in (given, output))
+            count += 1
+            self.calls.append((name, layer, given, output, output._version))
+            return output.clone() if self.copied else output
+
+        return record
+
+
+def _numbered(calls: list[Call]) -> Iterator[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for name, *_ in calls:
+        yield name, counts.get(name, 0)
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _repeated(part: Tensor, n_axes: int, b: int) -> Tensor:
+    """A part of all samples for each of b: (T, ...) or (1, T, ...), lookups of one or two axes, as (b, T, ...)."""
+    return (part[None] if n_axes == 1 else part).expand(b, *part.shape[n_axes - 1 :])

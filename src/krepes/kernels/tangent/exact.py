@@ -11,6 +11,7 @@ once and kept: T (inputs + outputs) numbers, or inputs x outputs, per layer and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch import Tensor
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.tangent.capture import Gradients, ScalarNetwork
 from krepes.kernels.tangent.layers import Factors
+from krepes.networks.tokens import as_tokens
 
 BLOCK_BYTES = 256 * 2**20  # of the largest temporary
 SQUARED_ROWS = 16
@@ -26,7 +28,7 @@ SMALL = 1e-30  # added to k before it is normalised: gradients of length zero ar
 
 def is_factored(factors: Factors) -> bool:
     """Whether pairs of samples are cheaper by factors than by gradients."""
-    inputs, outputs = factors.A.shape[3], factors.G.shape[3]
+    inputs, outputs = factors.width, factors.G.shape[3]
     return factors.positions**2 * (inputs + outputs) <= inputs * outputs
 
 
@@ -57,8 +59,7 @@ class Side:
             if not start:
                 result.vectors = None if side.vectors is None else _longer(side.vectors, n)
                 result.factors = {
-                    name: Factors(_longer(f.A, n), _longer(f.G, n), f.bias)
-                    for name, f in side.factors.items()
+                    name: replace(f, A=_longer(f.A, n), G=_longer(f.G, n)) for name, f in side.factors.items()
                 }
                 result.formed = {name: _longer(E, n) for name, E in side.formed.items()}
             stop = start + side.n_samples
@@ -111,7 +112,7 @@ def _sharing_inputs(factors: dict[str, Factors]) -> dict[str, Factors]:
     for names in alike.values():
         first = factors[names[0]]
         G = first.G if len(names) == 1 else torch.cat([factors[n].G for n in names], dim=3)
-        merged[names[0]] = Factors(first.A, G, first.bias)
+        merged[names[0]] = replace(first, G=G)
     return merged
 
 
@@ -119,17 +120,16 @@ def _factored_products(left: Factors, right: Factors) -> Tensor:
     """sum over groups and positions of (A A'^T [+ 1 for a bias]) * (G G'^T), (b, m)."""
     b, groups, T, _ = left.A.shape
     m, S = len(right.A), right.A.shape[2]
-    shift = left.A.new_tensor(0.0 if left.bias is None else 1.0)
     if groups == T == S == 1:
-        products = torch.addmm(shift, left.A[:, 0, 0], right.A[:, 0, 0].mT)
+        products = left.input_products(left.A[:, 0, 0], right.A[:, 0, 0])
         return products.mul_(left.G[:, 0, 0] @ right.G[:, 0, 0].mT)
-    total = left.A.new_zeros(b, m)
+    total = left.G.new_zeros(b, m)
     size = rows_within(BLOCK_BYTES, 8 * T * S * m, 1, b)
     for group in range(groups):
         A, G = (part[:, group].reshape(m * S, -1) for part in (right.A, right.G))
         for rows in row_blocks(b, size):
             a, g = (part[rows, group].flatten(0, 1) for part in (left.A, left.G))
-            pairs = torch.addmm(shift, a, A.mT).mul_(g @ G.mT)
+            pairs = left.input_products(a, A).mul_(g @ G.mT)
             total[rows] += pairs.reshape(-1, T, m, S).sum((1, 3))
     return total
 
@@ -186,7 +186,7 @@ def full_gradients(network: ScalarNetwork, X: Tensor) -> Tensor:
     chosen = {name: value for name, value in parameters.items() if name in network.names}
     wanted = (0, 1) if head is not None and "head.weight" in network.names else (0,)
     gradients = torch.func.vmap(torch.func.grad(output, argnums=wanted), in_dims=(None, None, 0))(
-        chosen, head, X
+        chosen, head, as_tokens(X) if network.tokens else X
     )
     parts = [
         value.flatten(1)

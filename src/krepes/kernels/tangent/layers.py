@@ -1,22 +1,25 @@
 """What the gradient of one layer is made of, from its inputs and the gradient of its outputs.
 
 linear, convolution    sum_t g_t a_t^T        over positions t: tokens, or output pixels with the patch below them
+embedding              sum_t e_(token t) g_t^T, e the unit vectors, which are never formed: tokens are compared
 depthwise              formed at once, because it is small
 norms                  sums of g, and of g times the normalised input
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from krepes.networks.tokens import EMBEDDINGS
+
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 NORMS = (nn.LayerNorm, nn.GroupNorm, *BATCH_NORMS)
-LAYERS = (nn.Linear, nn.Conv2d, *NORMS)
+LAYERS = (nn.Linear, nn.Conv2d, *EMBEDDINGS, *NORMS)
 
 
 @dataclass
@@ -54,15 +57,71 @@ class Factors:
         """The gradients themselves, (b, size)."""
         return (self.G.mT @ self.inputs()).flatten(1)
 
+    @property
+    def width(self) -> int:
+        """Entries of an input."""
+        return self.A.shape[3]
+
+    def input_products(self, A: Tensor, B: Tensor) -> Tensor:
+        """Inner products of inputs (..., N, inputs) and (..., M, inputs) of this layer: (..., N, M)."""
+        if self.bias is None:
+            return A @ B.mT
+        return torch.addmm(A.new_ones(()), A, B.mT) if A.ndim == 2 else (A @ B.mT).add_(1)
+
     def gram(self, other: Factors) -> Tensor:
         """Inner products of single positions of paired samples, (b, groups, T, T')."""
-        products = self.A @ other.A.mT
-        return (products if self.bias is None else products + 1) * (self.G @ other.G.mT)
+        return self.input_products(self.A, other.A) * (self.G @ other.G.mT)
+
+
+@dataclass
+class Lookups(Factors):
+    """The gradient of an embedding: inputs are unit vectors, of which A (b, 1, T, 1) has the tokens alone.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Rows of the embedding's weight.
+    """
+
+    n_tokens: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.n_tokens
+
+    @property
+    def size(self) -> int:
+        return self.n_tokens * self.G.shape[3]
+
+    def inputs(self) -> Tensor:
+        return functional.one_hot(self.A[..., 0], self.n_tokens).to(self.G)
+
+    def explicit(self) -> Tensor:
+        found = self.G.new_zeros(len(self.G), self.n_tokens, self.G.shape[3])
+        places = self.A[:, 0].expand(-1, -1, self.G.shape[3])
+        return found.scatter_add_(1, places, self.G[:, 0]).flatten(1)
+
+    def input_products(self, A: Tensor, B: Tensor) -> Tensor:
+        return (B.mT == A).to(self.G)
 
 
 def linear_factors(inputs: Tensor, g: Tensor, b: int) -> Factors:
     """A linear layer on (b, ..., inputs): every position counts; a batch merged with positions is taken apart."""
     return Factors(inputs.reshape(b, 1, -1, inputs.shape[-1]), g.reshape(b, 1, -1, g.shape[-1]))
+
+
+def embedding_factors(layer: nn.Embedding | nn.EmbeddingBag, tokens: Tensor, g: Tensor) -> Lookups:
+    """An embedding of tokens (b, T); a bag of them hands its gradient to every token, or shares it out (`mean`)."""
+    b = len(tokens)
+    tokens = tokens.reshape(b, -1).long()
+    counts = torch.ones_like(tokens) if layer.padding_idx is None else (tokens != layer.padding_idx).long()
+    weight = counts.to(g)
+    if isinstance(layer, nn.EmbeddingBag):
+        g = g[:, None].expand(-1, tokens.shape[1], -1)
+        if layer.mode == "mean":
+            weight = weight / weight.sum(1, keepdim=True).clamp_min(1)
+    G = g.reshape(b, -1, g.shape[-1]) * weight[..., None]
+    return Lookups(tokens[:, None, :, None], G[:, None], n_tokens=layer.num_embeddings)
 
 
 def conv_factors(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Factors:
@@ -137,4 +196,4 @@ def joined(before: Factors | None, new: Factors) -> Factors:
     """All positions of a layer that is called more than once."""
     if before is None:
         return new
-    return Factors(torch.cat([before.A, new.A], dim=2), torch.cat([before.G, new.G], dim=2), new.bias)
+    return replace(new, A=torch.cat([before.A, new.A], dim=2), G=torch.cat([before.G, new.G], dim=2))

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from krepes.kernels.tangent.capture import Gradients
-from krepes.kernels.tangent.layers import Factors
+from krepes.kernels.tangent.layers import Factors, Lookups
 
 SMALLEST = 32  # numbers of a block
 
@@ -55,7 +55,7 @@ class Sketch:
         """The sketches of a batch, (b, D)."""
         layers: dict[str, Factors | Tensor] = {**parts.factors, **parts.vectors}
         first = next(iter(layers.values()))
-        some = first if isinstance(first, Tensor) else first.A
+        some = first if isinstance(first, Tensor) else first.G
         total = some.new_zeros(len(some), self.size)
         own = dict(zip(self.widths, total.split([*self.widths.values(), self.common], dim=1)))
         common = total[:, self.size - self.common :]
@@ -81,9 +81,13 @@ class Sketch:
         if not self.by_factors(name, part):
             return self._spread(name, part.explicit(), width)
         spectra = []
-        for side, M in (("inputs", part.inputs()), ("outputs", part.G)):
-            rows = self._spread(f"{name}.{side}", M.reshape(-1, M.shape[-1]), width)
-            spectra.append(torch.fft.rfft(rows).reshape(len(M), -1, width // 2 + 1))
+        for side in ("inputs", "outputs"):
+            if side == "inputs" and isinstance(part, Lookups):
+                rows = self._spread_tokens(f"{name}.{side}", part, width)
+            else:
+                M = part.inputs() if side == "inputs" else part.G
+                rows = self._spread(f"{name}.{side}", M.reshape(-1, M.shape[-1]), width)
+            spectra.append(torch.fft.rfft(rows).reshape(len(part.G), -1, width // 2 + 1))
         return torch.fft.irfft((spectra[0] * spectra[1]).sum(1), n=width)
 
     def _spread(self, name: str, M: Tensor, width: int) -> Tensor:
@@ -92,6 +96,17 @@ class Sketch:
         padded = torch.cat([M * signs.to(M), M.new_zeros(len(M), 1)], dim=1)
         spread = padded.index_select(1, sources.to(M.device))
         return spread if len(sources) == width else spread.reshape(len(M), -1, width).sum(1)
+
+    def _spread_tokens(self, name: str, part: Lookups, width: int) -> Tensor:
+        """CountSketch of unit vectors: one entry each, its sign where it goes."""
+        sources, signs = self._places(name, part.n_tokens, width)
+        known = sources < part.n_tokens
+        goes_to = torch.empty(part.n_tokens, dtype=torch.long)
+        goes_to[sources[known]] = torch.arange(len(sources))[known] % width
+        tokens = part.A.reshape(-1)
+        rows = part.G.new_zeros(len(tokens), width)
+        places, values = goes_to.to(tokens.device)[tokens], signs.to(part.G)[tokens]
+        return rows.scatter_(1, places[:, None], values[:, None])
 
     def _places(self, name: str, n: int, width: int) -> tuple[Tensor, Tensor]:
         """For every place of every chunk the entry that goes there, n where none does, and the entries' signs (n,)."""
@@ -129,7 +144,7 @@ def shared_out(parts: Gradients, size: int) -> dict[str, int]:
 
 def _squares(factors: Factors) -> Tensor:
     """|gradient of the layer|^2 of every sample, by the cheaper way."""
-    inputs, outputs = factors.A.shape[3], factors.G.shape[3]
+    inputs, outputs = factors.width, factors.G.shape[3]
     if factors.positions**2 * (inputs + outputs) <= inputs * outputs:
         return factors.gram(factors).sum((1, 2, 3))
     return factors.explicit().square().sum(1)

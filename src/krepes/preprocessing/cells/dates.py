@@ -7,7 +7,8 @@
 
 Two digits of a year are 1969 to 2068. An offset is taken off, and what is left is universal time; without one a time
 is taken as it stands. Months may be named in English, German, French, Spanish, Italian or Dutch. Which of day and
-month comes first only the whole column can say (`column_roles`).
+month comes first only the whole column can say (`column_roles`). Cells with the year first are read in every form,
+because several forms in one column are common, and this one cannot be mistaken.
 """
 
 from __future__ import annotations
@@ -52,7 +53,25 @@ def read_dates(cells: pa.Array, form: str) -> np.ndarray:
     >>> read_dates(pa.array(["11.01.1970", "2/1/1970 00:01", "1/31/1970"]), "day first") / DAY
     array([10.        ,  1.00069444,         nan])
     """
-    found = pc.extract_regex(_with_numbers_for_months(cells), _PATTERNS[form])
+    return _read(_with_numbers_for_months(cells), form)
+
+
+def _read(cells: pa.Array, form: str) -> np.ndarray:
+    if form in (
+        "day first",
+        "month first",
+    ):  # a year that is first leaves no doubt, whatever other cells have
+        seconds = _matching(cells, form)
+        others = np.isnan(seconds)
+        if others.any():
+            seconds[others] = _matching(cells.filter(pa.array(others)), "year first")
+        return seconds
+    return _matching(cells, form)
+
+
+def _matching(cells: pa.Array, form: str) -> np.ndarray:
+    """Seconds of the cells that have one pattern."""
+    found = pc.extract_regex(cells, _PATTERNS[form])
     matched = found.is_valid().to_numpy(zero_copy_only=False)
     part = {field.name: found.field(i) for i, field in enumerate(found.type)}
     seconds, fits = _clock(part)

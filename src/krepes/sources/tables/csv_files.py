@@ -4,12 +4,14 @@ A first scan reads every cell as text and finds, for each column, the narrowest 
 
     integer < number < text,   true/false < text,   date or time < text,   missing < anything
 
-so that no type is guessed from the first block and contradicted by a later one. It also counts the rows. Later
-scans convert with the same functions. A first line that holds only numbers is data: the columns are then named
-x0, x1, ... Empty cells and the usual words (NA, NaN, null, ...) are missing values; `as_text` gives cells as they are
-written. A quotation mark that is never closed is an error that names its line (`csv_quotes`). Text that is not UTF-8
-is recognised by the mark that UTF-16 and UTF-32 begin with, and otherwise read as Windows-1252, with a warning. `.gz`
-files are decompressed on the way. One scan reads about 100 MB/s and holds two blocks.
+(digits that begin with a zero, such as 01067, are text, because they are codes) so that no type is guessed from the
+first block and contradicted by a later one. It also counts the rows. Later scans convert with the same functions. A
+first line that holds only numbers is data: the columns are then named x0, x1, ... Empty cells and the usual words (NA,
+NaN, null, ...) are missing values; `as_text` gives cells as they are written. A quotation mark that is never closed is
+an error that names its line (`csv_quotes`). Text that is not UTF-8 is recognised by the mark that UTF-16 and UTF-32
+begin with, and otherwise read as Windows-1252, with a warning. `.gz` files are decompressed on the way. One scan reads
+about 100 MB/s and holds two blocks. A block has 1 MB, or 64 rows of a file whose lines are longer than that allows,
+because every block costs time for every column.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from krepes.base.caller_warning import warn
+from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, rebatch
 from krepes.sources.identity_of_files import files_identity, gone
 from krepes.sources.source import TableSource, check_unique, columns_identity
 from krepes.sources.tables.csv_encodings import LEGACY, check_encoding, guess_encoding
 from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, unclosed, unclosed_line
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES, _MOST_BLOCK_BYTES = 1 << 20, 1 << 28
+_BLOCK_ROWS, _CELL_BYTES = (
+    64,
+    20,
+)  # of wide files: rows of a block, and bytes of a cell where none was seen yet
 _BOOLS = pa.array(["true", "false"])
 _DELIMITERS = ",;\t|"
 _BEGINNING, _LINES = 1 << 16, 20  # characters and lines by which the delimiter is known
@@ -48,6 +55,7 @@ class Layout:
     has_header: bool
     delimiter: str
     encoding: str = "utf-8"
+    block_bytes: int = _BLOCK_BYTES
 
 
 class CsvSource(TableSource):
@@ -158,18 +166,31 @@ def _raise_unclosed(layout: Layout) -> None:
 
 
 def _layout(path: Path, encoding: str) -> Layout:
-    with _reading(path), pa.input_stream(str(path), compression="detect") as stream:
-        start = stream.read(_BLOCK_BYTES)
+    start = _beginning(path)
     text = start.decode(encoding, "replace").removeprefix("\ufeff").lstrip("\r\n")
     if not text.split("\n", 1)[0].strip():
         raise ValueError(f"{path}: the file is empty.")
-    draft = Layout(path, (), True, _delimiter(text[:_BEGINNING], ".tsv" in path.suffixes), encoding)
+    delimiter = _delimiter(text[:_BEGINNING], ".tsv" in path.suffixes)
+    cells = text.split("\n", 1)[0].count(delimiter) + 1
+    line = max(_CELL_BYTES * cells, *map(len, start.split(b"\n")))
+    block_bytes = min(max(_BLOCK_BYTES, _BLOCK_ROWS * line), _MOST_BLOCK_BYTES)
+    draft = Layout(path, (), True, delimiter, encoding, block_bytes)
     with _reading(path, draft), _reader(draft, None, 0) as reader:
         names = reader.schema.names
     if all(_is_number(name) for name in names):
         return replace(draft, names=tuple(f"x{j}" for j in range(len(names))), has_header=False)
     check_unique(names, str(path))
     return replace(draft, names=tuple(names))
+
+
+def _beginning(path: Path) -> bytes:
+    """The first megabyte, or more where the first two lines are longer."""
+    start, block = b"", b""
+    with _reading(path), pa.input_stream(str(path), compression="detect") as stream:
+        while len(start) < _MOST_BLOCK_BYTES and (not start or (block and start.count(b"\n") < 2)):
+            block = stream.read(_BLOCK_BYTES)
+            start += block
+    return start
 
 
 def _delimiter(text: str, tabs: bool) -> str:
@@ -208,7 +229,7 @@ def _reader(
         reader = pcsv.open_csv(
             stream,
             pcsv.ReadOptions(
-                block_size=_BLOCK_BYTES,
+                block_size=layout.block_bytes,
                 use_threads=threads,
                 skip_rows_after_names=start,
                 encoding=layout.encoding,
@@ -257,11 +278,20 @@ def _convert(text: pa.Array, kind: pa.DataType) -> pa.Array | None:
 def _widen(kind: pa.DataType, text: pa.Array) -> pa.DataType:
     """The narrowest type that holds a column's values so far and those of the next block."""
     choices: tuple[pa.DataType, ...] = (kind,)
+    if (pa.types.is_null(kind) or pa.types.is_integer(kind)) and _has_codes(text):
+        return pa.string()
     if pa.types.is_null(kind):
         choices = (kind, pa.int64(), pa.float64(), pa.bool_(), *_TEMPORAL)
     elif pa.types.is_integer(kind):
         choices = (kind, pa.float64())
     return next((choice for choice in choices if _convert(text, choice) is not None), pa.string())
+
+
+def _has_codes(text: pa.Array) -> bool:
+    """Whether there are digits that begin with a zero: 01067 is a code, whose zero a number would lose."""
+    longer = pc.and_(pc.starts_with(text, "0"), pc.greater(pc.binary_length(text), 1))
+    some = text.filter(pc.fill_null(longer, False))
+    return bool(len(some)) and pc.any(pc.match_substring_regex(some, r"^0\d+$")).as_py()
 
 
 @contextmanager
@@ -305,7 +335,8 @@ def _explain(message: str, layout: Layout | None) -> str:
         name = f"column {layout.names[int(column[1])]!r}" if layout and column else "the file"
         return f"{name} is not UTF-8 text. Save the file as UTF-8."
     if "straddling" in message:
-        return "a line is longer than 1 MB. Is a quotation mark left open?"
+        limit = readable_bytes(_BLOCK_BYTES if layout is None else layout.block_bytes)
+        return f"a line is longer than {limit}. Is a quotation mark left open?"
     return f"cannot be read as CSV: {message}."
 
 
