@@ -188,7 +188,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
 
     @property
     def _search(self) -> EvidenceSearch:
-        asked = self.kernel, self.lengthscale, self.input_metric, False, self.preprocess
+        asked = self.kernel, self.lengthscale, self.input_metric, False, self.preprocess, self.n_landmarks
         return EvidenceSearch(*asked, given(self.amplitude), 1.0, few=FEW_ROWS, most=MOST_ROWS)
 
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:

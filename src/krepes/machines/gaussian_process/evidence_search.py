@@ -95,7 +95,7 @@ class EvidenceSearch(KernelSearch):
 
     Attributes
     ----------
-    kernel, lengthscale, metric, intercept, preprocess : as in KernelSearch
+    kernel, lengthscale, metric, intercept, preprocess, n_landmarks : as in KernelSearch
     amplitude, noise : float or None
         None where they are looked for.
     n_spaces : int

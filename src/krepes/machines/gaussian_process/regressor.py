@@ -141,7 +141,14 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
 
     @property
     def _search(self) -> EvidenceSearch:
-        asked = self.kernel, self.lengthscale, self.input_metric, self.fit_intercept, self.preprocess
+        asked = (
+            self.kernel,
+            self.lengthscale,
+            self.input_metric,
+            self.fit_intercept,
+            self.preprocess,
+            self.n_landmarks,
+        )
         return EvidenceSearch(*asked, given(self.amplitude), given(self.noise), self.n_spaces)
 
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
