@@ -187,8 +187,9 @@ def _write(
     model: KernelEmbedding, source: Source, output: Path, settings: dict[str, Any], overwrite: bool
 ) -> dict[str, Any]:
     from krepes.report import write_report
+    from krepes.report.advice import ON_THE_COMMAND_LINE
 
-    write_report(model, source, output, overwrite=overwrite, **settings)
+    write_report(model, source, output, overwrite=overwrite, advice=ON_THE_COMMAND_LINE, **settings)
     return _wrote(output, settings["samples"])
 
 
