@@ -63,7 +63,8 @@ class Headline:
 
 REMOVAL = Headline(
     title="Landmarks it depends on",
-    about="Real training examples, sorted by how far this row would move if the example were left out and the others took over.",
+    about="Real training examples, sorted by how far this row would move if the example were left out and the others "
+    "took over.",
     most="Depends most on",
     rows="Rows that depend on it most",
     none="No row on this page depends on it much.",
@@ -71,7 +72,8 @@ REMOVAL = Headline(
 )
 INFLUENCE = Headline(
     title="Most influential landmarks",
-    about="Real training examples, sorted by the length of the term that each adds to this representation. Terms may cancel.",
+    about="Real training examples, sorted by the length of the term that each adds to this representation. Terms may "
+    "cancel.",
     most="Most influential",
     rows="Rows it influences most",
     none="It is not among the most influential landmarks of any row on this page.",

@@ -86,7 +86,9 @@ def moved_without(model: KernelEmbedding, source: Source, parts: Sequence[Any]) 
         for part in places:
             without = given.flatten(1).clone()
             without[:, part] = mean[part].to(without)
-            found.append((model.features_.kernel_block(without.reshape(given.shape)).to(A) @ A - Z).norm(dim=1))
+            found.append(
+                (model.features_.kernel_block(without.reshape(given.shape)).to(A) @ A - Z).norm(dim=1)
+            )
         return torch.stack(found, dim=1)
 
     return np.concatenate([block.cpu().numpy() for block in model.map_rows(moved, shown)]).astype(np.float64)

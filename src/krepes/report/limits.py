@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from krepes.report.model_card import LOW_COVERAGE
 from krepes.report.maps.neighbours import NearestRows
+from krepes.report.model_card import LOW_COVERAGE
 from krepes.report.shown_rows import Column
 
 FEWEST = 20
@@ -24,7 +24,9 @@ HALF, QUARTER = 0.5, 0.25
 MOST = 5  # lines of a kind
 
 
-def not_for(coverage: np.ndarray, groups: Sequence[Column], labels: Column | None, nearest: NearestRows) -> list[str]:
+def not_for(
+    coverage: np.ndarray, groups: Sequence[Column], labels: Column | None, nearest: NearestRows
+) -> list[str]:
     """Sentences, the worst first; none where nothing was found."""
     kinds = (_uncovered(coverage, groups), [] if labels is None else _mixed(labels, nearest))
     found = []
@@ -49,8 +51,13 @@ def _uncovered(coverage: np.ndarray, groups: Sequence[Column]) -> list[str]:
             inside = column.values == code
             share, n = low[inside].mean() if inside.any() else 0.0, int(inside.sum())
             if n >= FEWEST and share >= LOW_SHARE and share >= 2 * every:
-                words = f"{100 * share:.0f} % of its {n:,} rows are unlike every landmark (all rows: {100 * every:.0f} %)"
-                found.append((share, f"Rows with {column.name} {level}: {words}."))
+                found.append(
+                    (
+                        share,
+                        f"Rows with {column.name} {level}: {100 * share:.0f} % of its {n:,} rows are unlike every landmark "
+                        f"(all rows: {100 * every:.0f} %).",
+                    )
+                )
     return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
 
@@ -78,8 +85,8 @@ def _mixed(labels: Column, nearest: NearestRows) -> list[str]:
         found.append(
             (
                 own,
-                f"Telling {labels.name} {level} from {levels[other]}: of the rows nearest to {level}, {100 * own:.0f} % are "
-                f"{level} too ({100 * chance:.0f} % by chance) and {100 * shares[other]:.0f} % are {levels[other]}.",
+                f"Telling {labels.name} {level} from {levels[other]}: of the rows nearest to {level}, "
+                f"{100 * own:.0f} % are {level} too ({100 * chance:.0f} % by chance) and {100 * shares[other]:.0f} % are {levels[other]}.",
             )
         )
     return [text for _, text in sorted(found, key=lambda each: each[0])]

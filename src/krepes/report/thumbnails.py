@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 SIDE = 32  # tiles per row and column of a sheet
 BUDGET = 3_600_000  # bytes, for 5,000 rows: 4.8 MB of the page
-CHOICES = ((64, None), (64, 85), (48, 80), (32, 75), (28, 65), (24, 60), (20, 50), (16, 40))  # pixels, JPEG quality (None is PNG)
+CHOICES = (  # pixels, JPEG quality (None is PNG)
+    (64, None), (64, 85), (48, 80), (32, 75), (28, 65), (24, 60), (20, 50), (16, 40),
+)  # fmt: skip
 SMALL = 28  # pixels: before tiles are smaller, reconstructed rows are left out
 BLOCK = 8  # pixels of a JPEG block: tiles are whole blocks, so that none shines into the next
 

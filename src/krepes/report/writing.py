@@ -65,8 +65,8 @@ def write_report(
         If there are more rows, a random sample is shown, and the page says so.
     samples : bool, default=True
         False leaves out the rows and landmarks themselves: no thumbnails, no feature values, no texts. What remains
-        are row numbers, places on the map, coverage, nearest rows and landmarks, contributions, labels if they are given, the
-        names and scores of concepts, and the model card. `columns` holds values of rows and is refused then.
+        are row numbers, places on the map, coverage, nearest rows and landmarks, contributions, labels if they are
+        given, the names and scores of concepts, and the model card. `columns` holds values of rows and is refused then.
     title : str, default=None
     probe : result of linear_probe, knn_probe or probe_protocol on this representation, default=None
         For the model card, and its classes as directions. None computes a small one where labels are given.

@@ -39,7 +39,7 @@ def check_map(method: str) -> None:
         raise ImportError(f"map={method!r} needs a package that is not here: pip install {install}.")
 
 
-def chosen(method: str) -> str:
+def map_method(method: str) -> str:
     """The method that "auto" is: the first of PaCMAP and UMAP that is installed, else t-SNE."""
     if method != "auto":
         return method

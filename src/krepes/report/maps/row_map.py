@@ -6,7 +6,8 @@ trusted [venna]:
 
     T = 1 - 2 / (n k (2 n - 3 k - 1)) sum_i sum over j near i on the map, not in Z, of (rank of j in Z from i - k)
 
-1 is a map whose neighbours are all neighbours in Z; places at random have 0.5. Cost O(n^2 log n), of at most TRUSTED rows.
+1 is a map whose neighbours are all neighbours in Z; places at random have 0.5. Cost O(n^2 log n), of at most TRUSTED
+rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sklearn.manifold import trustworthiness
 
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_profile import landmark_representation
-from krepes.report.maps.neighbour_map import PACKAGES, chosen, neighbour_places
+from krepes.report.maps.neighbour_map import PACKAGES, map_method, neighbour_places
 
 TRUSTED = 2000  # rows for trustworthiness
 NEAREST = 10  # its k
@@ -69,20 +70,27 @@ def maps(
             "further apart than they are."
         )
         drawn.append((f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
-    method = chosen(method)
+    method = map_method(method)
     near = None if method == "none" else neighbour_places(centred, landmarks, method, random_state)
     if near is not None:
         rows, of_landmarks, n_laid = near
-        drawn.insert(0, (f"neighbours ({PACKAGES[method][1]})", _about(method, n_laid, len(Z)), rows, of_landmarks))
+        drawn.insert(
+            0, (f"neighbours ({PACKAGES[method][1]})", _about(method, n_laid, len(Z)), rows, of_landmarks)
+        )
     measured = _some(len(Z), random_state)
     return [Places(*each, _trust(centred[measured], each[2][measured])) for each in drawn]
 
 
 def _about(method: str, n_laid: int, n: int) -> str:
     name = PACKAGES[method][1]
-    text = f"{name} of the representation: rows that are near each other in it are near here. Large distances and sizes of groups mean little."
+    text = (
+        f"{name} of the representation: rows that are near each other in it are near here. Large distances and sizes "
+        "of groups mean little."
+    )
     if n_laid < n:
-        text += f" {n_laid:,} rows are laid out; the others lie among their nearest rows in the representation."
+        text += (
+            f" {n_laid:,} rows are laid out; the others lie among their nearest rows in the representation."
+        )
     return text
 
 

@@ -79,7 +79,8 @@ class RowMap {
     if (!this.width) return;
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.clearRect(0, 0, this.width, this.height);
-    this.size = (n > 2500 ? 2.2 : n > 800 ? 2.8 : 3.6) * Math.min(2.2, Math.sqrt(this.zoom));
+    const room = Math.min(1, Math.max(0.65, Math.sqrt(this.width * this.height) / 560));
+    this.size = (n > 2500 ? 2.2 : n > 800 ? 2.8 : 3.6) * room * Math.min(2.2, Math.sqrt(this.zoom));
     if (this.showLandmarks) paintLandmarks(this);
     paintRows(this);
     paintGroups(this);

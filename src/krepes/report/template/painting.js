@@ -58,13 +58,13 @@ function paintLandmarks(map) {
 /** Rings around the rows of the groups: [{rows, colour}]. */
 function paintGroups(map) {
   const c = map.context;
-  c.lineWidth = 1.6;
+  c.lineWidth = 1.1;
   for (const { rows, colour } of map.groups) {
     c.strokeStyle = colour;
     for (const i of rows) {
       if (!map.visible[i]) continue;
       c.beginPath();
-      c.arc(...map.at(map.places.rows, i), map.size + 1.4, 0, 7);
+      c.arc(...map.at(map.places.rows, i), map.size + 1.2, 0, 7);
       c.stroke();
     }
   }
