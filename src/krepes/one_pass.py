@@ -27,7 +27,7 @@ from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import Component, NamedParts
-from krepes.base.display import ShowsFacts
+from krepes.base.display import ShowsFacts, short
 from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
 from krepes.base.files import same_file
@@ -434,7 +434,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
         return {
             "rows seen": f"{self.n_samples_seen_:,}",
             "input": self.input_space_.kind,
-            "kernel": repr(self.kernel_),
+            "kernel": short(self.kernel_),
             "landmarks": f"{len(self.landmarks_):,}, rank {self.rank_:,}",
         }
 

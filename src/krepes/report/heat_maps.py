@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import coefficient_tensor
+from krepes.explain.top_landmarks import Explained, coefficient_tensor
 from krepes.sources import Source
 from krepes.sources.row_subset import subset
 
@@ -67,8 +67,8 @@ def image_heat(model: KernelEmbedding, source: Source, shape: tuple[int, ...]) -
     return Heat(moved_without(model, source, parts), grid)
 
 
-def moved_without(model: KernelEmbedding, source: Source, parts: Sequence[Any]) -> np.ndarray:
-    """heat of every part, (n_rows, P), for as many of the first rows as WORK allows."""
+def moved_without(model: Explained, source: Source, parts: Sequence[Any]) -> np.ndarray:
+    """heat of every part, (n_rows, P), for as many of the first rows as WORK allows; of a machine, z is its scores."""
     width = int(np.prod(dense(model.landmarks_).shape[1:]))
     allowed = WORK / (max(1, len(parts)) * len(model.landmarks_) * width)
     fast = model.kernel_.geometry is not None or model.kernel_.product_terms() is not None

@@ -51,12 +51,9 @@ def _uncovered(coverage: np.ndarray, groups: Sequence[Column]) -> list[str]:
             inside = column.values == code
             share, n = low[inside].mean() if inside.any() else 0.0, int(inside.sum())
             if n >= FEWEST and share >= LOW_SHARE and share >= 2 * every:
+                words = f"{100 * share:.0f} % of its {n:,} rows are unlike every landmark"
                 found.append(
-                    (
-                        share,
-                        f"Rows with {column.name} {level}: {100 * share:.0f} % of its {n:,} rows are unlike every landmark "
-                        f"(all rows: {100 * every:.0f} %).",
-                    )
+                    (share, f"Rows with {column.name} {level}: {words} (all rows: {100 * every:.0f} %).")
                 )
     return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
@@ -82,11 +79,10 @@ def _mixed(labels: Column, nearest: NearestRows) -> list[str]:
             continue
         shares[a] = -1
         other = int(shares.argmax())
-        found.append(
-            (
-                own,
-                f"Telling {labels.name} {level} from {levels[other]}: of the rows nearest to {level}, "
-                f"{100 * own:.0f} % are {level} too ({100 * chance:.0f} % by chance) and {100 * shares[other]:.0f} % are {levels[other]}.",
-            )
+        beside = f"{100 * own:.0f} % are {level} too ({100 * chance:.0f} % by chance)"
+        text = (
+            f"Telling {labels.name} {level} from {levels[other]}: of the rows nearest to {level}, {beside} and "
+            f"{100 * shares[other]:.0f} % are {levels[other]}."
         )
+        found.append((float(own), text))
     return [text for _, text in sorted(found, key=lambda each: each[0])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from krepes.kernels import Kernel, Reweighted
-from krepes.machines import GaussianProcessRegressor
+from krepes.machines import GaussianProcessRegressor, NoveltyDetector
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -34,6 +34,19 @@ def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
         "landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}",
         **({"held out": str(machine.held_out_score_)} if isinstance(machine, RidgeMachine) else {}),
         **(_variances(machine) if isinstance(machine, GaussianProcess) else {}),
+    }
+
+
+def detector_facts(detector: NoveltyDetector) -> dict[str, str]:
+    """What a trained detector is, in the order in which it is shown."""
+    return {
+        "rows": f"{detector.n_samples_seen_:,}",
+        "input": input_words(detector.input_space_),
+        "kernel": words(detector.kernel_),
+        "landmarks": f"{len(detector.landmarks_):,}, rank {detector.rank_:,}",
+        "calibration rows": f"{detector.n_calibration_:,}",
+        "false alarms": f"{100 * detector.false_alarm_rate:g} % of normal rows may be alarms "
+        f"({100 * detector.attainable_rate_:g} % with these calibration rows)",
     }
 
 
