@@ -46,7 +46,7 @@ def detector_facts(detector: NoveltyDetector) -> dict[str, str]:
         "landmarks": f"{len(detector.landmarks_):,}, rank {detector.rank_:,}",
         "calibration rows": f"{detector.n_calibration_:,}",
         "false alarms": f"{100 * detector.false_alarm_rate:g} % of normal rows may be alarms "
-        f"({100 * detector.attainable_rate_:g} % with these calibration rows)",
+        f"({100 * detector.attainable_rate_:.3g} % with these calibration rows)",
     }
 
 

@@ -40,7 +40,7 @@ def write_report(
     probe: ProbeResult | ProtocolResult | None = None,
     facts: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    map: str = "auto",
+    map: str | None = "auto",
     random_state: int = 0,
     advice: Advice = IN_PYTHON,
 ) -> WrittenReport:
@@ -75,7 +75,7 @@ def write_report(
     overwrite : bool, default=False
     map : "auto", "tsne", "umap", "pacmap" or "none", default="auto"
         The map that keeps neighbours together. "auto" is PaCMAP or UMAP where one of them is installed, else t-SNE;
-        "none" leaves principal components, and with labels their discriminants.
+        "none" or None leaves principal components, and with labels their discriminants.
     random_state : int, default=0
         Seed of the sample of rows, of the map and of the probe's split. The same arguments give the same file.
     advice : Advice, default=IN_PYTHON
@@ -99,6 +99,7 @@ def write_report(
     """
     check_is_fitted(model, "landmarks_")
     _check_arguments(n_top, max_rows, samples, columns, concepts, model)
+    map = "none" if map is None else map
     check_map(map)
     target = check_writable(path, overwrite)
     shown = open_rows(model, X, max_rows, random_state)
