@@ -53,7 +53,7 @@ function agreements(i, valuesOf) {
 
 const featureText = (feature, value) => (feature.levels ? feature.levels[value] : plain(value));
 
-/** "Same job (clerk), similar age (38 and 39)"; empty where nothing agrees. */
+/** "Same colour (red), similar height (38 and 39)"; empty where nothing agrees. */
 function agreementWords(found) {
   const words = found.map(({ feature, here, there }, k) => {
     const [first, second] = [featureText(feature, here), featureText(feature, there)];
