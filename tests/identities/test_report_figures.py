@@ -13,7 +13,7 @@ from krepes.report import heat_maps, write_report
 from krepes.report.heat_maps import image_heat, moved_without, patches
 from krepes.report.limits import not_for
 from krepes.report.maps import maps, neighbour_map
-from krepes.report.maps.neighbour_map import map_method, neighbour_places
+from krepes.report.maps.neighbour_map import neighbour_places
 from krepes.report.maps.neighbours import NearestRows, nearest_rows
 from krepes.report.shown_rows import Column
 from krepes.sources import open_source
@@ -141,7 +141,6 @@ def test_which_map(digits, tmp_path):
     assert [each["name"] for each in page["maps"]] == ["principal components"]
     with pytest.raises(ValueError, match="'tsne'"):
         write_report(model, X, tmp_path / "r.html", map="mds")
-    assert map_method("tsne") == "tsne"
     for method, name in (("umap", "umap-learn"), ("pacmap", "pacmap")):
         try:
             places = neighbour_places(model.transform(X).astype(np.float64), np.zeros((1, 6)), method, 0)

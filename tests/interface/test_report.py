@@ -156,10 +156,19 @@ def test_rows_of_a_table_are_decoded(people, tmp_path):
     assert (jobs == frame["job"]).all()
     of_landmarks = np.array(features["job"]["levels"])[unpacked(features["job"]["of_landmarks"])]
     assert (of_landmarks == frame["job"].iloc[model.landmark_indices_]).all()
+    assert features["age"]["pair"] is None
     assert page["labels"]["name"] == "rich"
     assert page["landmarks"]["rows_of_data"]
     labels = np.array(page["labels"]["levels"])[unpacked(page["landmarks"]["labels"])]
     assert (labels == frame["rich"].iloc[model.landmark_indices_]).all()
+
+
+def test_yes_and_no_keep_their_words(people, tmp_path):
+    frame = people[1][["age", "rich"]]
+    model = KernelEmbedding(2, n_landmarks=10, random_state=0).fit(frame)
+    features = content(write_quickly(model, frame, tmp_path / "r.html"))["features"]
+    (rich,) = (feature for feature in features if feature["name"] == "rich")
+    assert (np.array(rich["pair"])[1 - unpacked(rich["values"]).astype(int)] == frame["rich"]).all()
 
 
 def test_rows_stand_beside_what_comes_back(people, digits, tmp_path):

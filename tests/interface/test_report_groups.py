@@ -213,7 +213,7 @@ def test_pixels_and_columns_that_count_are_shown(browser, digits_page, people_pa
     browser.open(people_page[2])
     select(browser, 20)
     order = browser.run(
-        "return [...document.querySelectorAll('#features td.counts')].map(e => Number(e.dataset.heat))"
+        "return [...document.querySelectorAll('#features .counts')].map(e => Number(e.dataset.heat))"
     )
     assert len(order) == 3
     assert order == sorted(order, reverse=True)

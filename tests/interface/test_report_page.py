@@ -159,10 +159,9 @@ def test_agreement_is_the_formula(browser, people_page):
         select(browser, row)
         landmark = values(browser, "#headline > li")[0][0]
         rows = "[...document.querySelectorAll('#features tbody tr')]"
+        names = browser.run(f"return {rows}.map(r => r.cells[0].firstChild.textContent)")
         cells = dict(
-            browser.run(
-                f"return {rows}.map(r => [r.cells[0].textContent, r.querySelector('.agreement').textContent])"
-            )
+            zip(names, browser.run(f"return {rows}.map(r => r.querySelector('.agreement').textContent)"))
         )
         assert len(cells) == 3
         for column, group in zip(encoder.columns_, encoder.groups_, strict=True):

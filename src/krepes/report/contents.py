@@ -306,5 +306,9 @@ def _feature(feature: Feature) -> dict[str, Any]:
         "values": pack(feature.values),
         "of_landmarks": pack(feature.of_landmarks),
         "rebuilt": None if feature.rebuilt is None else pack(feature.rebuilt),
-        **({key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator")} if numbers else {}),
+        **(
+            {key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator", "pair")}
+            if numbers
+            else {}
+        ),
     }

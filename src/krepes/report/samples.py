@@ -58,6 +58,8 @@ class Feature:
         Whether that it is missing enters the kernel too.
     rebuilt : ndarray of shape (n,) or None
         The values of the reconstructed rows.
+    pair : list of str or None
+        The words that 1 and 0 were in the table.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Feature:
     fill: float = 0.0
     indicator: bool = False
     rebuilt: np.ndarray | None = None
+    pair: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -231,4 +234,5 @@ def _feature(column: dict[str, Any], values: np.ndarray, of_landmarks: np.ndarra
         scale=float(column["scale"]),
         fill=float(column["median"]),
         indicator=bool(column["indicator"]),
+        pair=column.get("pair"),
     )

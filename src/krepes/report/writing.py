@@ -40,7 +40,7 @@ def write_report(
     probe: ProbeResult | ProtocolResult | None = None,
     facts: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    map: str | None = "auto",
+    map: str | None = "tsne",
     random_state: int = 0,
     advice: Advice = IN_PYTHON,
 ) -> WrittenReport:
@@ -73,9 +73,9 @@ def write_report(
     facts : dict, default=None
         More lines for the model card, such as {"Time to fit": "3.1 s"}.
     overwrite : bool, default=False
-    map : "auto", "tsne", "umap", "pacmap" or "none", default="auto"
-        The map that keeps neighbours together. "auto" is PaCMAP or UMAP where one of them is installed, else t-SNE;
-        "none" or None leaves principal components, and with labels their discriminants.
+    map : "tsne", "umap", "pacmap" or "none", default="tsne"
+        The map that keeps neighbours together: t-SNE, or UMAP or PaCMAP where they are installed. "none" or None leaves
+        principal components, and with labels their discriminants.
     random_state : int, default=0
         Seed of the sample of rows, of the map and of the probe's split. The same arguments give the same file.
     advice : Advice, default=IN_PYTHON

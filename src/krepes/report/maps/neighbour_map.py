@@ -1,4 +1,4 @@
-"""A map that keeps neighbours together: t-SNE of scikit-learn; UMAP or PaCMAP where they are installed.
+"""A map that keeps neighbours together: t-SNE of scikit-learn; UMAP or PaCMAP, by name, where they are installed.
 
 At most FITTED rows are laid out. All other points (rows, and landmarks that are not shown as rows) are placed among
 their nearest laid-out rows in the representation:
@@ -25,25 +25,19 @@ PERPLEXITY = 30
 STEPS = 500
 PLACED_BY = 4
 
-PACKAGES = {"pacmap": ("pacmap", "PaCMAP"), "umap": ("umap", "UMAP"), "tsne": (None, "t-SNE")}
-METHODS = ("auto", *PACKAGES, "none")
+NAMES = {"tsne": "t-SNE", "umap": "UMAP", "pacmap": "PaCMAP"}
+PACKAGES = {"umap": "umap-learn", "pacmap": "pacmap"}  # to install; those of scikit-learn are here
+METHODS = (*NAMES, "none")
 
 
 def check_map(method: str) -> None:
     """Refuse a map that does not exist or is not installed."""
     if method not in METHODS:
         raise ValueError(f"map={method!r}: expected one of {', '.join(map(repr, METHODS))}.")
-    package = PACKAGES.get(method, (None,))[0]
-    if package is not None and find_spec(package) is None:
-        install = {"umap": "umap-learn"}.get(package, package)
-        raise ImportError(f"map={method!r} needs a package that is not here: pip install {install}.")
-
-
-def map_method(method: str) -> str:
-    """The method that "auto" is: the first of PaCMAP and UMAP that is installed, else t-SNE."""
-    if method != "auto":
-        return method
-    return next(name for name, (package, _) in PACKAGES.items() if package is None or find_spec(package))
+    if method in PACKAGES and find_spec(method) is None:
+        raise ImportError(
+            f"map={method!r} needs a package that is not here: pip install {PACKAGES[method]}, or take 'tsne'."
+        )
 
 
 def neighbour_places(

@@ -20,7 +20,7 @@ from sklearn.manifold import trustworthiness
 
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_profile import landmark_representation
-from krepes.report.maps.neighbour_map import PACKAGES, map_method, neighbour_places
+from krepes.report.maps.neighbour_map import NAMES, neighbour_places
 
 TRUSTED = 2000  # rows for trustworthiness
 NEAREST = 10  # its k
@@ -70,19 +70,16 @@ def maps(
             "further apart than they are."
         )
         drawn.append((f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
-    method = map_method(method)
     near = None if method == "none" else neighbour_places(centred, landmarks, method, random_state)
     if near is not None:
         rows, of_landmarks, n_laid = near
-        drawn.insert(
-            0, (f"neighbours ({PACKAGES[method][1]})", _about(method, n_laid, len(Z)), rows, of_landmarks)
-        )
+        drawn.insert(0, (f"neighbours ({NAMES[method]})", _about(method, n_laid, len(Z)), rows, of_landmarks))
     measured = _some(len(Z), random_state)
     return [Places(*each, _trust(centred[measured], each[2][measured])) for each in drawn]
 
 
 def _about(method: str, n_laid: int, n: int) -> str:
-    name = PACKAGES[method][1]
+    name = NAMES[method]
     text = (
         f"{name} of the representation: rows that are near each other in it are near here. Large distances and sizes "
         "of groups mean little."

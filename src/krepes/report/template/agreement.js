@@ -51,7 +51,11 @@ function agreements(i, valuesOf) {
     .sort((a, b) => b.score - a.score);
 }
 
-const featureText = (feature, value) => (feature.levels ? feature.levels[value] : plain(value));
+/** A value as the table has it: a level, one of the two words that 1 and 0 stand for, or a number. */
+function featureText(feature, value) {
+  if (feature.levels) return feature.levels[value];
+  return (value === 1 || value === 0) && feature.pair ? feature.pair[1 - value] : plain(value);
+}
 
 /** "Same colour (red), similar height (38 and 39)"; empty where nothing agrees. */
 function agreementWords(found) {

@@ -30,8 +30,8 @@ function heatWords(i) {
   return `the patch at the ${where} counts most; at its mean, the row would move ${number(heat.largest[i])} of the usual distance`;
 }
 
-/** A cell of the table of features: how far the row moves without the column. */
-function heatCell(i, part) {
+/** Under the name of a feature: how far the row moves without the column. */
+function heatBar(i, part) {
   const [share, value] = [heat.shares[i * heat.n_parts + part] / 255, heatOf(i, part)];
-  return el("td", { class: "counts", "data-heat": value }, bar(share, false), el("span", { class: "amount" }, number(value, 2)));
+  return el("span", { class: "counts", "data-heat": value }, bar(share, false), el("span", { class: "amount" }, number(value, 2)));
 }

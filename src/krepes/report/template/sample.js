@@ -160,10 +160,9 @@ function featureSection(i, tops) {
   const fill = (l) => body.replaceChildren(...order.map((k) => {
     const [feature, here, there] = [features[k], features[k].values[i], features[k].ofLandmarks[l]];
     return el("tr", { class: isSame(here, there) || isClose(feature, here, there) ? "agrees" : null },
-      el("th", { scope: "row" }, feature.name), el("td", {}, featureText(feature, here)),
+      el("th", { scope: "row" }, feature.name, warm ? heatBar(i, k) : null), el("td", {}, featureText(feature, here)),
       feature.rebuilt ? el("td", { class: "rebuilt" }, featureText(feature, feature.rebuilt[i])) : null,
-      el("td", {}, featureText(feature, there)), el("td", { class: "amount agreement" }, signed(agreement(feature, here, there))),
-      warm ? heatCell(i, k) : null);
+      el("td", {}, featureText(feature, there)), el("td", { class: "amount agreement" }, signed(agreement(feature, here, there))));
   }));
   const other = el("select", { id: "compare", "aria-label": "Landmark to compare with", onchange: (event) => fill(Number(event.target.value)) });
   for (const { landmark } of tops) other.append(el("option", { value: landmark }, landmarkName(landmark)));
@@ -171,10 +170,10 @@ function featureSection(i, tops) {
   const head = (name, kind) => el("th", { scope: "col", class: kind ?? null }, name);
   return el("section", {}, el("h3", {}, "Features"),
     el("p", { class: "help" }, "Bold: the same, or close for the column. Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units.",
-      warm ? " Counts: how far the row would move with the column at its mean, in usual distances." : null),
+      warm ? " The bar under a name is how much the column counts: how far the row would move with it at its mean, in usual distances." : null),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Features of the row and the landmark" },
       el("table", { id: "features" }, el("thead", {}, el("tr", {}, head("Feature"), head("This row"), features[0].rebuilt ? head("Rebuilt") : null,
-        el("th", { scope: "col" }, other), head("Agreement", "amount"), warm ? head("Counts", "amount") : null)), body)));
+        el("th", { scope: "col" }, other), head("Agreement", "amount"))), body)));
 }
 
 function showLandmark(l) {
