@@ -20,6 +20,25 @@ class Advice:
     no_samples: str
     more_rows: str
 
+    def notice(self, holds_rows: bool, labels: str | None, concepts: bool) -> str:
+        """Which parts of the data a reader of the file can see; `labels` is what they are called."""
+        if holds_rows:
+            return (
+                "This file holds real rows of the data: everyone who opens it can see them. "
+                f"{self.no_samples} leaves them out."
+            )
+        held = [
+            "the numbers of the rows and landmarks",
+            "their places on the maps",
+            "the rows' coverage, nearest rows and landmarks, and contributions",
+            *([] if labels is None else [f"the rows' labels ({labels})"]),
+            *(["the names and scores of the concepts"] if concepts else []),
+            "the description of the model",
+        ]
+        return (
+            f"The rows themselves are not in this file. It still holds {', '.join(held[:-1])} and {held[-1]}."
+        )
+
 
 IN_PYTHON = Advice(
     "samples=False",

@@ -112,29 +112,11 @@ def contents(
         "heat": None if samples is None or samples.heat is None else _heat(samples.heat, nearest.usual),
         "first": _first(shown),
         "notes": [*notes, *_left_out(samples)],
-        "notice": _notice(samples, given),
+        "notice": given.advice.notice(
+            samples is not None, None if given.labels is None else given.labels.name, bool(given.concepts)
+        ),
         "more_rows": given.advice.more_rows,
     }
-
-
-def _notice(samples: ShownSamples | None, given: Given) -> str:
-    """Which parts of the data a reader of this file can see."""
-    if samples is not None:
-        return (
-            "This file holds real rows of the data: everyone who opens it can see them. "
-            f"{given.advice.no_samples} leaves them out."
-        )
-    labels = [] if given.labels is None else [f"the rows' labels ({given.labels.name})"]
-    concepts = ["the names and scores of the concepts"] if given.concepts else []
-    held = [
-        "the numbers of the rows and landmarks",
-        "their places on the maps",
-        "the rows' coverage, nearest rows and landmarks, and contributions",
-        *labels,
-        *concepts,
-        "the description of the model",
-    ]
-    return f"The rows themselves are not in this file. It still holds {', '.join(held[:-1])} and {held[-1]}."
 
 
 def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Probe | None, str | None]:
