@@ -28,7 +28,7 @@ CELL = "text-align:left;padding:1px 12px 1px 0;vertical-align:top"
 def short(value: object) -> str:
     """A value in a few characters.
 
-    >>> short(0.123456), short(np.zeros((60, 5))), short("x" * 100)[-4:]
+    >>> short(0.123456), short(np.zeros((60, 5))), short("x" * 100)[-3:]
     ('0.1235', 'float64 (60, 5)', 'xx…')
     """
     if isinstance(value, np.ndarray) or (hasattr(value, "shape") and hasattr(value, "dtype")):

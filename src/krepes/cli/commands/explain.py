@@ -210,7 +210,7 @@ def _write_machine(
 
     source = open_for(machine, data, array)
     settings = {"title": page["title"], "samples": page["samples"]}
-    write_machine_page(machine, source, output, overwrite=overwrite, **settings)  # type: ignore[arg-type]
+    write_machine_page(machine, source, output, overwrite=overwrite, **settings)
     return _wrote(output, page["samples"])
 
 

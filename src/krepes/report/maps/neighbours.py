@@ -48,4 +48,4 @@ def nearest_rows(Z: np.ndarray, k: int = N_NEAREST) -> NearestRows:
     scaled = Z / largest
     usual = float(np.sqrt(2 * scaled.var(axis=0).sum()))
     distances, rows = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(scaled).kneighbors()
-    return NearestRows(rows, distances / usual if usual > 0 else distances, usual * largest)
+    return NearestRows(rows, distances / usual if usual > 0 else distances, float(usual * largest))
