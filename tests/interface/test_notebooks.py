@@ -11,6 +11,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
+from command_line import run, words
 from krepes import KernelEmbedding
 from krepes.evaluation import linear_probe
 from krepes.explain import Concept, class_coverage, concept_profile, top_influence
@@ -22,6 +23,7 @@ from krepes.machines import (
     NoveltyDetector,
 )
 from krepes.report import WrittenReport, write_machine_page, write_report
+from report_content import content
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -186,3 +188,33 @@ def test_pages_of_machines_load_alone_and_fit_a_phone(browser, wages, tmp_path):
         assert unnamed == []
     assert browser.console() == []
     assert browser.requests() == []
+
+
+def test_the_command_line_writes_pages_of_every_machine(wages, tmp_path):
+    rows = wages.drop(columns="rich")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    machines = {
+        "process": GaussianProcessRegressor(**SETTINGS).fit(rows, "wage"),
+        "detector": NoveltyDetector(n_landmarks=20, random_state=0).fit(rows),
+    }
+    for name, machine in machines.items():
+        machine.save(tmp_path / f"{name}.krepes")
+        files = tmp_path / f"{name}.krepes", tmp_path / "rows.csv"
+        run("explain", *files, "-o", tmp_path / f"{name}.html", "--title", SCRIPT)
+        assert len(cells(tmp_path / f"{name}.html")) == 120
+        assert SCRIPT not in (tmp_path / f"{name}.html").read_text()
+        assert "--force" in words(run("explain", *files, "-o", tmp_path / f"{name}.html", code=1))
+        run("explain", *files, "--sample", 3, code=1)  # landmarks explain rows of ridge machines only
+
+
+def test_the_command_line_speaks_its_own_words(fitted, tmp_path):
+    model, X = fitted
+    model.save(tmp_path / "m.krepes")
+    np.save(tmp_path / "X.npy", X)
+    run("explain", tmp_path / "m.krepes", tmp_path / "X.npy", "-o", tmp_path / "r.html", "--map", "none")
+    page = content(tmp_path / "r.html")
+    assert "--no-samples leaves them out" in page["notice"]
+    assert "samples=False" not in page["notice"] + page["more_rows"]
+    in_python = content(write_report(model, X, tmp_path / "p.html", map=None))
+    assert "samples=False leaves them out" in in_python["notice"]
+    assert "--" not in in_python["notice"] + in_python["more_rows"]
