@@ -111,6 +111,14 @@ def test_rows_are_filtered_by_a_range_and_shown_alone(browser, people_page):
     browser.run("document.getElementById('clear-groups').click()")
     assert browser.run("return krepesReport.seen()") == 200
     assert group(browser) == []
+    browser.run(
+        "document.getElementById('query').value = 'cook'; document.getElementById('search').requestSubmit()"
+    )
+    choose(browser, "filter-field", "found")
+    browser.run(
+        "document.getElementById('filter').requestSubmit(document.querySelector('#filter [value=set]'))"
+    )
+    assert group(browser) == np.flatnonzero(frame["job"] == "cook & co").tolist()
 
 
 def test_nearest_rows_are_those_of_the_representation(browser, digits_page):

@@ -99,11 +99,16 @@ function clearAndFocus() {
 
 // The filter: rows by a column's level, range or text
 
-const filterField = () => fields[Number(byId("filter-field").value)];
+const FOUND = "found"; // the rows of the last search
+const filterField = () => fields[Number(byId("filter-field").value)] ?? null;
 
 function showFilterValues() {
   const chosen = filterField();
   const place = byId("filter-values");
+  if (!chosen) {
+    place.replaceChildren(el("span", { class: "help" }, found.query ? `“${found.query}”` : "(nothing searched yet)"));
+    return;
+  }
   if (chosen.levels) {
     const codes = [...new Set(chosen.values)].sort((a, b) => (a < 0) - (b < 0) || a - b);
     place.replaceChildren(el("label", { class: "field" }, "is ", el("select", { id: "filter-level" },
@@ -119,6 +124,7 @@ function showFilterValues() {
 function filteredRows() {
   const chosen = filterField();
   const all = Array.from({ length: n }, (_, i) => i).filter((i) => map.visible[i]);
+  if (!chosen) return all.filter((i) => found.rows.includes(i));
   if (chosen.levels) return all.filter((i) => chosen.values[i] === Number(byId("filter-level").value));
   const bound = (id, none) => (byId(id).value === "" ? none : Number(byId(id).value));
   const [low, high] = [bound("filter-low", -Infinity), bound("filter-high", Infinity)];
@@ -126,7 +132,7 @@ function filteredRows() {
 }
 
 function fillFilter() {
-  byId("filter-field").append(...fieldOptions());
+  byId("filter-field").append(...fieldOptions(), el("option", { value: FOUND }, "the search matches"));
   byId("filter-field").addEventListener("change", showFilterValues);
   byId("filter-group").addEventListener("change", (event) => (activeGroup = Number(event.target.value)));
   byId("filter").addEventListener("submit", (event) => {

@@ -62,6 +62,7 @@ function remember(hash) {
 
 function find(query) {
   if (query !== found.query) found = { query, rows: matching(query), place: -1 };
+  showFilterValues();
   if (!found.rows.length) {
     map.matches = null;
     map.draw();
