@@ -58,9 +58,9 @@ function paintLandmarks(map) {
 /** Rings around the rows of the groups: [{rows, colour}]. */
 function paintGroups(map) {
   const c = map.context;
-  c.lineWidth = 1.1;
   for (const { rows, colour } of map.groups) {
-    c.strokeStyle = colour;
+    const many = rows.size > 300; // then rings must not hide the colours
+    [c.strokeStyle, c.lineWidth, c.globalAlpha] = [colour, many ? 0.8 : 1.1, many ? 0.5 : 1];
     for (const i of rows) {
       if (!map.visible[i]) continue;
       c.beginPath();
@@ -68,6 +68,7 @@ function paintGroups(map) {
       c.stroke();
     }
   }
+  c.globalAlpha = 1;
 }
 
 function paintLine(map) {
