@@ -22,7 +22,8 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
-from krepes.report import WrittenReport, write_machine_page, write_report
+from krepes.report import write_machine_page, write_report
+from krepes.report.notebook import WrittenReport
 from report_content import content
 
 SCRIPT = "<script>alert(1)</script>"
