@@ -23,6 +23,9 @@ collect_ignore = ["fixtures/write.py"]  # runs at the commit whose files it writ
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+pytest_plugins = ["report_pages"]  # pages that several browser tests open, built once
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """The folder of real data sets; tests that need it are skipped where it is absent."""

@@ -81,6 +81,28 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def drag(self, places: list[tuple[float, float]], modifiers: int = 0) -> None:
+        """The mouse pressed at the first place of the window, moved along the others and let go; 8 is Shift, 1 Alt."""
+        kinds = ["mousePressed", *["mouseMoved"] * (len(places) - 2), "mouseReleased"]
+        for kind, (x, y) in zip(kinds, places):
+            self.command(
+                "Input.dispatchMouseEvent",
+                type=kind, x=x, y=y, button="left", buttons=1, clickCount=1, modifiers=modifiers,
+            )  # fmt: skip
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What a screen reader is told: [{role, name, focusable}] of everything that is not ignored."""
+        found = self.command("Accessibility.getFullAXTree")["nodes"]
+        return [
+            {
+                "role": node["role"]["value"],
+                "name": node.get("name", {}).get("value", ""),
+                "focusable": any(p["name"] == "focusable" for p in node.get("properties", [])),
+            }
+            for node in found
+            if not node["ignored"]
+        ]
+
     def wheel(self, x: float, y: float, by: float) -> None:
         self.command("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=by)
 

@@ -21,3 +21,16 @@ def content(path: Path) -> dict[str, Any]:
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["base64"]), dtype=packed["type"])
+
+
+def tops_of(part: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Landmarks and values of the rows, (n, k), and half a step of the values, (n, 1): how far they may be off."""
+    k = part["n_top"]
+    largest = unpacked(part["largest"]).astype(np.float64)[:, None]
+    values = unpacked(part["steps"]).reshape(-1, k) / 32767 * largest
+    return unpacked(part["landmarks"]).reshape(-1, k), values, 0.51 / 32767 * largest
+
+
+def map_of(page: dict[str, Any], name: str) -> dict[str, Any]:
+    """The map whose name begins so."""
+    return next(each for each in page["maps"] if each["name"].startswith(name))

@@ -70,7 +70,7 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
     search: ["n_trials", "sampler", "metric", "validation_fraction", "label_fraction"],
     probe_protocol: ["n_repeats"],
     linear_probe: ["classifier"],
-    write_report: ["title", "max_rows", "samples"],
+    write_report: ["title", "max_rows", "samples", "map"],
     transferability: ["n_permutations", "max_width"],
     prune_ensemble: ["method", "task", "predictions"],
     Size: ["test_rows", "labels", "landmarks", "components", "epochs"],
@@ -194,10 +194,12 @@ HELP = {
     "n_repeats": "How many times labels are drawn. The table shows the mean and the deviation over these draws.",
     "classifier": "The linear classifier: logistic regression, or the support vector machine of the paper (svm).",
     "title": "The title of the page.",
+    "map": "The map that keeps neighbours together. umap and pacmap need packages of that name; none leaves principal "
+    "components.",
     "max_rows": "The largest number of rows on the page. If there are more, a random sample is shown.",
     "samples": "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds "
-    "row numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and "
-    "concepts that you give.",
+    "row numbers, places on the map, coverage, nearest rows and landmarks, contributions, the model's description, and "
+    "the labels and concepts that you give.",
     "n_permutations": "How many times labels are shuffled for the p-values of sketches.",
     "max_width": "Files with more features than this are sketched, and have no LogME and no H-score, which need d x d "
     "memory.",

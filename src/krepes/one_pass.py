@@ -27,6 +27,7 @@ from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.components import Component, NamedParts
+from krepes.base.display import ShowsFacts, short
 from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
 from krepes.base.files import same_file
@@ -72,7 +73,7 @@ SAVED = {
 }
 
 
-class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
+class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
     Parameters
@@ -425,6 +426,17 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = None
         return params
+
+    def _facts(self) -> dict[str, str]:
+        """What was learned, for a notebook."""
+        if "space_" not in vars(self):
+            return {}
+        return {
+            "rows seen": f"{self.n_samples_seen_:,}",
+            "input": self.input_space_.kind,
+            "kernel": short(self.kernel_),
+            "landmarks": f"{len(self.landmarks_):,}, rank {self.rank_:,}",
+        }
 
     # Parts of the space, under the names that fitted attributes have
 

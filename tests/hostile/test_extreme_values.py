@@ -92,7 +92,7 @@ from krepes.machines import (
 )
 from krepes.machines.kernel_ridge.space_choice import Tried
 from krepes.report import write_machine_page, write_report
-from report_content import content, unpacked
+from report_content import content, tops_of, unpacked
 
 N = 24
 Y = np.arange(N) % 3
@@ -267,8 +267,10 @@ def report_of(fitted: Any, Z: Any, **options: Any) -> list[Any]:
     """All numbers of a written page, as the page reads them."""
     page = content(write_report(fitted, Z, f"{folder().name}/report.html", overwrite=True, **options))
     places = [part for each in page["maps"] for part in (each["rows"], each["landmarks"])]
-    tops = [page["influence"]["values"], *(each["values"] for each in page["directions"])]
-    return [page["spectrum"], *map(unpacked, (page["coverage"], page["landmarks"]["norms"], *places, *tops))]
+    tops = [tops_of(part)[1] for part in (page["headline"], *page["directions"])]
+    near = [page["nearest"]["distances"], *([] if page["heat"] is None else [page["heat"]["largest"]])]
+    packed = (page["coverage"], page["landmarks"]["norms"], *places, *near)
+    return [page["spectrum"], *map(unpacked, packed), *tops]
 
 
 def concept_of(Z: Any, method: str = "svm") -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,13 +15,21 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding, load
 from krepes.evaluation import linear_probe, probe_protocol
-from krepes.explain import Concept, attribution, class_direction, top_attribution, top_influence
+from krepes.explain import (
+    Concept,
+    attribution,
+    class_direction,
+    top_attribution,
+    top_influence,
+    top_leave_out,
+)
 from krepes.preprocessing import TableEncoder
 from krepes.report import write_report
 from krepes.report.thumbnails import BUDGET, thumbnails
-from report_content import content, unpacked
+from report_content import content, map_of, tops_of, unpacked
 
 SCRIPT = "<script>alert(1)</script>"
+write_quickly = partial(write_report, map="none")  # where the neighbour map is not what is tested
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +60,25 @@ def people():
 
 
 def test_the_page_holds_what_explain_gives(digits, tmp_path):
-    """Landmarks and influences are those of top_influence, contributions those of top_attribution."""
+    """Landmarks and values are those of the headline and of top_attribution, in steps of the largest of a row."""
     model, X, y = digits
     page = content(write_report(model, X, tmp_path / "r.html", labels=y, n_top=5))
-    expected = top_influence(model, X, 5)
-    assert (unpacked(page["influence"]["landmarks"]).reshape(-1, 5) == expected.landmarks).all()
-    values = unpacked(page["influence"]["values"]).reshape(-1, 5)
-    np.testing.assert_allclose(values, expected.values, rtol=1e-6)
-    for component in range(3):
-        found, expected = page["directions"][component], top_attribution(model, X, component, 5)
-        assert (unpacked(found["landmarks"]).reshape(-1, 5) == expected.landmarks).all()
-        np.testing.assert_allclose(unpacked(found["values"]).reshape(-1, 5), expected.values, rtol=1e-6)
+    pairs = [(page["headline"], top_leave_out(model, X, 5))]
+    pairs += [(page["directions"][j], top_attribution(model, X, j, 5)) for j in range(3)]
+    for part, expected in pairs:
+        landmarks, values, half_step = tops_of(part)
+        assert (landmarks == expected.landmarks).all()
+        assert (np.abs(values - expected.values) <= half_step).all()
+    assert page["headline"]["title"] == "Landmarks it depends on"
+
+
+def test_a_kernel_without_a_norm_is_explained_by_influence(digits, tmp_path):
+    _, X, _ = digits
+    flat = X[:200].reshape(200, -1)
+    model = KernelEmbedding(4, kernel="sigmoid", loss="kernel_pca", n_landmarks=20, random_state=0).fit(flat)
+    page = content(write_quickly(model, flat, tmp_path / "r.html", n_top=5))
+    assert page["headline"]["title"] == "Most influential landmarks"
+    assert (tops_of(page["headline"])[0] == top_influence(model, flat, 5).landmarks).all()
 
 
 def test_every_direction_adds_up(digits, tmp_path):
@@ -71,7 +88,7 @@ def test_every_direction_adds_up(digits, tmp_path):
         model
     )
     probe = linear_probe(model.transform(X), y, model.transform(X), y)
-    path = write_report(model, X, tmp_path / "r.html", labels=y, concepts=[round_ones], probe=probe)
+    path = write_quickly(model, X, tmp_path / "r.html", labels=y, concepts=[round_ones], probe=probe)
     directions = content(path)["directions"]
     vectors = [0, 1, 2, round_ones, *(class_direction(probe.classifier, label) for label in range(10))]
     assert [d["kind"] for d in directions] == ["component"] * 3 + ["concept"] + ["class"] * 10
@@ -92,7 +109,7 @@ def test_two_classes_have_one_direction_which_is_the_probes_decision(digits, tmp
     labels = np.where(y < 5, "few", "many")
     Z = model.transform(X)
     probe = linear_probe(Z, labels, Z, labels)
-    page = content(write_report(model, X, tmp_path / "r.html", labels=labels, probe=probe))
+    page = content(write_quickly(model, X, tmp_path / "r.html", labels=labels, probe=probe))
     (direction,) = (d for d in page["directions"] if d["kind"] == "class")
     assert direction["name"] == "label: many against few"
     expected = probe.classifier.decision_function(Z)[:, 0]
@@ -107,16 +124,18 @@ def test_coverage_and_map(digits, tmp_path):
     Z = model.transform(X).astype(np.float64)
     Z -= Z.mean(0)
     U, s, _ = np.linalg.svd(Z, full_matrices=False)
-    found = unpacked(page["maps"][0]["rows"]).reshape(-1, 2)
+    principal = map_of(page, "principal")
+    found = unpacked(principal["rows"]).reshape(-1, 2)
     np.testing.assert_allclose(np.abs(found), np.abs(U[:, :2] * s[:2]), rtol=1e-3, atol=1e-4 * s[0])
-    assert len(page["maps"]) == 1  # discriminants need labels
-    landmarks = unpacked(page["maps"][0]["landmarks"]).reshape(-1, 2)
+    assert len(page["maps"]) == 2  # discriminants need labels
+    landmarks = unpacked(principal["landmarks"]).reshape(-1, 2)
     np.testing.assert_allclose(landmarks, found[model.landmark_indices_], rtol=1e-3, atol=1e-3 * s[0])
 
 
 def test_discriminants_tell_classes_apart_better_than_principal_components(digits, tmp_path):
     model, X, y = digits
-    first, second = content(write_report(model, X, tmp_path / "r.html", labels=y))["maps"]
+    page = content(write_quickly(model, X, tmp_path / "r.html", labels=y))
+    first, second = map_of(page, "principal"), map_of(page, "discriminants")
 
     def ratio(places):
         Z = unpacked(places["rows"]).reshape(-1, 2)
@@ -128,7 +147,7 @@ def test_discriminants_tell_classes_apart_better_than_principal_components(digit
 
 def test_rows_of_a_table_are_decoded(people, tmp_path):
     model, frame = people
-    page = content(write_report(model, frame, tmp_path / "r.html", labels=frame["rich"]))
+    page = content(write_quickly(model, frame, tmp_path / "r.html", labels=frame["rich"]))
     features = {feature["name"]: feature for feature in page["features"]}
     assert set(features) == {"age", "job", "wage"}  # not the label, not the near-unique text
     ages = unpacked(features["age"]["values"])
@@ -137,16 +156,25 @@ def test_rows_of_a_table_are_decoded(people, tmp_path):
     assert (jobs == frame["job"]).all()
     of_landmarks = np.array(features["job"]["levels"])[unpacked(features["job"]["of_landmarks"])]
     assert (of_landmarks == frame["job"].iloc[model.landmark_indices_]).all()
+    assert features["age"]["pair"] is None
     assert page["labels"]["name"] == "rich"
     assert page["landmarks"]["rows_of_data"]
     labels = np.array(page["labels"]["levels"])[unpacked(page["landmarks"]["labels"])]
     assert (labels == frame["rich"].iloc[model.landmark_indices_]).all()
 
 
+def test_yes_and_no_keep_their_words(people, tmp_path):
+    frame = people[1][["age", "rich"]]
+    model = KernelEmbedding(2, n_landmarks=10, random_state=0).fit(frame)
+    features = content(write_quickly(model, frame, tmp_path / "r.html"))["features"]
+    (rich,) = (feature for feature in features if feature["name"] == "rich")
+    assert (np.array(rich["pair"])[1 - unpacked(rich["values"]).astype(int)] == frame["rich"]).all()
+
+
 def test_rows_stand_beside_what_comes_back(people, digits, tmp_path):
     """Errors and values are those of `reconstruct`; the rebuilt images follow those of rows and landmarks."""
     for name, (model, X) in {"t": people[:2], "d": digits[:2]}.items():
-        page = content(write_report(model, X, tmp_path / f"{name}.html"))
+        page = content(write_quickly(model, X, tmp_path / f"{name}.html"))
         rows, error = model.reconstruct(X, return_error=True)
         assert np.allclose(unpacked(page["rebuilt"]["error"]), error.actual, rtol=1e-3)
         assert np.array_equal(unpacked(page["rebuilt"]["trusted"]) > 0, error.trusted)
@@ -161,12 +189,12 @@ def test_rows_stand_beside_what_comes_back(people, digits, tmp_path):
                 assert [feature["levels"][code] for code in found] == [
                     "(missing)" if v is None else v for v in values
                 ]
-    assert content(write_report(*people[:2], tmp_path / "none.html", samples=False))["rebuilt"] is None
+    assert content(write_quickly(*people[:2], tmp_path / "none.html", samples=False))["rebuilt"] is None
 
 
 def test_landmarks_have_no_labels_where_they_are_not_rows_of_the_data(people, tmp_path):
     model, frame = people
-    page = content(write_report(model, frame.iloc[::-1], tmp_path / "r.html", labels=frame["rich"]))
+    page = content(write_quickly(model, frame.iloc[::-1], tmp_path / "r.html", labels=frame["rich"]))
     assert not page["landmarks"]["rows_of_data"]
     assert page["landmarks"]["labels"] is None
 
@@ -177,16 +205,16 @@ def test_files_give_the_page_of_their_rows(people, tmp_path):
     frame.to_parquet(tmp_path / "people.parquet")
     frame.to_csv(tmp_path / "people.csv", index=False)
     arguments = {"labels": {"rich": frame["rich"].to_numpy()}, "columns": ["wage"], "max_rows": 150}
-    expected = content(write_report(model, frame, tmp_path / "frame.html", **arguments))
+    expected = content(write_quickly(model, frame, tmp_path / "frame.html", **arguments))
     assert expected["labels"]["name"] == "rich"
     for name in ("people.parquet", "people.csv"):
-        found = content(write_report(model, tmp_path / name, tmp_path / f"{name}.html", **arguments))
+        found = content(write_quickly(model, tmp_path / name, tmp_path / f"{name}.html", **arguments))
         assert {key for key in expected if found[key] != expected[key]} <= {"card"}, name  # which says "CSV"
 
 
 def test_columns_by_name_and_by_value(people, tmp_path):
     model, frame = people
-    named = content(write_report(model, frame, tmp_path / "a.html", columns=["secret", "rich", "wage"]))[
+    named = content(write_quickly(model, frame, tmp_path / "a.html", columns=["secret", "rich", "wage"]))[
         "columns"
     ]
     assert [column["name"] for column in named] == ["secret", "rich", "wage"]
@@ -195,7 +223,7 @@ def test_columns_by_name_and_by_value(people, tmp_path):
     assert named[1]["levels"] == ["no", "yes"]
     np.testing.assert_allclose(unpacked(named[2]["values"]), frame["wage"], rtol=1e-6)
     given = {"year": np.arange(400) % 3 + 2000, "share": np.linspace(0, 1, 400), "flag": np.arange(400) > 7}
-    year, share, flag = content(write_report(model, frame, tmp_path / "b.html", columns=given))["columns"]
+    year, share, flag = content(write_quickly(model, frame, tmp_path / "b.html", columns=given))["columns"]
     assert year["levels"] == ["2000", "2001", "2002"]
     assert share["levels"] is None
     assert flag["levels"] == ["False", "True"]
@@ -204,8 +232,8 @@ def test_columns_by_name_and_by_value(people, tmp_path):
 def test_without_samples_no_row_is_in_the_file(people, tmp_path):
     """No value, no level, no column name: only what is computed from rows."""
     model, frame = people
-    full = write_report(model, frame, tmp_path / "full.html")
-    bare = write_report(model, frame, tmp_path / "bare.html", samples=False)
+    full = write_quickly(model, frame, tmp_path / "full.html")
+    bare = write_quickly(model, frame, tmp_path / "bare.html", samples=False)
     assert "smith" in full.read_text()
     assert "wage" in full.read_text()
     text = bare.read_text()
@@ -222,7 +250,7 @@ def test_without_samples_no_row_is_in_the_file(people, tmp_path):
 def test_without_samples_the_page_says_what_it_still_holds(people, tmp_path):
     model, frame = people
     labels = pd.Series(np.arange(400) % 2, name="grade")
-    page = content(write_report(model, frame, tmp_path / "r.html", labels=labels, samples=False))
+    page = content(write_quickly(model, frame, tmp_path / "r.html", labels=labels, samples=False))
     for part in (
         "not in this file",
         "numbers of the rows",
@@ -235,7 +263,7 @@ def test_without_samples_the_page_says_what_it_still_holds(people, tmp_path):
 
 def test_without_samples_no_image_is_in_the_file(digits, tmp_path):
     model, X, y = digits
-    text = write_report(model, X, tmp_path / "r.html", labels=y, samples=False).read_text()
+    text = write_quickly(model, X, tmp_path / "r.html", labels=y, samples=False).read_text()
     assert "data:image" not in text
 
 
@@ -247,7 +275,7 @@ def test_texts_are_escaped(people, tmp_path):
     concept = Concept(frame.iloc[:10], frame.iloc[10:30], name=SCRIPT, n_permutations=0, n_resamples=2).fit(
         model
     )
-    path = write_report(
+    path = write_quickly(
         model,
         frame,
         tmp_path / "r.html",
@@ -285,7 +313,7 @@ def test_more_rows_than_shown_are_sampled(digits, tmp_path):
 
 def test_thumbnails_are_the_images(digits, tmp_path):
     model, X, _ = digits
-    images = content(write_report(model, X, tmp_path / "r.html"))["images"]
+    images = content(write_quickly(model, X, tmp_path / "r.html"))["images"]
     assert (images["width"], images["height"]) == (8, 8)
     tile = _tile(images, 37)
     assert np.abs(tile.astype(float) / 255 - X[37]).max() < 0.01
@@ -295,7 +323,7 @@ def test_thumbnails_are_the_images(digits, tmp_path):
 
 def test_the_first_row_is_not_a_landmark_and_the_card_is_complete(digits, tmp_path):
     model, X, y = digits
-    page = content(write_report(model, X, tmp_path / "r.html", labels=y, facts={"Time to fit": "3.1 s"}))
+    page = content(write_quickly(model, X, tmp_path / "r.html", labels=y, facts={"Time to fit": "3.1 s"}))
     assert page["first"] not in model.landmark_indices_
     card = dict(page["card"])
     for name in ("Data", "Kernel", "Loss", "Landmarks", "Rank of the features", "Effective rank", "Linear probe",
@@ -308,7 +336,7 @@ def test_the_first_row_is_not_a_landmark_and_the_card_is_complete(digits, tmp_pa
 def test_a_given_protocol_is_shown(digits, tmp_path):
     model, X, y = digits
     result = probe_protocol(model.transform(X), y, label_fraction=0.5, n_repeats=2)
-    page = content(write_report(model, X, tmp_path / "r.html", labels=y, probe=result))
+    page = content(write_quickly(model, X, tmp_path / "r.html", labels=y, probe=result))
     assert "2 repeats" in dict(page["card"])["Linear probe"]
     assert sum(d["kind"] == "class" for d in page["directions"]) == 10
 
@@ -318,12 +346,12 @@ def test_vectors_objects_and_paths(tmp_path):
     X = rng.standard_normal((80, 120))
     X[:, 3] *= 9
     model = KernelEmbedding(1, n_landmarks=20, random_state=0, dtype="float64").fit(X)
-    page = content(write_report(model, X, tmp_path / "vectors.html"))
+    page = content(write_quickly(model, X, tmp_path / "vectors.html"))
     assert len(page["features"]) == 100  # of 120, and those that vary most
     assert "x3" in [feature["name"] for feature in page["features"]]
     assert any("100 of 120 columns" in note for note in page["notes"])
     np.save(tmp_path / "X.npy", X)
-    by_path = content(write_report(model, tmp_path / "X.npy", tmp_path / "path.html"))
+    by_path = content(write_quickly(model, tmp_path / "X.npy", tmp_path / "path.html"))
     assert by_path["coverage"] == page["coverage"]
 
     words = [f"{'ab' * (i % 7)}{i % 11}" for i in range(40)]
@@ -332,7 +360,7 @@ def test_vectors_objects_and_paths(tmp_path):
         return torch.tensor([[1.0 + len(set(a) & set(b)) for b in B] for a in A])
 
     of_words = KernelEmbedding(2, kernel=overlap, loss="kernel_pca", n_landmarks=5, random_state=0).fit(words)
-    texts = content(write_report(of_words, words, tmp_path / "words.html"))["texts"]
+    texts = content(write_quickly(of_words, words, tmp_path / "words.html"))["texts"]
     assert texts["rows"] == words
     assert texts["landmarks"] == [words[i] for i in of_words.landmark_indices_]
 
@@ -346,7 +374,7 @@ def test_a_loaded_model_and_an_image_folder(tmp_path):
         Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i:02}.png")
     model = KernelEmbedding(2, n_landmarks=8, random_state=0).fit(tmp_path / "images")
     model.save(tmp_path / "m.krepes")
-    path = write_report(load(tmp_path / "m.krepes"), tmp_path / "images", tmp_path / "r.html")
+    path = write_quickly(load(tmp_path / "m.krepes"), tmp_path / "images", tmp_path / "r.html")
     images = content(path)["images"]
     assert (images["width"], images["height"]) == (64, 43)
     light = _tile(images, 20).mean()  # files in the order of their paths: dark first
@@ -358,8 +386,8 @@ def test_several_views_of_a_landmark_count_once(digits, tmp_path):
 
     _, X, _ = digits
     model = KernelEmbedding(3, landmarks=Uniform(views_per_landmark=2), n_landmarks=15, random_state=0).fit(X)
-    page = content(write_report(model, X, tmp_path / "r.html", n_top=30))
-    assert page["influence"]["n_top"] == 15
+    page = content(write_quickly(model, X, tmp_path / "r.html", n_top=30))
+    assert page["headline"]["n_top"] == 15
     assert len(unpacked(page["landmarks"]["norms"])) == 15
 
 
@@ -369,18 +397,18 @@ def test_five_thousand_table_rows_stay_below_ten_megabytes(tmp_path):
     labels = rng.integers(0, 30, 5000)
     model = KernelEmbedding(8, n_landmarks=50, loss="kernel_pca", random_state=0).fit(X[:500])
     given = {f"column {j}": rng.standard_normal(5000) for j in range(5)}
-    path = write_report(model, X, tmp_path / "r.html", labels=labels, columns=given)
+    path = write_quickly(model, X, tmp_path / "r.html", labels=labels, columns=given)
     assert 5e6 < path.stat().st_size < 10e6
     assert any("classes have no direction" in note for note in content(path)["notes"])
 
 
-def test_five_thousand_images_stay_below_twenty_megabytes(tmp_path):
+def test_five_thousand_images_stay_below_ten_megabytes(tmp_path):
     """Noise is the hardest image to compress."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, (5000, 32, 32, 3), dtype=np.uint8)
     model = KernelEmbedding(4, n_landmarks=50, loss="kernel_pca", random_state=0).fit(X[:200])
-    path = write_report(model, X, tmp_path / "r.html", labels=rng.integers(0, 10, 5000))
-    assert 5e6 < path.stat().st_size < 20e6
+    path = write_quickly(model, X, tmp_path / "r.html", labels=rng.integers(0, 10, 5000))
+    assert 3e6 < path.stat().st_size < 10e6
 
 
 def test_larger_images_have_smaller_thumbnails_where_they_must():

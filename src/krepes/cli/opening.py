@@ -140,6 +140,20 @@ def is_machine(path: Path) -> bool:
     return kind_of(path).startswith(("KernelRidge", "GaussianProcess"))
 
 
+def is_explained(path: Path) -> bool:
+    """Whether a file holds what landmarks explain row by row: a representation or a ridge machine."""
+    from krepes.base.model_file import kind_of
+
+    return not kind_of(path).startswith(("GaussianProcess", "NoveltyDetector"))
+
+
+def load_any(path: Path, device: str) -> OnePassEstimator:
+    """Whatever model a file holds."""
+    from krepes import load
+
+    return load(path, device=device)
+
+
 def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: str | None = None) -> Source:
     """A source of rows for a fitted model; images are brought to the model's size.
 

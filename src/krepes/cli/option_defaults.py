@@ -97,7 +97,8 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
     "write_report": (
         Parameter('title', '--title', 'str', None, 'The title of the page.', panel='Report'),
         Parameter('max_rows', '--max-rows', 'int', 5000, 'The largest number of rows on the page. If there are more, a random sample is shown.', panel='Report', least=1),
-        Parameter('samples', '--no-samples', 'flag', True, "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds row numbers, places on the map, coverage, influences, contributions, the model's description, and the labels and concepts that you give.", panel='Report', flag=False),
+        Parameter('samples', '--no-samples', 'flag', True, "Leave real rows out of the page; otherwise everyone who opens it can see them. The page still holds row numbers, places on the map, coverage, nearest rows and landmarks, contributions, the model's description, and the labels and concepts that you give.", panel='Report', flag=False),
+        Parameter('map', '--map', 'str', 'tsne', 'The map that keeps neighbours together. umap and pacmap need packages of that name; none leaves principal components.', choices=('tsne', 'umap', 'pacmap', 'none'), panel='Report'),
     ),
     "transferability": (
         Parameter('n_permutations', '--permutations', 'int', 99, 'How many times labels are shuffled for the p-values of sketches.', panel='Scores', least=1),

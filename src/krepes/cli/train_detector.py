@@ -78,7 +78,8 @@ class DetectorFit:
     def _show(self, machine: NoveltyDetector, seconds: float, following: str) -> None:
         from krepes.base.files import readable_bytes
         from krepes.cli.describe import console, facts, line
-        from krepes.cli.describe_detector import detector_facts, held_words
+        from krepes.cli.describe_detector import held_words
+        from krepes.report.machine_card import detector_facts
 
         saved = f"{self.output}, {readable_bytes(self.output.stat().st_size)}"
         console().print(facts(detector_facts(machine) | {"time": f"{seconds:.1f} s", "saved": saved}))

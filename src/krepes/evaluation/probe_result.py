@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.display import displayed
+
 Label = bool | int | float | str | np.generic  # of a row: true or false, a number or text
 
 
+@displayed
 @dataclass(frozen=True)
 class ProbeResult:
     """Test accuracy of a classifier that was fitted on a representation.
@@ -57,6 +60,7 @@ class ProbeResult:
         )
 
 
+@displayed
 @dataclass(frozen=True)
 class RegressionResult:
     """Test scores of a regression that was fitted on a representation.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from krepes.base.display import displayed
 from krepes.evaluation.probe_result import ProbeResult, RegressionResult
 from krepes.evaluation.scoring import jackknife_error
 
@@ -18,6 +19,7 @@ NAMES = {
 }
 
 
+@displayed
 @dataclass(frozen=True)
 class ProtocolResult:
     """The results of all repeats. `str(result)` is one line.

@@ -1,5 +1,6 @@
 """Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
 
+from krepes.base.display import displayed
 from krepes.base.earlier_paths import keep_paths
 from krepes.explain.attribution import attribution, contrast, top_attribution
 from krepes.explain.class_coverage import ClassCoverage, class_coverage
@@ -34,3 +35,5 @@ __all__ = [
 ]
 
 keep_paths(__name__, {"ranking": "top_landmarks"})
+for _shown in (ClassCoverage, Concept, ConceptProfile, TopLandmarks):
+    displayed(_shown)

@@ -12,7 +12,19 @@ from krepes.embedding import KernelEmbedding
 from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
 from krepes.explain.top_landmarks import landmark_rows, n_landmarks
 from krepes.preimages import ErrorEstimate
-from krepes.report.explanations import Direction, Tops, choose_directions, top_values
+from krepes.report.advice import Advice
+from krepes.report.explanations import (
+    Direction,
+    Headline,
+    Tops,
+    choose_directions,
+    headline_tops,
+    top_values,
+)
+from krepes.report.heat_maps import Heat
+from krepes.report.limits import not_for
+from krepes.report.maps import maps
+from krepes.report.maps.neighbours import NearestRows, nearest_rows
 from krepes.report.model_card import (
     LOW_COVERAGE,
     Probe,
@@ -25,9 +37,10 @@ from krepes.report.model_card import (
     tiles,
 )
 from krepes.report.page import packed, packed_codes, packed_numbers, packed_places
-from krepes.report.row_map import maps
 from krepes.report.samples import Feature, ShownSamples
 from krepes.report.shown_rows import Column, ShownRows
+
+STEPS = 32767  # of values; the script of the page knows it too
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,10 @@ class Given:
     concepts : sequence of Concept
     probe : a probe's result, or None
     facts : mapping or None
+    map : str
+        The method of the neighbour-preserving map.
+    advice : Advice
+        How a reader changes the page.
     """
 
     labels: Column | None
@@ -52,6 +69,8 @@ class Given:
     concepts: Sequence[Concept]
     probe: Probe | None
     facts: Mapping[str, Any] | None
+    map: str
+    advice: Advice
 
 
 def contents(
@@ -68,6 +87,7 @@ def contents(
     spectrum = coefficient_spectrum(model)
     probe, said = _probed(Z, given, random_state)
     explained, notes = _explained(model, shown, given, probe, Z, n_top)
+    nearest = nearest_rows(Z)
     return {
         "rows": packed(shown.rows, "float64"),
         "n_total": shown.n_total,
@@ -80,37 +100,23 @@ def contents(
         "coverage": packed_numbers(coverage),
         "labels": None if given.labels is None else _column(given.labels),
         "columns": [_column(column) for column in given.columns],
-        "maps": _maps(model, Z, given.labels),
+        "maps": _maps(model, Z, given, random_state),
+        "nearest": _nearest(nearest, len(Z)),
+        "not_for": not_for(coverage, _groups(given, samples), given.labels, nearest),
         "landmarks": _landmarks(model, shown, given.of_landmarks),
         **explained,
         "concepts": [_concept(concept) for concept in given.concepts],
         "spectrum": spectrum.tolist(),
         "effective_rank": effective_rank(spectrum),
         **_samples(samples),
+        "heat": None if samples is None or samples.heat is None else _heat(samples.heat, nearest.usual),
         "first": _first(shown),
         "notes": [*notes, *_left_out(samples)],
-        "notice": _notice(samples, given),
+        "notice": given.advice.notice(
+            samples is not None, None if given.labels is None else given.labels.name, bool(given.concepts)
+        ),
+        "more_rows": given.advice.more_rows,
     }
-
-
-def _notice(samples: ShownSamples | None, given: Given) -> str:
-    """Which parts of the data a reader of this file can see."""
-    if samples is not None:
-        return (
-            "This file holds real rows of the data: everyone who opens it can see them. samples=False, or --no-samples "
-            "on the command line, leaves them out."
-        )
-    labels = [] if given.labels is None else [f"the rows' labels ({given.labels.name})"]
-    concepts = ["the names and scores of the concepts"] if given.concepts else []
-    held = [
-        "the numbers of the rows and landmarks",
-        "their places on the maps",
-        "the rows' coverage, influences and contributions",
-        *labels,
-        *concepts,
-        "the description of the model",
-    ]
-    return f"The rows themselves are not in this file. It still holds {', '.join(held[:-1])} and {held[-1]}."
 
 
 def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Probe | None, str | None]:
@@ -128,13 +134,14 @@ def _facts(model: KernelEmbedding, given: Given) -> dict[str, Any]:
 def _explained(
     model: KernelEmbedding, shown: ShownRows, given: Given, probe: Probe | None, Z: np.ndarray, n_top: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Influences, and contributions along directions; notes on directions that were left out."""
+    """The headline, and contributions along directions; notes on directions that were left out."""
     classifier = None if probe is None else classifier_of(probe)
     name = "class" if given.labels is None else given.labels.name
     directions, note = choose_directions(model, classifier, name, given.concepts, n_top)
-    influence, *tops = top_values(model, shown.source, directions, n_top)
+    headline, leading = headline_tops(model, shown.source, n_top)
+    tops = top_values(model, shown.source, directions, n_top)
     found = {
-        "influence": _tops(influence, n_landmarks(model)),
+        "headline": {**_tops(leading, n_landmarks(model)), **_headline(headline)},
         "directions": [_direction(model, d, top, Z) for d, top in zip(directions, tops)],
     }
     return found, [note] if note else []
@@ -153,17 +160,50 @@ def _column(column: Column) -> dict[str, Any]:
     return {"name": column.name, "levels": column.levels, "values": values}
 
 
-def _maps(model: KernelEmbedding, Z: np.ndarray, column: Column | None) -> list[dict[str, Any]]:
-    found = maps(model, Z, None if column is None else column.values, "" if column is None else column.name)
+def _maps(model: KernelEmbedding, Z: np.ndarray, given: Given, random_state: int) -> list[dict[str, Any]]:
+    codes, name = (None, "") if given.labels is None else (given.labels.values, given.labels.name)
     return [
         {
             "name": each.name,
             "about": each.about,
+            "trust": each.trust,
             "rows": packed_numbers(each.rows),
             "landmarks": packed_numbers(each.landmarks),
         }
-        for each in found
+        for each in maps(model, Z, codes, name, given.map, random_state)
     ]
+
+
+def _nearest(found: NearestRows, n: int) -> dict[str, Any]:
+    return {
+        "n_nearest": found.rows.shape[1],
+        "rows": packed_places(found.rows, n),
+        "distances": packed_numbers(found.distances),
+    }
+
+
+def _groups(given: Given, samples: ShownSamples | None) -> list[Column]:
+    """Columns of levels: labels, those that were given, and, where rows are shown, those of the table."""
+    features = [] if samples is None else samples.features
+    table = [Column(feature.name, feature.values, feature.levels) for feature in features]
+    labels = [] if given.labels is None else [given.labels]
+    return [column for column in (*labels, *given.columns, *table) if column.levels is not None]
+
+
+def _heat(found: Heat, usual: float) -> dict[str, Any]:
+    """Shares of the largest of every row, in 255 steps, and that in shares of the usual distance."""
+    largest = found.values.max(axis=1, initial=0.0)
+    shares = found.values / np.where(largest > 0, largest, 1.0)[:, None]
+    return {
+        "grid": found.grid,
+        "n_parts": found.values.shape[1],
+        "shares": packed(np.rint(255 * shares), "uint8"),
+        "largest": packed_numbers(largest / usual if usual > 0 else largest),
+    }
+
+
+def _headline(headline: Headline) -> dict[str, str]:
+    return {key: getattr(headline, key) for key in ("title", "about", "most", "rows", "none")}
 
 
 def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
@@ -177,10 +217,14 @@ def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarra
 
 
 def _tops(top: Tops, m: int) -> dict[str, Any]:
+    """Values in STEPS steps of the largest of their row, which halves the page and is far below what is printed."""
+    largest = np.abs(top.values).max(axis=1)
+    steps = np.rint(STEPS * (top.values / np.where(largest > 0, largest, 1.0)[:, None]))
     return {
         "n_top": top.landmarks.shape[1],
         "landmarks": packed_places(top.landmarks, m),
-        "values": packed_numbers(top.values),
+        "steps": packed(steps, "int16"),
+        "largest": packed_numbers(largest),
     }
 
 
@@ -244,5 +288,9 @@ def _feature(feature: Feature) -> dict[str, Any]:
         "values": pack(feature.values),
         "of_landmarks": pack(feature.of_landmarks),
         "rebuilt": None if feature.rebuilt is None else pack(feature.rebuilt),
-        **({key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator")} if numbers else {}),
+        **(
+            {key: getattr(feature, key) for key in ("mean", "scale", "fill", "indicator", "pair")}
+            if numbers
+            else {}
+        ),
     }

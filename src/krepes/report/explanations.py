@@ -1,17 +1,17 @@
 """What the page explains of a row: which landmarks put it where it lies, and along which directions.
 
-    influence       iota_l = k(x, x_l) |a_l|, the k largest of every row                      [krepes, section 5.1]
+    headline        how far the row moves without a landmark, the k largest of every row     (HEADLINE below)
     contributions   k(x, x_l) (a_l . v), the k largest of either sign, for every direction v
 
 A direction's value is constant + the sum of all contributions. The constant is gamma . v, plus what makes zero mean
 something: a class of the probe starts from the probe's own intercept, a concept from the mean of its negatives.
 
-Two passes over the rows: one for Z and coverage, one for influence and all directions at once. Memory O(b m + n k D).
+Three passes over the rows: one for Z and coverage, one for the headline, one for all directions. Memory O(b m + n k D).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,64 @@ from torch import Tensor
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.neighbours import NeighbourClassifier
-from krepes.explain import Concept, as_direction, class_direction
+from krepes.explain import (
+    Concept,
+    TopLandmarks,
+    as_direction,
+    class_direction,
+    top_influence,
+    top_leave_out,
+)
 from krepes.explain.attribution import contributions
-from krepes.explain.influence import influences
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.sources import Source
 
 N_COMPONENTS = 3  # directions among the components
-ROW_BYTES = 1000  # of the page for the directions of one row
+ROW_BYTES = 730  # of the page for the directions of one row
+
+
+@dataclass(frozen=True)
+class Headline:
+    """How the landmarks of a row are ranked, and what the page says about it.
+
+    Attributes
+    ----------
+    title, about : str
+        Above the list.
+    most : str
+        What is said of the first landmark, before its name.
+    rows, none : str
+        Above a landmark's rows, and where it has none.
+    top : (model, rows, k) -> TopLandmarks
+    """
+
+    title: str
+    about: str
+    most: str
+    rows: str
+    none: str
+    top: Callable[[KernelEmbedding, Any, int], TopLandmarks]
+
+
+REMOVAL = Headline(
+    title="Landmarks it depends on",
+    about="Real training examples, sorted by how far this row would move if the example were left out and the others "
+    "took over.",
+    most="Depends most on",
+    rows="Rows that depend on it most",
+    none="No row on this page depends on it much.",
+    top=top_leave_out,
+)
+INFLUENCE = Headline(
+    title="Most influential landmarks",
+    about="Real training examples, sorted by the length of the term that each adds to this representation. Terms may "
+    "cancel.",
+    most="Most influential",
+    rows="Rows it influences most",
+    none="It is not among the most influential landmarks of any row on this page.",
+    top=top_influence,
+)
+HEADLINE = REMOVAL  # the ranking that pages lead with
 
 
 @dataclass(frozen=True)
@@ -63,7 +113,8 @@ def choose_directions(
     found += [_of_concept(model, concept) for concept in concepts]
     classes = _of_classes(classifier, label, h)
     k = min(n_top, n_landmarks(model))
-    room = max(len(found), ROW_BYTES // (8 * k))  # a landmark's number and value are 6 bytes, 8 in base64
+    each = (4 * k + 4) * 4 // 3  # bytes of a direction: landmarks, values and the largest of them, in base64
+    room = max(len(found), ROW_BYTES // each)
     kept = [*found, *classes][:room]
     missing = len(found) + len(classes) - len(kept)
     note = (
@@ -100,14 +151,27 @@ def _of_classes(
     ]
 
 
+def headline_for(model: KernelEmbedding) -> Headline:
+    """HEADLINE, or influence where the kernel has no norm in which others could take over."""
+    return HEADLINE if model.kernel_.positive_semidefinite else INFLUENCE
+
+
+def headline_tops(model: KernelEmbedding, source: Source, n_top: int) -> tuple[Headline, Tops]:
+    """The landmarks that the page leads with, of every row."""
+    headline = headline_for(model)
+    try:
+        found = headline.top(model, source, n_top)
+    except ValueError:  # said to be positive semi-definite, and is not on these landmarks
+        headline = INFLUENCE
+        found = headline.top(model, source, n_top)
+    return headline, Tops(found.landmarks, found.values)
+
+
 def top_values(
     model: KernelEmbedding, source: Source, directions: Sequence[Direction], n_top: int
 ) -> list[Tops]:
-    """Influence, then the contributions along every direction: the largest of every row, in one pass.
-
-    The same landmarks as `top_influence` and `top_attribution` give.
-    """
-    functions = [influences(model), *(contributions(model, direction.vector) for direction in directions)]
+    """Contributions along every direction: the largest of every row, in one pass, as `top_attribution` gives them."""
+    functions = [contributions(model, direction.vector) for direction in directions]
     k = min(n_top, n_landmarks(model))
 
     def largest(rows: Any) -> Tensor:

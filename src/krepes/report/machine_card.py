@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from krepes.kernels import Kernel, Reweighted
-from krepes.machines import GaussianProcessRegressor
+from krepes.machines import GaussianProcessRegressor, NoveltyDetector
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -35,6 +35,31 @@ def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
         **({"held out": str(machine.held_out_score_)} if isinstance(machine, RidgeMachine) else {}),
         **(_variances(machine) if isinstance(machine, GaussianProcess) else {}),
     }
+
+
+def detector_facts(machine: NoveltyDetector) -> dict[str, str]:
+    """What a trained detector is, in the order in which it is shown."""
+    kernel, metric = detector_kernel(machine)
+    n, rate = machine.n_calibration_, machine.attainable_rate_
+    alarms = f"{100 * rate:.2g} % of normal rows" if rate else f"none possible with {n:,} calibration rows"
+    how = "as given" if machine.penalty != "auto" else "chosen"
+    return {
+        "rows": f"{machine.n_samples_seen_:,}, of which {n:,} calibrate",
+        "input": input_words(machine.input_space_),
+        "measure": machine.measure,
+        "kernel": f"{words(kernel)}{metric}",
+        "penalty": f"{machine.penalty_:.3g}, {how}",
+        "landmarks": f"{len(machine.landmarks_):,}, rank {machine.rank_:,}",
+        "false alarms": f"{alarms}, for a rate of {100 * machine.false_alarm_rate:g} %",
+    }
+
+
+def detector_kernel(machine: NoveltyDetector) -> tuple[Kernel, str]:
+    """The kernel without its metric, and the metric in words."""
+    kernel = machine.kernel_
+    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
+        return kernel.kernel, ", columns standardised"
+    return kernel, ""
 
 
 def _penalty(machine: RidgeMachine) -> dict[str, str]:

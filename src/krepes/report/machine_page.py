@@ -1,15 +1,15 @@
-"""write_machine_page: what a kernel ridge machine has learned, as one HTML file without scripts.
+"""write_machine_page: what a machine has learned, as one HTML file without scripts.
 
-Facts, the score on rows that were left out, the columns that count, and the landmarks of the largest weight |a_l|,
-which are real rows. `krepes explain MODEL DATA --sample ROW` says what they add to a single prediction.
+Facts, what it says of single rows (predictions with intervals, p-values of novelty), and of kernel machines the columns
+that count and the landmarks of the largest weight |a_l|, which are real rows. `krepes explain MODEL DATA --sample ROW`
+says what landmarks add to a single prediction.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,74 +17,132 @@ import numpy as np
 from krepes.base.files import atomic_path, check_writable
 from krepes.explain import landmark_norms, landmarks_are_rows_of
 from krepes.explain.top_landmarks import landmark_rows
+from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor, NoveltyDetector
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.report.machine_card import machine_facts
+from krepes.report.machine_card import detector_facts, machine_facts
+from krepes.report.machine_rows import Machine, MachineRows, machine_rows
+from krepes.report.notebook import WrittenReport
 from krepes.sources import Source, TableSource, open_source
 
 N_LANDMARKS, N_COLUMNS = 20, 8
-STYLE = """body{font:15px/1.5 system-ui,sans-serif;color:#22272e;max-width:60rem;margin:2rem auto;padding:0 1rem}
+STYLE = """:root{color-scheme:light dark;--text:#22272e;--quiet:#59626d;--line:#d0d7de;--bar:#2f6fd0;
+--soft:#e8eef8;--page:#fff}
+@media(prefers-color-scheme:dark){:root{--text:#e6eaf0;--quiet:#a0acba;--line:#39424e;--bar:#6db3ff;
+--soft:#243040;--page:#14181e}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:70rem;margin:2rem auto;
+padding:0 1rem;overflow-wrap:anywhere}
 h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}
-td,th{padding:.2rem .9rem .2rem 0;text-align:left;vertical-align:top}th{border-bottom:1px solid #d0d7de}
-.n{text-align:right}.bar{background:#2f6fd0;height:.8rem;min-width:2px}.note{color:#6e7681}"""
+.wide{overflow:auto;max-height:34rem;overflow-wrap:normal}
+.wide thead th{position:sticky;top:0;background:var(--page)}
+td,th{padding:.2rem .9rem .2rem 0;text-align:left;vertical-align:top;font-weight:400}
+thead th{border-bottom:1px solid var(--line);font-weight:600}
+.n{text-align:right}.bar{background:var(--bar);height:.8rem;min-width:2px}.note{color:var(--quiet)}
+.span{position:relative;width:11rem;height:.8rem;margin-top:.35rem;background:var(--soft)}
+.span i{position:absolute;top:.25rem;height:.3rem;min-width:2px;background:var(--bar);opacity:.6}
+.span b{position:absolute;top:0;height:.8rem;width:2px;background:var(--text)}"""
 
 
 def write_machine_page(
-    machine: RidgeMachine,
+    machine: Machine,
     X: Any,
     path: str | os.PathLike,
     *,
     title: str | None = None,
     samples: bool = True,
     overwrite: bool = False,
-) -> Path:
+) -> WrittenReport:
     """Write one HTML file that shows what a machine has learned. It makes no network request.
 
     Parameters
     ----------
-    machine : KernelRidgeClassifier or KernelRidgeRegressor, fitted
+    machine : KernelRidgeClassifier or -Regressor, GaussianProcessClassifier or -Regressor, NoveltyDetector, fitted
     X : rows, in any form that the machine takes
-        Where they are the training data, the landmarks are shown as they are in X.
+        They are predicted; if there are more than 200, a random sample. Where they are the training data, the landmarks
+        are shown as they are in X.
     path : where to write
     title : str, default=None
     samples : bool, default=True
-        False leaves the landmarks' values out; their row numbers and weights stay.
+        False leaves the values of landmarks and rows out; row numbers, weights and predictions stay.
     overwrite : bool, default=False
+
+    Returns
+    -------
+    WrittenReport
+        The path of the file. In a notebook it shows the page.
     """
-    if not isinstance(machine, RidgeMachine):
+    kinds = (RidgeMachine, GaussianProcessClassifier, GaussianProcessRegressor, NoveltyDetector)
+    if not isinstance(machine, kinds):
         raise TypeError(
-            f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor."
+            f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor, a "
+            "GaussianProcessClassifier or -Regressor, or a NoveltyDetector."
         )
     machine.check_input(X)
     target = check_writable(path, overwrite)
     source = X if isinstance(X, Source) else open_source(X)
-    heading = title or f"Predicting {machine.label_ or 'the target'}"
+    heading = title or _heading(machine)
+    held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
+    body = [
+        f"<h1>{escape(heading)}</h1>",
+        _table([], _facts(machine)),
+        _rows(machine_rows(machine, source, samples)),
+        *(_learned(machine, source, samples) if isinstance(machine, RidgeMachine) else []),
+        f'<p class="note">This file holds {held}.</p>',
+    ]
+    policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    text = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}{view}<title>{escape(heading)}</title>'
+        f"<style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>"
+    )
+    with atomic_path(target, overwrite, private=True) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+    return WrittenReport(target)
+
+
+def _heading(machine: Machine) -> str:
+    if isinstance(machine, NoveltyDetector):
+        return "Rows unlike others"
+    return f"Predicting {machine.label_ or 'the target'}"
+
+
+def _facts(machine: Machine) -> list[tuple[str, str]]:
+    found = detector_facts(machine) if isinstance(machine, NoveltyDetector) else machine_facts(machine)
+    return list(found.items())
+
+
+def _rows(found: MachineRows) -> str:
+    """The table of rows; intervals are drawn too."""
+    drawn = [""] * len(found.cells)
+    if found.spans is not None:
+        drawn = [
+            f'<td><div class="span"><i style="left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"></i>'
+            f'<b style="left:{100 * at:.1f}%"></b></div></td>'
+            for low, high, at in found.spans
+        ]
+    heads = [*found.heads, *([] if found.spans is None else ["low to high"])]
+    table = _table(heads, found.cells, drawn)
+    about = f"<h2>Rows</h2><p>{escape(found.about)}</p>"
+    return f'{about}<div class="wide" tabindex="0" role="region" aria-label="Rows">{table}</div>'
+
+
+def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[str]:
+    """The columns that count, and the landmarks of the largest weight."""
     try:
         importances = machine.column_importances()
         columns = _importances(importances)
     except ValueError as error:
         importances, columns = None, f'<p class="note">{escape(str(error))}</p>'
-    held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
-    body = [
-        f"<h1>{escape(heading)}</h1>",
-        _table([], [(name, value) for name, value in machine_facts(machine).items()]),
+    return [
         '<p class="note">Kernel and metric were chosen with the rows that are held out, so that the score is a little '
         "too good.</p>",
         "<h2>Columns that count</h2>",
         columns,
         "<h2>Landmarks of the largest weight</h2>",
         "<p>A prediction is a sum over landmarks, of their weight times their similarity to the row.</p>",
-        _landmarks(machine, source, importances, samples),
-        f'<p class="note">This file holds {held}.</p>',
+        f'<div class="wide" tabindex="0" role="region" aria-label="Landmarks">'
+        f"{_landmarks(machine, source, importances, samples)}</div>",
     ]
-    policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}<title>{escape(heading)}</title>'
-        f"<style>{STYLE}</style></head><body>{''.join(body)}</body></html>"
-    )
-    with atomic_path(target, overwrite, private=True) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-    return target
 
 
 def _importances(found: ColumnImportances) -> str:
@@ -134,7 +192,13 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
-    top = f"<tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>" if heads else ""
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table>{top}{cells}</table>"
+def _table(heads: list[str], rows: Iterable[Iterable[str]], drawn: Sequence[str] | None = None) -> str:
+    """Cells are escaped; `drawn` holds one more cell of each row, as HTML. Without heads the first cell is one."""
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    lines = []
+    for i, row in enumerate(rows):
+        cells = [escape(cell) for cell in row]
+        first = f'<th scope="row">{cells[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in cells[1:])
+        lines.append(f"<tr>{first}{'' if drawn is None else drawn[i]}</tr>")
+    head = f"<thead><tr>{top}</tr></thead>" if heads else ""
+    return f"<table>{head}<tbody>{''.join(lines)}</tbody></table>"

@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-SCRIPTS = ("data.js", "colours.js", "charts.js", "map.js", "parts.js", "sample.js", "concepts.js", "main.js")
+SCRIPTS = (
+    "data.js", "colours.js", "charts.js", "painting.js", "map.js", "parts.js", "agreement.js", "heat.js", "sample.js",
+    "copied.js", "concepts.js", "comparison.js", "groups.js", "main.js",
+)  # fmt: skip
 _PLACE = re.compile(r"\{\{(title|style|script|data)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 

@@ -9,6 +9,7 @@ agree is measured in that space as well, column by column:
 where d_j is the difference in column j and the mean goes over the rows shown: how much nearer to the landmark the row
 is than a row usually is. For a Gaussian kernel, agreement_j / (2 lengthscale^2) is what column j adds to log k beyond
 the usual. A common level that both share says little, a rare one much. The page computes it from these columns.
+`heat_maps.py` says on which parts of a row its representation depends.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.row_encoding import decoded_numbers
+from krepes.report.heat_maps import Heat, image_heat, moved_without
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
@@ -56,6 +58,8 @@ class Feature:
         Whether that it is missing enters the kernel too.
     rebuilt : ndarray of shape (n,) or None
         The values of the reconstructed rows.
+    pair : list of str or None
+        The words that 1 and 0 were in the table.
     """
 
     name: str
@@ -67,17 +71,22 @@ class Feature:
     fill: float = 0.0
     indicator: bool = False
     rebuilt: np.ndarray | None = None
+    pair: list[str] | None = None
 
 
 @dataclass(frozen=True)
 class ShownSamples:
-    """What the rows and the landmarks are; `n_features` counts those left out too. `errors` are of reconstructions."""
+    """What the rows and the landmarks are; `n_features` counts those left out too. `errors` are of reconstructions.
+
+    `heat` is of the pixels of images, or of the features in their order.
+    """
 
     features: list[Feature]
     n_features: int
     images: Thumbnails | None = None
     texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
     errors: ErrorEstimate | None = None
+    heat: Heat | None = None
 
 
 def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
@@ -95,7 +104,8 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     rebuilt, errors = model.reconstruct(source, return_error=True) if model.can_decode else (None, None)
     if space.kind == "images":
         tiles = thumbnails(_pixels(source), _raw_pixels(space, encoded), rebuilt)
-        return ShownSamples([], 0, images=tiles, errors=errors)
+        heat = image_heat(model, source, encoded.shape[1:])
+        return ShownSamples([], 0, images=tiles, errors=errors if tiles.rebuilt else None, heat=heat)
     return _features(model, source, encoded, rebuilt, errors)
 
 
@@ -160,7 +170,8 @@ def _features(
         )
         for j, found in zip(kept, parts)
     ]
-    return ShownSamples(features, len(columns), errors=errors)
+    heat = Heat(moved_without(model, source, [groups[j] for j in kept])) if kept else None
+    return ShownSamples(features, len(columns), errors=errors, heat=heat)
 
 
 def _most_varied(landmarks: np.ndarray, groups: list[list[int]]) -> list[int]:
@@ -223,4 +234,5 @@ def _feature(column: dict[str, Any], values: np.ndarray, of_landmarks: np.ndarra
         scale=float(column["scale"]),
         fill=float(column["median"]),
         indicator=bool(column["indicator"]),
+        pair=column.get("pair"),
     )

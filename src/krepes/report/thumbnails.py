@@ -1,6 +1,7 @@
 """Images as thumbnails in a few large sheets: one picture of a thousand tiles is smaller than a thousand pictures.
 
-PNG where that is small enough, else JPEG, else smaller tiles: the first choice that stays within the budget.
+PNG where that is small enough, else JPEG, else smaller tiles: the first choice that stays within the budget. Where
+tiles would become too small, those of reconstructed rows are left out.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SIDE = 32  # tiles per row and column of a sheet
-BUDGET = 9_000_000  # bytes, for 5,000 rows
-CHOICES = ((64, None), (64, 85), (48, 85), (40, 80), (32, 75), (24, 70))  # pixels, JPEG quality (None is PNG)
+BUDGET = 3_600_000  # bytes, for 5,000 rows: 4.8 MB of the page
+CHOICES = (  # pixels, JPEG quality (None is PNG)
+    (64, None), (64, 85), (48, 80), (32, 75), (28, 65), (24, 60), (20, 50), (16, 40),
+)  # fmt: skip
+SMALL = 28  # pixels: before tiles are smaller, reconstructed rows are left out
 BLOCK = 8  # pixels of a JPEG block: tiles are whole blocks, so that none shines into the next
 
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Sheets of tiles, row after row: first the rows, then the landmarks, then the rows as they are reconstructed.
+    """Sheets of tiles, row after row: the rows, the landmarks, then the reconstructed rows if `rebuilt`.
 
     Attributes
     ----------
@@ -34,6 +38,8 @@ class Thumbnails:
         The size of a tile.
     pitch_x, pitch_y : int
         From one tile to the next.
+    rebuilt : bool
+        Whether there are reconstructed rows.
     per_row, per_sheet : int
         Tiles.
     """
@@ -43,6 +49,7 @@ class Thumbnails:
     height: int
     pitch_x: int
     pitch_y: int
+    rebuilt: bool = False
     per_row: int = SIDE
     per_sheet: int = SIDE * SIDE
 
@@ -56,12 +63,15 @@ def thumbnails(
     parts += [_small(_channels(images)) for images in (landmarks, rebuilt) if images is not None]
     pixels = _bytes(parts)
     budget = BUDGET * max(1.0, n_rows / 5000)
-    for largest, quality in CHOICES:
-        found = _sheets(pixels, largest, quality, budget)
+    n_real = n_rows + len(landmarks)
+    tried = [(pixels, *choice) for choice in CHOICES if choice[0] >= SMALL]
+    tried += [(pixels[:n_real], *choice) for choice in CHOICES[1:]]
+    for tiles, largest, quality in tried:
+        found = _sheets(tiles, largest, quality, budget)
         if found is not None:
-            return found
+            return replace(found, rebuilt=rebuilt is not None and len(tiles) > n_real)
     largest, quality = CHOICES[-1]
-    found = _sheets(pixels, largest, quality, np.inf)
+    found = _sheets(pixels[:n_real], largest, quality, np.inf)
     assert found is not None
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,10 @@ from krepes.base.files import atomic_path, check_writable
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult
 from krepes.explain import Concept
+from krepes.report.advice import IN_PYTHON, Advice
 from krepes.report.contents import Given, contents
+from krepes.report.maps.neighbour_map import check_map
+from krepes.report.notebook import WrittenReport
 from krepes.report.page import page
 from krepes.report.samples import read_samples
 from krepes.report.shown_rows import Columns, extra_columns, label_column, open_rows
@@ -38,8 +40,10 @@ def write_report(
     probe: ProbeResult | ProtocolResult | None = None,
     facts: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    map: str | None = "tsne",
     random_state: int = 0,
-) -> Path:
+    advice: Advice = IN_PYTHON,
+) -> WrittenReport:
     """Write one HTML file that shows what a model has learned and explains every row by real examples.
 
     The file is self-contained and makes no network request. It contains real rows: everyone who opens it sees them.
@@ -61,20 +65,26 @@ def write_report(
         If there are more rows, a random sample is shown, and the page says so.
     samples : bool, default=True
         False leaves out the rows and landmarks themselves: no thumbnails, no feature values, no texts. What remains
-        are row numbers, places on the map, coverage, influences and contributions, labels if they are given, the
-        names and scores of concepts, and the model card. `columns` holds values of rows and is refused then.
+        are row numbers, places on the map, coverage, nearest rows and landmarks, contributions, labels if they are
+        given, the names and scores of concepts, and the model card. `columns` holds values of rows and is refused then.
     title : str, default=None
     probe : result of linear_probe, knn_probe or probe_protocol on this representation, default=None
         For the model card, and its classes as directions. None computes a small one where labels are given.
     facts : dict, default=None
         More lines for the model card, such as {"Time to fit": "3.1 s"}.
     overwrite : bool, default=False
+    map : "tsne", "umap", "pacmap" or "none", default="tsne"
+        The map that keeps neighbours together: t-SNE, or UMAP or PaCMAP where they are installed. "none" or None leaves
+        principal components, and with labels their discriminants.
     random_state : int, default=0
-        Seed of the sample of rows and of the probe's split. The same arguments give the same file.
+        Seed of the sample of rows, of the map and of the probe's split. The same arguments give the same file.
+    advice : Advice, default=IN_PYTHON
+        How the page says what to write to change it; the command line has words of its own.
 
     Returns
     -------
-    Path of the file.
+    WrittenReport
+        The path of the file. In a notebook it shows the page.
 
     Examples
     --------
@@ -89,16 +99,18 @@ def write_report(
     """
     check_is_fitted(model, "landmarks_")
     _check_arguments(n_top, max_rows, samples, columns, concepts, model)
+    map = "none" if map is None else map
+    check_map(map)
     target = check_writable(path, overwrite)
     shown = open_rows(model, X, max_rows, random_state)
     heading = "Representation of the data" if title is None else str(title)
     own, of_landmarks = label_column(labels, shown)
-    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts)
+    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map, advice)
     rows = read_samples(model, shown.source) if samples else None
     text = page(heading, {"title": heading, **contents(model, shown, given, rows, n_top, random_state)})
     with atomic_path(target, overwrite, private=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    return target
+    return WrittenReport(target)
 
 
 def _check_arguments(

@@ -82,6 +82,7 @@ learns to predict a column of a small table.
     from krepes.cli.demo_figure import draw
     from krepes.cli.demo_machine import show_machine
     from krepes.report import write_report
+    from krepes.report.advice import ON_THE_COMMAND_LINE
 
     digits = load_digits(random_state)
     line(
@@ -107,6 +108,7 @@ learns to predict a column of a small table.
         title="Handwritten digits",
         overwrite=overwrite,
         random_state=random_state,
+        advice=ON_THE_COMMAND_LINE,
     )
     machine = show_machine(paths["table"], paths["machine"], random_state, overwrite)
     _next_steps(paths, influence.row)

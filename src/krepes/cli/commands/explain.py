@@ -87,7 +87,7 @@ def explain(
     """Show which landmarks, real rows of the training data, a representation or a prediction is made of.
 
     Of a machine, from `krepes train`, it shows how much each column counts; with --sample, what each landmark adds to \
-the prediction of a row.
+the prediction of a row. The page of a machine has predictions with intervals, or p-values of novelty.
 
     [cyan]krepes explain people.krepes people.parquet -o report.html[/]
 
@@ -99,9 +99,21 @@ the prediction of a row.
     """
     from krepes.base.files import check_writable
     from krepes.cli.explain_row import explain_row
-    from krepes.cli.opening import check_exists, is_machine, load_embedding, load_machine, open_for
+    from krepes.cli.opening import (
+        check_exists,
+        is_explained,
+        is_machine,
+        load_any,
+        load_embedding,
+        load_machine,
+        open_for,
+    )
 
     of_machine = model.is_file() and is_machine(model)
+    if output is not None and sample is None and model.is_file() and not is_explained(model):
+        check_exists(model, data)
+        check_writable(output, overwrite)
+        return _write_machine(load_any(model, **place), data, array, output, page, overwrite)
     if output is None and sample is None and not of_machine:
         raise typer.BadParameter(
             "Give --sample ROW to explain one row here, or -o FILE.html to write a page."
@@ -119,7 +131,6 @@ the prediction of a row.
         check_writable(output, overwrite)
     if of_machine:
         from krepes.cli.explain_machine import explain_machine
-        from krepes.report import write_machine_page
 
         machine = load_machine(model, **place)
         source = open_for(machine, data, array, encoding)
@@ -128,10 +139,7 @@ the prediction of a row.
         if output is None or sample is not None:
             told = explain_machine(machine, source, y, sample, top, class_, against)
         if output is not None:
-            write_machine_page(
-                machine, source, output, title=page["title"], samples=page["samples"], overwrite=overwrite
-            )
-            told |= _wrote(output, page["samples"])
+            told |= _write_machine(machine, data, array, output, page, overwrite)
         return told
     embedding = load_embedding(model, **place)
     source = open_for(embedding, data, array, encoding)
@@ -198,9 +206,23 @@ def _write(
     model: KernelEmbedding, source: Source, output: Path, settings: dict[str, Any], overwrite: bool
 ) -> dict[str, Any]:
     from krepes.report import write_report
+    from krepes.report.advice import ON_THE_COMMAND_LINE
 
-    write_report(model, source, output, overwrite=overwrite, **settings)
+    write_report(model, source, output, overwrite=overwrite, advice=ON_THE_COMMAND_LINE, **settings)
     return _wrote(output, settings["samples"])
+
+
+def _write_machine(
+    machine: OnePassEstimator, data: Path, array: str, output: Path, page: dict[str, Any], overwrite: bool
+) -> dict[str, Any]:
+    """The page of a machine: predictions, intervals, p-values."""
+    from krepes.cli.opening import open_for
+    from krepes.report import write_machine_page
+
+    source = open_for(machine, data, array)
+    settings = {"title": page["title"], "samples": page["samples"]}
+    write_machine_page(machine, source, output, overwrite=overwrite, **settings)
+    return _wrote(output, page["samples"])
 
 
 def _wrote(output: Path, samples: bool) -> dict[str, Any]:

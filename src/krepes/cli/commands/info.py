@@ -71,7 +71,7 @@ def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str
     from krepes.machines import GaussianProcessClassifier, NoveltyDetector
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
-    from krepes.report.machine_card import machine_facts
+    from krepes.report.machine_card import detector_facts, machine_facts
 
     if isinstance(model, NoveltyDetector):
         from krepes.cli import describe_detector as about
@@ -81,7 +81,7 @@ def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str
             if model.total_ is None
             else "With sums: it can be continued and merged."
         )
-        return about.detector_facts(model), about.detector_summary(model), ability, about.held_words(model)
+        return detector_facts(model), about.detector_summary(model), ability, about.held_words(model)
     if isinstance(model, LabelledMachine):
         ability = "Without sums: it predicts, but cannot be continued or merged."
         if isinstance(model, GaussianProcessClassifier):

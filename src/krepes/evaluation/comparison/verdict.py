@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from krepes.base.display import displayed
 from krepes.evaluation.protocol_result import NAMES, PERCENT, ProtocolResult, digits_of
 from krepes.evaluation.scoring import jackknife_error
 
@@ -68,6 +69,7 @@ class Difference:
         return f"{size:{plus}z.{digits_of(self.metric, size)}f} in {NAMES.get(self.metric, self.metric)}"
 
 
+@displayed
 @dataclass(frozen=True)
 class Verdict:
     """What a comparison says. `str(verdict)` is the findings and the advice.

@@ -7,12 +7,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from krepes.base.display import displayed
 from krepes.evaluation.tuning.study import Trial
 
 SHOWN_REASONS = 3
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
 
+@displayed
 @dataclass(frozen=True)
 class SearchResult:
     """All trials of a study, and the best of them.

@@ -21,6 +21,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.display import displayed
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_ridge.space_choice import Sample, choose_space
@@ -28,6 +29,7 @@ from krepes.machines.kernel_ridge.space_choice import Sample, choose_space
 SHOWN = 20
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class ColumnImportances:
     """Shares of the columns of a table, in the order of the columns. `print` shows the largest first.

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.display import displayed
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.machines.novelty.one_class_sums import unit_features
@@ -25,6 +26,7 @@ from krepes.machines.novelty.solution import NoveltySolution
 SHOWN_ROWS = 20
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class NoveltyExplanation:
     """Of n rows: how novel they are and why; print it.

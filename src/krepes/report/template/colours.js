@@ -78,3 +78,77 @@ function fieldColour(field, i) {
 }
 
 const fieldText = (field, i) => `${field.name}: ${field.levels ? levelOf(field, field.values[i]) : number(field.values[i])}`;
+
+// On the map: the legend, and which rows are visible.
+
+function recolour() {
+  map.colours = Array.from({ length: n }, (_, i) => fieldColour(field, i));
+  map.shapes = field.levels && field.levels.length > 10 ? Array.from(field.values, levelShape) : null;
+  for (let i = 0; i < n; i++) {
+    map.visible[i] = (field.levels && field.hidden.has(field.values[i])) || (onlyGroups && !inGroups(i)) ? 0 : 1;
+  }
+  map.draw();
+}
+
+function showLegend() {
+  const legend = byId("legend");
+  legend.replaceChildren();
+  if (field.levels) legend.append(...levelLegend());
+  else legend.append(numberLegend());
+  legend.append(el("button", { type: "button", class: "level", id: "show-landmarks", "aria-pressed": String(map.showLandmarks), onclick: toggleLandmarks },
+    el("span", { class: "diamond" }), "landmarks ", el("span", { class: "size" }, count(m))));
+}
+
+function levelLegend() {
+  const sizes = new Map();
+  for (const code of field.values) sizes.set(code, (sizes.get(code) || 0) + 1);
+  const codes = [...sizes.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
+  const buttons = codes.map((code) => {
+    const swatch = el("span", { class: `swatch ${levelShape(code)}` });
+    swatch.style.setProperty("--mark", levelColour(code));
+    return el("button", { type: "button", class: "level", "aria-pressed": String(!field.hidden.has(code)), "data-code": code,
+      onclick: () => toggle(code) }, swatch, `${levelOf(field, code)} `, el("span", { class: "size" }, count(sizes.get(code))));
+  });
+  const all = (name, hidden) => el("button", { type: "button", class: "all", onclick: () => filter(hidden) }, name);
+  return [el("div", { class: "levels", role: "group", "aria-label": `Show or hide by ${field.name}` }, ...buttons,
+    all("all", []), all("none", codes))];
+}
+
+function numberLegend() {
+  const ramp = el("span", { class: "ramp" });
+  const stops = Array.from({ length: 9 }, (_, k) => (field.around0 ? diverging : sequential)(k / 8));
+  ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  return el("div", { class: "scale" }, el("span", {}, number(field.low)), ramp, el("span", {}, number(field.high)), el("span", { class: "size" }, field.name));
+}
+
+function toggleLandmarks() {
+  map.showLandmarks = !map.showLandmarks;
+  showLegend();
+  map.draw();
+  byId("show-landmarks").focus();
+}
+
+function toggle(code) {
+  if (field.hidden.has(code)) field.hidden.delete(code);
+  else field.hidden.add(code);
+  filter([...field.hidden]);
+  byId("legend").querySelector(`[data-code="${code}"]`)?.focus();
+}
+
+function filter(hidden) {
+  field.hidden = new Set(hidden);
+  recolour();
+  showLegend();
+  saySeen();
+}
+
+const seen = () => map.visible.reduce((sum, value) => sum + value, 0);
+
+function saySeen() {
+  const shown = seen();
+  say(shown === n ? `${plural(n, "row")} on the map.` : `${count(shown)} of ${plural(n, "row")} on the map.`);
+}
+
+function say(text) {
+  byId("status").textContent = text;
+}

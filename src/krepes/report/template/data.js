@@ -1,8 +1,8 @@
 // What the page holds: numbers from base64, texts as they are, and how both are written.
 
 const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, int16: Int16Array, int32: Int32Array, uint16: Uint16Array,
-  uint32: Uint32Array,
+  float32: Float32Array, float64: Float64Array, int16: Int16Array, int32: Int32Array, uint8: Uint8Array,
+  uint16: Uint16Array, uint32: Uint32Array,
 };
 
 function unpack(packed) {
@@ -24,10 +24,20 @@ const landmarkLabels = unpack(report.landmarks.labels);
 const m = landmarkNorms.length;
 const pageOfRow = new Map(Array.from(rowNumbers, (row, i) => [row, i]));
 
-const unpackTops = (tops) => ({ nTop: tops.n_top, landmarks: unpack(tops.landmarks), values: unpack(tops.values) });
+/** Values are steps of the largest of their row: step / STEPS * largest. */
+const STEPS = 32767;
+
+function unpackTops(tops) {
+  const [steps, largest] = [unpack(tops.steps), unpack(tops.largest)];
+  const values = Float64Array.from(steps, (step, j) => (step / STEPS) * largest[Math.floor(j / tops.n_top)]);
+  return { nTop: tops.n_top, landmarks: unpack(tops.landmarks), values };
+}
+
 const unpackColumn = (column) => ({ ...column, values: unpack(column.values) });
 
-const influence = unpackTops(report.influence);
+const headline = { ...report.headline, ...unpackTops(report.headline) };
+const nearest = { count: report.nearest.n_nearest, rows: unpack(report.nearest.rows), distances: unpack(report.nearest.distances) };
+const heat = report.heat && { ...report.heat, shares: unpack(report.heat.shares), largest: unpack(report.heat.largest) };
 const directions = report.directions.map((d) => ({ ...d, ...unpackTops(d), totals: unpack(d.totals) }));
 const conceptDirections = directions.filter((d) => d.kind === "concept");
 const labels = report.labels && unpackColumn(report.labels);
@@ -46,6 +56,14 @@ function topsOf(tops, row) {
   return found;
 }
 
+/** The nearest other rows of a row: [{row, distance}], nearest first. */
+function nearestTo(row) {
+  return Array.from({ length: nearest.count }, (_, k) => {
+    const j = row * nearest.count + k;
+    return { row: nearest.rows[j], distance: nearest.distances[j] };
+  });
+}
+
 /** A number in few digits: 1,234, 0.0123, 1.2e-7; a missing one as a dash. */
 function number(value, digits = 3) {
   if (value === null || Number.isNaN(value)) return "–";
@@ -62,6 +80,7 @@ function plain(value) {
   return String(Number(value.toPrecision(6))).replace("-", "−");
 }
 
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.01 ? 1 : 0)} %`;
 const signed = (value) => (value > 0 ? "+" : "") + number(value);
 const count = (value) => value.toLocaleString("en");
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;

@@ -10,15 +10,18 @@ const map = new RowMap(byId("map"), {
   hover: showTooltip,
   enter: () => panel.focus(),
   clear: () => clearSelection(),
+  lasso: (rows, how) => changeGroup(activeGroup, rows, how),
+  mark: (which) => markRow(which),
+  toggleLasso: () => toggleLasso(),
 });
 
 function select(i) {
-  const links = topsOf(influence, i);
+  const links = topsOf(headline, i);
   Object.assign(map, { row: i, landmark: -1, links });
   map.reveal(map.at(map.places.rows, i));
   map.draw();
   showRow(i);
-  say(`Row ${rowNumbers[i]}${labels ? `, ${valueOf(labels, i)}` : ""}, coverage ${coverage[i].toFixed(2)}. Most influential: ${landmarkName(links[0].landmark)}.`);
+  say(`Row ${rowNumbers[i]}${labels ? `, ${valueOf(labels, i)}` : ""}, coverage ${coverage[i].toFixed(2)}. ${headline.most} ${landmarkName(links[0].landmark)}.`);
   remember(`#row=${rowNumbers[i]}`);
 }
 
@@ -55,87 +58,16 @@ function remember(hash) {
   }
 }
 
-// Colours, legend and filter
-
-function recolour() {
-  map.colours = Array.from({ length: n }, (_, i) => fieldColour(field, i));
-  map.shapes = field.levels && field.levels.length > 10 ? Array.from(field.values, levelShape) : null;
-  for (let i = 0; i < n; i++) map.visible[i] = field.levels && field.hidden.has(field.values[i]) ? 0 : 1;
-  map.draw();
-}
-
-function showLegend() {
-  const legend = byId("legend");
-  legend.replaceChildren();
-  if (field.levels) legend.append(...levelLegend());
-  else legend.append(numberLegend());
-  legend.append(el("button", { type: "button", class: "level", id: "show-landmarks", "aria-pressed": String(map.showLandmarks), onclick: toggleLandmarks },
-    el("span", { class: "diamond" }), "landmarks", el("span", { class: "size" }, count(m))));
-}
-
-function levelLegend() {
-  const sizes = new Map();
-  for (const code of field.values) sizes.set(code, (sizes.get(code) || 0) + 1);
-  const codes = [...sizes.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
-  const buttons = codes.map((code) => {
-    const swatch = el("span", { class: `swatch ${levelShape(code)}` });
-    swatch.style.setProperty("--mark", levelColour(code));
-    return el("button", { type: "button", class: "level", "aria-pressed": String(!field.hidden.has(code)), "data-code": code,
-      onclick: () => toggle(code) }, swatch, levelOf(field, code), el("span", { class: "size" }, count(sizes.get(code))));
-  });
-  const all = (name, hidden) => el("button", { type: "button", class: "all", onclick: () => filter(hidden) }, name);
-  return [el("div", { class: "levels", role: "group", "aria-label": `Show or hide by ${field.name}` }, ...buttons,
-    all("all", []), all("none", codes))];
-}
-
-function numberLegend() {
-  const ramp = el("span", { class: "ramp" });
-  const stops = Array.from({ length: 9 }, (_, k) => (field.around0 ? diverging : sequential)(k / 8));
-  ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-  return el("div", { class: "scale" }, el("span", {}, number(field.low)), ramp, el("span", {}, number(field.high)), el("span", { class: "size" }, field.name));
-}
-
-function toggleLandmarks() {
-  map.showLandmarks = !map.showLandmarks;
-  showLegend();
-  map.draw();
-  byId("show-landmarks").focus();
-}
-
-function toggle(code) {
-  if (field.hidden.has(code)) field.hidden.delete(code);
-  else field.hidden.add(code);
-  filter([...field.hidden]);
-  byId("legend").querySelector(`[data-code="${code}"]`)?.focus();
-}
-
-function filter(hidden) {
-  field.hidden = new Set(hidden);
-  recolour();
-  showLegend();
-  saySeen();
-}
-
-const seen = () => map.visible.reduce((sum, value) => sum + value, 0);
-
-function saySeen() {
-  const shown = seen();
-  say(shown === n ? `${plural(n, "row")} on the map.` : `${count(shown)} of ${plural(n, "row")} on the map.`);
-}
-
-function say(text) {
-  byId("status").textContent = text;
-}
-
 // Finding rows
 
 function find(query) {
   if (query !== found.query) found = { query, rows: matching(query), place: -1 };
+  showFilterValues();
   if (!found.rows.length) {
-    const absent = /^\d+$/.test(query) && Number(query) < report.n_total && n < report.n_total;
-    say(absent ? `Row ${query} is not among the ${count(n)} of ${count(report.n_total)} rows on this page.` : `Nothing found for “${query}”.`);
     map.matches = null;
     map.draw();
+    if (/^\d+$/.test(query) && Number(query) < report.n_total) showMissing(Number(query));
+    else say(`Nothing found for “${query}”.`);
     return;
   }
   found.place = (found.place + 1) % found.rows.length;
@@ -178,6 +110,7 @@ function setTheme(theme) {
   recolour();
   showLegend();
   showConcepts();
+  groupsChanged();
   map.paint();
   if (map.row >= 0) showRow(map.row);
   else if (map.landmark >= 0) showLandmark(map.landmark);
@@ -199,10 +132,19 @@ function showFacts() {
   byId("notice").textContent = report.notice;
   byId("tiles").append(...report.tiles.map(([name, value]) => el("div", {}, ...fact([name, value]))));
   byId("card").append(...report.card.flatMap(fact));
+  byId("not-for").append(...(report.not_for.length ? report.not_for.map((text) => el("li", {}, text)) : [el("li", {}, NOTHING_FOUND)]));
   byId("spectrum").append(spectrumChart(report.spectrum, report.effective_rank));
-  byId("axes").textContent = maps[0].about;
+  showAxes(maps[0]);
   byId("map").setAttribute("aria-label", `Map of ${plural(n, "row")} and ${plural(m, "landmark")}`);
   byId("footer").append(...report.notes.map((note) => el("p", {}, note)));
+}
+
+const NOTHING_FOUND =
+  "Nothing was found on these rows: no group is unlike the landmarks, and no class is lost among others. Other rows were not looked at.";
+
+function showAxes(chosen) {
+  const trust = chosen.trust === null ? "" : ` Trustworthiness ${chosen.trust.toFixed(3)}: 1 if all neighbours here are neighbours in the representation, 0.5 for places at random.`;
+  byId("axes").textContent = chosen.about + trust;
 }
 
 function fillMaps() {
@@ -210,19 +152,21 @@ function fillMaps() {
   byId("which").closest("label").hidden = maps.length < 2;
 }
 
-function fillColours() {
-  const groups = new Map();
+/** What rows can be coloured or chosen by, as options. */
+function fieldOptions() {
+  const kinds = new Map();
   for (const choice of fields) {
-    if (!groups.has(choice.group)) groups.set(choice.group, el("optgroup", { label: choice.group }));
-    groups.get(choice.group).append(el("option", { value: choice.key }, choice.name));
+    if (!kinds.has(choice.group)) kinds.set(choice.group, el("optgroup", { label: choice.group }));
+    kinds.get(choice.group).append(el("option", { value: choice.key }, choice.name));
   }
-  byId("colour").append(...groups.values());
+  return kinds.values();
 }
 
 byId("which").addEventListener("change", (event) => {
   const chosen = maps[Number(event.target.value)];
-  byId("axes").textContent = chosen.about;
+  showAxes(chosen);
   map.choose(chosen);
+  say(`Map: ${chosen.name}.`);
 });
 byId("colour").addEventListener("change", (event) => {
   field = fields[Number(event.target.value)];
@@ -245,11 +189,24 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+/** The row in the address; one that is not on the page is said to be missing. */
+function openHash() {
+  const wanted = /^#row=(\d+)$/.exec(location.hash)?.[1];
+  if (wanted === undefined) select(report.first);
+  else if (pageOfRow.has(Number(wanted))) select(pageOfRow.get(Number(wanted)));
+  else showMissing(Number(wanted));
+}
+
+window.addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#row=")) openHash();
+});
+
 showFacts();
 fillMaps();
-fillColours();
+byId("colour").append(...fieldOptions());
+fillFilter();
 setTheme(null);
 saySeen();
-const wantedRow = pageOfRow.get(Number(/^#row=(\d+)$/.exec(location.hash)?.[1] ?? NaN));
-select(wantedRow ?? report.first);
-window.krepesReport = { map, select, where: (i) => map.at(map.places.rows, i), seen };
+openHash();
+window.krepesReport = { map, select, where: (i) => map.at(map.places.rows, i), seen, groups, rowText };
+performance.mark("first-map");

@@ -1,9 +1,10 @@
 // The map: rows and landmarks on a canvas that can be zoomed, moved, pointed at and walked through.
 
 class RowMap {
-  /** `events`: select(row), selectLandmark(l), hover(target, x, y), enter(), clear(). */
+  /** `events`: select(row), selectLandmark(l), hover(target, x, y), enter(), clear(), lasso(rows, how), mark(group), toggleLasso(). */
   constructor(canvas, events) {
     Object.assign(this, { canvas, events, zoom: 1, panX: 0, panY: 0, row: -1, landmark: -1, links: [], matches: null });
+    Object.assign(this, { drawing: false, line: null, groups: [] });
     this.context = canvas.getContext("2d");
     this.showLandmarks = true;
     this.visible = new Uint8Array(n).fill(1);
@@ -78,79 +79,13 @@ class RowMap {
     if (!this.width) return;
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.clearRect(0, 0, this.width, this.height);
-    this.size = (n > 2500 ? 2.2 : n > 800 ? 2.8 : 3.6) * Math.min(2.2, Math.sqrt(this.zoom));
-    this.paintRows();
-    if (this.showLandmarks) this.paintLandmarks();
-    this.paintSelection();
-  }
-
-  paintRows() {
-    const c = this.context;
-    for (let i = 0; i < n; i++) {
-      if (!this.visible[i]) continue;
-      const [x, y] = this.at(this.places.rows, i);
-      if (x < -9 || y < -9 || x > this.width + 9 || y > this.height + 9) continue;
-      c.globalAlpha = this.matches && !this.matches.has(i) ? 0.12 : 0.78;
-      c.fillStyle = this.colours[i] || "#888";
-      c.beginPath();
-      trace(c, this.shapes ? this.shapes[i] : "circle", x, y, this.size);
-      c.fill();
-    }
-    c.globalAlpha = 1;
-  }
-
-  paintLandmarks() {
-    const c = this.context;
-    c.lineWidth = 1.1;
-    const size = (m > 400 ? 2.8 : 3.6) * Math.min(1.6, Math.sqrt(this.zoom));
-    [c.fillStyle, c.strokeStyle] = [cssColour("--surface"), cssColour("--text")];
-    for (let l = 0; l < m; l++) {
-      const [x, y] = this.at(this.places.landmarks, l);
-      c.beginPath();
-      trace(c, "diamond", x, y, size);
-      c.globalAlpha = 0.55;
-      c.fill();
-      c.globalAlpha = 0.75;
-      c.stroke();
-    }
-    c.globalAlpha = 1;
-  }
-
-  paintSelection() {
-    const c = this.context;
-    const target = this.row >= 0 ? this.at(this.places.rows, this.row) : this.landmark >= 0 ? this.at(this.places.landmarks, this.landmark) : null;
-    if (!target) return;
-    const accent = cssColour("--accent");
-    const largest = Math.max(...this.links.map((link) => Math.abs(link.value)), 1e-300);
-    for (const link of this.links) {
-      const end = link.row === undefined ? this.at(this.places.landmarks, link.landmark) : this.at(this.places.rows, link.row);
-      c.globalAlpha = 0.25 + (0.65 * Math.abs(link.value)) / largest;
-      c.strokeStyle = accent;
-      c.lineWidth = 1.4;
-      c.beginPath();
-      c.moveTo(...target);
-      c.lineTo(...end);
-      c.stroke();
-      c.globalAlpha = 1;
-      c.beginPath();
-      trace(c, link.row === undefined ? "diamond" : "circle", ...end, 5.5);
-      c.fillStyle = accent;
-      c.fill();
-    }
-    c.lineWidth = 3;
-    c.strokeStyle = cssColour("--surface");
-    c.beginPath();
-    c.arc(...target, this.size + 5.5, 0, 7);
-    c.stroke();
-    c.lineWidth = 2.2;
-    c.strokeStyle = accent;
-    c.beginPath();
-    c.arc(...target, this.size + 5, 0, 7);
-    c.stroke();
-    c.fillStyle = accent;
-    c.beginPath();
-    c.arc(...target, Math.max(2.5, this.size * 0.8), 0, 7);
-    c.fill();
+    const room = Math.min(1, Math.max(0.65, Math.sqrt(this.width * this.height) / 560));
+    this.size = (n > 2500 ? 2.2 : n > 800 ? 2.8 : 3.6) * room * Math.min(2.2, Math.sqrt(this.zoom));
+    if (this.showLandmarks) paintLandmarks(this);
+    paintRows(this);
+    paintGroups(this);
+    paintSelection(this);
+    paintLine(this);
   }
 
   /** The row or landmark nearest to a point, within reach. */
@@ -204,6 +139,7 @@ class RowMap {
   pointerdown(event) {
     this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     this.moved = this.pointers.size > 1 || false;
+    this.line = this.drawing && !this.moved ? [[event.offsetX, event.offsetY]] : null;
     this.canvas.setPointerCapture(event.pointerId);
   }
 
@@ -216,7 +152,11 @@ class RowMap {
       return;
     }
     if (this.pointers.size === 2) this.pinch(event.pointerId, now);
-    else if (this.moved || Math.hypot(now.x - before.x, now.y - before.y) > 4) {
+    else if (this.line) {
+      this.line.push([now.x, now.y]);
+      this.moved = this.moved || Math.hypot(now.x - this.line[0][0], now.y - this.line[0][1]) > 4;
+      this.draw();
+    } else if (this.moved || Math.hypot(now.x - before.x, now.y - before.y) > 4) {
       this.moved = true;
       this.panX += now.x - before.x;
       this.panY += now.y - before.y;
@@ -236,15 +176,25 @@ class RowMap {
   }
 
   pointerup(event) {
-    if (this.pointers.has(event.pointerId) && !this.moved) {
+    if (this.line && this.moved && this.line.length > 2) this.closeLine(event);
+    else if (this.pointers.has(event.pointerId) && !this.moved) {
       const found = this.nearest(event.offsetX, event.offsetY, event.pointerType === "touch" ? 24 : 12);
       if (found.row >= 0) this.events.select(found.row);
       else if (found.landmark >= 0) this.events.selectLandmark(found.landmark);
     }
+    this.line = null;
     this.pointers.delete(event.pointerId);
   }
 
+  closeLine(event) {
+    const rows = [];
+    for (let i = 0; i < n; i++) if (this.visible[i] && isInside(this.line, ...this.at(this.places.rows, i))) rows.push(i);
+    this.events.lasso(rows, event.shiftKey ? "add" : event.altKey ? "remove" : "set");
+    this.draw();
+  }
+
   pointercancel(event) {
+    this.line = null;
     this.pointers.delete(event.pointerId);
   }
 
@@ -256,7 +206,8 @@ class RowMap {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     const actions = {
       "+": () => this.zoomBy(1.4), "=": () => this.zoomBy(1.4), "-": () => this.zoomBy(1 / 1.4), 0: () => this.showAll(),
-      Enter: () => this.events.enter(), Escape: () => this.events.clear(),
+      Enter: () => this.events.enter(), Escape: () => this.events.clear(), a: () => this.events.mark(0), b: () => this.events.mark(1),
+      l: () => this.events.toggleLasso(),
     };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in steps) this.step(...steps[event.key]);
@@ -283,19 +234,5 @@ class RowMap {
       if (forward + 2 * aside < cost) [best, cost] = [i, forward + 2 * aside];
     }
     if (best >= 0) this.events.select(best);
-  }
-}
-
-function trace(c, shape, x, y, size) {
-  if (shape === "circle") c.arc(x, y, size, 0, 7);
-  else if (shape === "square") c.rect(x - size * 0.9, y - size * 0.9, size * 1.8, size * 1.8);
-  else if (shape === "cross") {
-    const thin = size * 0.4;
-    c.rect(x - thin, y - size * 1.2, 2 * thin, size * 2.4);
-    c.rect(x - size * 1.2, y - thin, size * 2.4, 2 * thin);
-  } else {
-    const corners = shape === "triangle" ? [[0, -1.25], [1.1, 0.85], [-1.1, 0.85]] : [[0, -1.2], [1.2, 0], [0, 1.2], [-1.2, 0]];
-    corners.forEach(([dx, dy], k) => c[k ? "lineTo" : "moveTo"](x + dx * size, y + dy * size));
-    c.closePath();
   }
 }

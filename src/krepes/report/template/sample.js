@@ -24,17 +24,32 @@ function emptyPanel() {
   fillPanel([el("h2", {}, "No row selected"), el("p", { class: "help" }, "Choose a row on the map, or find one by its number.")]);
 }
 
+/** Say that a row is not on this page, and how to see it. */
+function showMissing(row) {
+  Object.assign(map, { row: -1, landmark: -1, links: [] });
+  map.draw();
+  const beyond = row >= report.n_total;
+  const why = beyond
+    ? `The data have ${plural(report.n_total, "row")}, from 0 to ${count(report.n_total - 1)}.`
+    : `It is not among the ${count(n)} of ${count(report.n_total)} rows on this page, which are a random sample.`;
+  const how = beyond ? "" : report.more_rows.replace("ROW", row).replace("ALL", report.n_total);
+  fillPanel([el("h2", {}, `Row ${row} is not on this page`), el("p", { id: "missing" }, why), how ? el("p", {}, how) : null]);
+  say(`Row ${row} is not on this page. ${why} ${how}`);
+}
+
 function showRow(i) {
-  const tops = topsOf(influence, i);
+  const tops = topsOf(headline, i);
   fillPanel([
     heading(`Row ${rowNumbers[i]}`, rowBadge(i), [
+      el("button", { type: "button", id: "copy", onclick: () => copyRow(i) }, "Copy as text"),
       stepButton("‹", "Previous row", () => stepRow(-1)), stepButton("›", "Next row", () => stepRow(1)),
       stepButton("×", "Clear the selection", () => clearSelection()),
     ]),
     el("div", { class: "specimen" }, portrait(i), quotation("rows", i), el("div", {}, coverageOf(i), rebuiltWords(i))),
-    influenceSection(i, tops),
-    contributionSection(i),
+    headlineSection(i, tops),
+    nearestSection(i),
     featureSection(i, tops),
+    contributionSection(i),
   ]);
 }
 
@@ -46,11 +61,13 @@ const stepButton = (sign, name, action) => el("button", { type: "button", "aria-
 
 const quotation = (kind, i) => (report.texts ? el("blockquote", {}, report.texts[kind][i]) : null);
 
-/** The image of a row, and beside it what the representation has kept of it. */
+/** The image of a row; beside it what the representation has kept of it, and which pixels it depends on. */
 function portrait(i) {
-  if (!report.images || !rebuilt) return thumbnail(i, 128, rowName(i));
-  const figure = (index, words, description) => el("figure", {}, thumbnail(index, 112, description), el("figcaption", {}, words));
-  return el("div", { class: "pair" }, figure(i, "this row", rowName(i)), figure(n + m + i, "rebuilt", `${rowName(i)}, rebuilt`));
+  if (!report.images) return null;
+  const figure = (picture, words) => (picture ? el("figure", {}, picture, el("figcaption", {}, words)) : null);
+  return el("div", { class: "pair" }, figure(thumbnail(i, 112, rowName(i)), "this row"),
+    rebuilt ? figure(thumbnail(n + m + i, 112, `${rowName(i)}, rebuilt`), "rebuilt") : null,
+    figure(heatMap(i, 112), "what counts"));
 }
 
 function rebuiltWords(i) {
@@ -72,18 +89,28 @@ function coverageOf(i) {
     ...extraColumns.map((column) => el("p", { class: "extra" }, `${column.name}: ${valueOf(column, i)}`)));
 }
 
-function influenceSection(i, tops) {
+function headlineSection(i, tops) {
   const largest = Math.max(...tops.map((top) => Math.abs(top.value)), 1e-300);
-  const list = el("ol", { class: "influences", id: "influences" });
+  const list = el("ol", { class: "influences", id: "headline" });
   for (const { landmark, value } of tops) {
-    const agreed = agreements(i, landmark).slice(0, 3).map((found) => agreementWords(found, i, landmark));
+    const agreed = agreementWords(agreements(i, (feature) => feature.ofLandmarks[landmark]).slice(0, 3));
     list.append(el("li", { "data-landmark": landmark, "data-value": value },
       landmarkButton(landmark, pageOfLandmark(landmark) === i), bar(value / largest, false),
       el("span", { class: "amount" }, number(value)),
-      agreed.length ? el("p", { class: "agreed" }, `Agrees in ${agreed.join(", ")}`) : null));
+      agreed ? el("p", { class: "agreed" }, agreed) : null));
   }
-  return el("section", {}, el("h3", {}, "Most influential landmarks"),
-    el("p", { class: "help" }, "Real training examples, sorted by how much each adds to this representation."), list);
+  return el("section", {}, el("h3", {}, headline.title), el("p", { class: "help" }, headline.about), list);
+}
+
+function nearestSection(i) {
+  const found = nearestTo(i);
+  if (!found.length) return null;
+  const alike = labels ? found.filter(({ row }) => labels.values[row] === labels.values[i]).length : 0;
+  const words = `Nearest in the representation; 1 is the usual distance between two rows.${labels ? ` ${alike} of ${found.length} have the same ${labels.name}.` : ""}`;
+  const example = ({ row, distance }) =>
+    rowButton(row, number(distance, 2), agreementWords(agreements(i, (feature) => feature.values[row]).slice(0, 2)));
+  return el("section", { id: "nearest" }, el("h3", {}, "Nearest rows"), el("p", { class: "help" }, words),
+    el("div", { class: features.length ? "examples wide" : "examples" }, ...found.map(example)));
 }
 
 function contributionSection(i) {
@@ -127,37 +154,40 @@ function contributionBars(d, i) {
 
 function featureSection(i, tops) {
   if (!features.length) return null;
+  const warm = hasHeat(i);
   const body = el("tbody");
-  const fill = (l) => {
-    const order = features.map((feature) => ({ feature, score: agreement(feature, i, l) }));
-    body.replaceChildren(...order.map(({ feature, score }) => el("tr", { class: score > 0 ? "agrees" : null },
-      el("th", { scope: "row" }, feature.name), el("td", {}, featureText(feature, feature.values[i])),
+  const order = [...features.keys()].sort((a, b) => (warm ? heatOf(i, b) - heatOf(i, a) : a - b));
+  const fill = (l) => body.replaceChildren(...order.map((k) => {
+    const [feature, here, there] = [features[k], features[k].values[i], features[k].ofLandmarks[l]];
+    return el("tr", { class: isSame(here, there) || isClose(feature, here, there) ? "agrees" : null },
+      el("th", { scope: "row" }, feature.name, warm ? heatBar(i, k) : null), el("td", {}, featureText(feature, here)),
       feature.rebuilt ? el("td", { class: "rebuilt" }, featureText(feature, feature.rebuilt[i])) : null,
-      el("td", {}, featureText(feature, feature.ofLandmarks[l])), el("td", { class: "amount" }, signed(score)))));
-  };
+      el("td", {}, featureText(feature, there)), el("td", { class: "amount agreement" }, signed(agreement(feature, here, there))));
+  }));
   const other = el("select", { id: "compare", "aria-label": "Landmark to compare with", onchange: (event) => fill(Number(event.target.value)) });
   for (const { landmark } of tops) other.append(el("option", { value: landmark }, landmarkName(landmark)));
   fill(tops[0].landmark);
+  const head = (name, kind) => el("th", { scope: "col", class: kind ?? null }, name);
   return el("section", {}, el("h3", {}, "Features"),
-    el("p", { class: "help" }, "Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units."),
+    el("p", { class: "help" }, "Bold: the same, or close for the column. Agreement: how much nearer to the landmark this row is than rows usually are, in the kernel's units.",
+      warm ? " The bar under a name is how much the column counts: how far the row would move with it at its mean, in usual distances." : null),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Features of the row and the landmark" },
-      el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col" }, "This row"),
-        features[0].rebuilt ? el("th", { scope: "col" }, "Rebuilt") : null,
-        el("th", { scope: "col" }, other), el("th", { scope: "col", class: "amount" }, "Agreement"))), body)));
+      el("table", { id: "features" }, el("thead", {}, el("tr", {}, head("Feature"), head("This row"), features[0].rebuilt ? head("Rebuilt") : null,
+        el("th", { scope: "col" }, other), head("Agreement", "amount"))), body)));
 }
 
 function showLandmark(l) {
-  const { rows, first } = influencedBy(l);
+  const { rows, first } = rowsLedBy(l);
   const page = pageOfLandmark(l);
   fillPanel([
     heading(`Landmark: ${landmarkName(l)}`, landmarkBadge(l), [stepButton("×", "Clear the selection", () => clearSelection())]),
     el("div", { class: "specimen" }, thumbnail(n + l, 128, landmarkName(l)), quotation("landmarks", l),
       el("div", { class: "coverage" }, el("p", {}, "Norm of its coefficients ", el("strong", {}, number(landmarkNorms[l]))),
-        el("p", { class: "help" }, `The most influential landmark of ${plural(first, "row")} on this page.`),
+        el("p", { class: "help" }, `The first landmark of ${plural(first, "row")} on this page.`),
         page >= 0 ? el("button", { type: "button", onclick: () => select(page) }, "Explain this row itself") : null)),
-    el("section", {}, el("h3", {}, "Rows it influences most"), rows.length
+    el("section", {}, el("h3", {}, headline.rows), rows.length
       ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, number(value))))
-      : el("p", { class: "help" }, "It is not among the most influential landmarks of any row on this page.")),
+      : el("p", { class: "help" }, headline.none)),
     features.length ? landmarkFeatures(l) : null,
   ]);
   return rows;
@@ -168,13 +198,14 @@ function landmarkFeatures(l) {
     ...features.map((f) => el("tr", {}, el("th", { scope: "row" }, f.name), el("td", {}, featureText(f, f.ofLandmarks[l]))))))));
 }
 
-function influencedBy(l, most = 8) {
+/** The rows that have a landmark among their first, and of how many it is the first. */
+function rowsLedBy(l, most = 8) {
   const rows = [];
   let first = 0;
-  for (let j = 0; j < influence.landmarks.length; j++) {
-    if (influence.landmarks[j] !== l) continue;
-    rows.push({ row: Math.floor(j / influence.nTop), value: influence.values[j] });
-    if (j % influence.nTop === 0) first++;
+  for (let j = 0; j < headline.landmarks.length; j++) {
+    if (headline.landmarks[j] !== l) continue;
+    rows.push({ row: Math.floor(j / headline.nTop), value: headline.values[j] });
+    if (j % headline.nTop === 0) first++;
   }
   rows.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   return { rows: rows.slice(0, most), first };

@@ -1,7 +1,13 @@
 """The report's maps: where rows and landmarks are drawn, in two dimensions.
 
-The two leading principal components of Z, of the rows shown; with labels, discriminants too. The page's script,
-`template/map.js`, draws what is computed here.
+A neighbour-preserving map, the two leading principal components of Z, of the rows shown, and with labels discriminants.
+The page's script, `template/map.js`, draws what is computed here. Every map says how far its neighbourhoods can be
+trusted [venna]:
+
+    T = 1 - 2 / (n k (2 n - 3 k - 1)) sum_i sum over j near i on the map, not in Z, of (rank of j in Z from i - k)
+
+1 is a map whose neighbours are all neighbours in Z; places at random have 0.5. Cost O(n^2 log n), of at most TRUSTED
+rows.
 """
 
 from __future__ import annotations
@@ -10,23 +16,45 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
+from sklearn.manifold import trustworthiness
 
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_profile import landmark_representation
+from krepes.report.maps.neighbour_map import NAMES, neighbour_places
+
+TRUSTED = 2000  # rows for trustworthiness
+NEAREST = 10  # its k
 
 
 @dataclass(frozen=True)
 class Places:
-    """Rows and landmarks on a map, and what the map is."""
+    """Rows and landmarks on a map, and what the map is.
+
+    Attributes
+    ----------
+    name, about : str
+    rows : ndarray of shape (n, 2)
+    landmarks : ndarray of shape (m, 2)
+    trust : float or None
+        Trustworthiness; None where there are too few rows.
+    """
 
     name: str
     about: str
-    rows: np.ndarray  # shape: (n, 2)
-    landmarks: np.ndarray  # shape: (m, 2)
+    rows: np.ndarray
+    landmarks: np.ndarray
+    trust: float | None
 
 
-def maps(model: KernelEmbedding, Z: np.ndarray, codes: np.ndarray | None, label: str) -> list[Places]:
-    """Principal components, and with labels (codes, -1 is none) the discriminants of their classes."""
+def maps(
+    model: KernelEmbedding,
+    Z: np.ndarray,
+    codes: np.ndarray | None,
+    label: str,
+    method: str = "tsne",
+    random_state: int = 0,
+) -> list[Places]:
+    """A neighbour-preserving map, principal components, and discriminants of labels (codes, -1 is none)."""
     centre = Z.mean(0, dtype=np.float64)
     centred, landmarks = Z - centre, landmark_representation(model) - centre
     basis, shares = _principal(centred)
@@ -34,15 +62,47 @@ def maps(model: KernelEmbedding, Z: np.ndarray, codes: np.ndarray | None, label:
         f"Principal components 1 (across, {100 * shares[0]:.0f} % of the variance) and 2 (up, {100 * shares[1]:.0f} %) "
         "of the representation."
     )
-    found = [Places("principal components", about, centred @ basis, landmarks @ basis)]
+    drawn = [("principal components", about, centred @ basis, landmarks @ basis)]
     axes = None if codes is None else _discriminants(centred, codes)
     if axes is not None:
         about = (
             f"Linear discriminants 1 (across) and 2 (up) of {label}: chosen with the labels, so that classes look "
             "further apart than they are."
         )
-        found.append(Places(f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
-    return found
+        drawn.append((f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
+    near = None if method == "none" else neighbour_places(centred, landmarks, method, random_state)
+    if near is not None:
+        rows, of_landmarks, n_laid = near
+        drawn.insert(0, (f"neighbours ({NAMES[method]})", _about(method, n_laid, len(Z)), rows, of_landmarks))
+    measured = _some(len(Z), random_state)
+    return [Places(*each, _trust(centred[measured], each[2][measured])) for each in drawn]
+
+
+def _about(method: str, n_laid: int, n: int) -> str:
+    name = NAMES[method]
+    text = (
+        f"{name} of the representation: rows that are near each other in it are near here. Large distances and sizes "
+        "of groups mean little."
+    )
+    if n_laid < n:
+        text += (
+            f" {n_laid:,} rows are laid out; the others lie among their nearest rows in the representation."
+        )
+    return text
+
+
+def _some(n: int, random_state: int) -> np.ndarray:
+    """The rows on which maps are measured."""
+    if n <= TRUSTED:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).choice(n, TRUSTED, replace=False))
+
+
+def _trust(Z: np.ndarray, places: np.ndarray) -> float | None:
+    k = min(NEAREST, (len(Z) - 1) // 3)
+    if k < 1 or not np.ptp(Z, axis=0).any():
+        return None
+    return float(trustworthiness(Z / np.abs(Z).max(), places, n_neighbors=k))
 
 
 def _principal(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
