@@ -6,7 +6,9 @@ from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
+from krepes.explain.explained_rows import top_landmarks
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
+from krepes.explain.re_expansion import ReExpansion, re_expansion
 from krepes.explain.spectrum import coefficient_spectrum, effective_rank
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 
@@ -14,6 +16,7 @@ __all__ = [
     "ClassCoverage",
     "Concept",
     "ConceptProfile",
+    "ReExpansion",
     "TopLandmarks",
     "as_direction",
     "attribution",
@@ -27,9 +30,11 @@ __all__ = [
     "landmark_norms",
     "landmarks_are_rows_of",
     "leave_out",
+    "re_expansion",
     "target_direction",
     "top_attribution",
     "top_influence",
+    "top_landmarks",
     "top_leave_out",
 ]
 
