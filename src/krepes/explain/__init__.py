@@ -2,6 +2,8 @@
 
 from krepes.base.earlier_paths import keep_paths
 from krepes.explain.attribution import attribution, contrast, top_attribution
+from krepes.explain.checks.faithfulness import faithfulness
+from krepes.explain.checks.result import Faithfulness
 from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
@@ -10,13 +12,16 @@ from krepes.explain.explained_rows import top_landmarks
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
 from krepes.explain.re_expansion import ReExpansion, re_expansion
 from krepes.explain.spectrum import coefficient_spectrum, effective_rank
+from krepes.explain.tcav import TcavScore, tcav
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 
 __all__ = [
     "ClassCoverage",
     "Concept",
     "ConceptProfile",
+    "Faithfulness",
     "ReExpansion",
+    "TcavScore",
     "TopLandmarks",
     "as_direction",
     "attribution",
@@ -26,12 +31,14 @@ __all__ = [
     "concept_profile",
     "contrast",
     "effective_rank",
+    "faithfulness",
     "influence",
     "landmark_norms",
     "landmarks_are_rows_of",
     "leave_out",
     "re_expansion",
     "target_direction",
+    "tcav",
     "top_attribution",
     "top_influence",
     "top_landmarks",
