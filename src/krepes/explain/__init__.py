@@ -8,6 +8,7 @@ from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
+from krepes.explain.effects.row_effect import RowEffects, row_effect
 from krepes.explain.explained_rows import top_landmarks
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
 from krepes.explain.re_expansion import ReExpansion, re_expansion
@@ -21,6 +22,7 @@ __all__ = [
     "ConceptProfile",
     "Faithfulness",
     "ReExpansion",
+    "RowEffects",
     "TcavScore",
     "TopLandmarks",
     "as_direction",
@@ -37,6 +39,7 @@ __all__ = [
     "landmarks_are_rows_of",
     "leave_out",
     "re_expansion",
+    "row_effect",
     "target_direction",
     "tcav",
     "top_attribution",
