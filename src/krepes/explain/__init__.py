@@ -9,7 +9,7 @@ from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
 from krepes.explain.effects.row_effect import RowEffects, row_effect
-from krepes.explain.explained_rows import top_landmarks
+from krepes.explain.explained_rows import RowExplanations, top_landmarks
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
 from krepes.explain.re_expansion import ReExpansion, re_expansion
 from krepes.explain.spectrum import coefficient_spectrum, effective_rank
@@ -23,6 +23,7 @@ __all__ = [
     "Faithfulness",
     "ReExpansion",
     "RowEffects",
+    "RowExplanations",
     "TcavScore",
     "TopLandmarks",
     "as_direction",

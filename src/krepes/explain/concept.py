@@ -121,7 +121,7 @@ class Concept(BaseEstimator):
 
         Parameters
         ----------
-        table : frame, or the path of a CSV or Parquet file
+        table : frame, the path of a CSV or Parquet file, or a source of one
         rule : str
         settings : other parameters of Concept; `name` is the rule by default
 

@@ -8,6 +8,7 @@ A share is the part of the way from the centre c to z that the landmark's own re
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,30 @@ from krepes.explain.rankings import method_name, own_shares, ranking
 from krepes.explain.top_landmarks import Explained, TopLandmarks, blocks_of, landmark_rows, n_shown
 
 
-def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) -> TopLandmarks:
+@dataclass(frozen=True)
+class RowExplanations(TopLandmarks):
+    """The landmarks that explain n rows, and what each of them accounts for.
+
+    Attributes
+    ----------
+    landmarks, rows : as in `TopLandmarks`
+    values : ndarray of shape (n, k)
+        Of the measure, largest first.
+    by : str
+        The measure.
+    shares : ndarray of shape (n, k)
+        The share of the way from the centre to z that each of these landmarks makes, signed.
+    others, constant : ndarray of shape (n,)
+        The shares of all other landmarks together, and of the constant gamma. With `shares` they add up to 1.
+    """
+
+    by: str
+    shares: np.ndarray
+    others: np.ndarray
+    constant: np.ndarray
+
+
+def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) -> RowExplanations:
     """The landmarks that explain every row, most important first.
 
     Parameters
@@ -33,7 +57,7 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
 
     Returns
     -------
-    TopLandmarks
+    RowExplanations
         `values` are those of the measure; `shares`, `others` and `constant` add up to 1 for every row.
 
     Examples
@@ -63,4 +87,4 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
     landmarks, kept, shown, rest = np.split(found, [k, 2 * k, 3 * k], axis=1)
     indices, places = landmark_rows(model), landmarks.astype(np.int64)
     rows = None if indices is None else indices[places]
-    return TopLandmarks(places, kept, rows, method_name(by), shown, rest[:, 0], rest[:, 1])
+    return RowExplanations(places, kept, rows, method_name(by), shown, rest[:, 0], rest[:, 1])

@@ -35,21 +35,11 @@ class TopLandmarks:
     values : ndarray of shape (n, k)
     rows : ndarray of shape (n, k) or None
         The rows of the training data that these landmarks are; None where landmarks were given as points.
-    by : str
-        The measure.
-    shares : ndarray of shape (n, k) or None
-        From `top_landmarks`: the share of the way from the centre to z that each of these landmarks makes, signed.
-    others, constant : ndarray of shape (n,) or None
-        The shares of all other landmarks together, and of the constant gamma. With `shares` they add up to 1.
     """
 
     landmarks: np.ndarray
     values: np.ndarray
     rows: np.ndarray | None
-    by: str = ""
-    shares: np.ndarray | None = None
-    others: np.ndarray | None = None
-    constant: np.ndarray | None = None
 
 
 def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:

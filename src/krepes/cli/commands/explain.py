@@ -10,7 +10,7 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.option_signatures import Parameters
-from krepes.cli.options import option
+from krepes.cli.options import flag, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +66,19 @@ def explain(
             min=0,
         ),
     ] = None,
+    by: Annotated[
+        str,
+        option(
+            "How landmarks are ranked: auto (which is learned), support, shares, contributions, groups, re_expansion, "
+            "leave_out, influence or kernel.",
+            metavar="METHOD",
+            panel=_SAMPLE,
+        ),
+    ] = "auto",
+    check: Annotated[
+        bool,
+        flag("--check", "Measure how faithful each of these rankings is, on rows of DATA.", panel=_SAMPLE),
+    ] = False,
     label: options.Label = None,
     labels: options.Labels = None,
     array: options.Array = "X",
@@ -73,8 +86,9 @@ def explain(
         list[str],
         option(
             "A concept, given by a file of rows that have it. Rows without it are random rows of DATA, or those of a "
-            "second file: NAME=FILE,FILE. Repeat the option for several.",
-            metavar="NAME=FILE",
+            'second file: NAME=FILE,FILE. Or a rule about the columns of DATA, such as "age > 60". Repeat the option '
+            "for several.",
+            metavar="NAME=FILE|RULE",
         ),
     ] = [],  # noqa: B006  (typer copies it)
     random_state: options.Seed = 0,
@@ -92,16 +106,22 @@ the prediction of a row.
 
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
 
+    [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
+
+    [cyan]krepes explain people.krepes people.parquet --check --label income[/]
+
     [cyan]krepes explain income.krepes people.parquet --sample 17[/]
     """
     from krepes.base.files import check_writable
+    from krepes.cli.explain_check import show_check
     from krepes.cli.explain_row import explain_row
     from krepes.cli.opening import check_exists, is_machine, load_embedding, load_machine, open_for
 
     of_machine = model.is_file() and is_machine(model)
-    if output is None and sample is None and not of_machine:
+    if output is None and sample is None and not check and not of_machine:
         raise typer.BadParameter(
-            "Give --sample ROW to explain one row here, or -o FILE.html to write a page."
+            "Give --sample ROW to explain one row here, --check to compare explanations, or -o FILE.html to write a "
+            "page."
         )
     if component is not None and class_ is not None:
         raise typer.BadParameter("Give only one of --component and --class.")
@@ -121,9 +141,9 @@ the prediction of a row.
         machine = load_machine(model, **place)
         source = open_for(machine, data, array)
         y = _labels(machine, source, data, label, labels)
-        told: dict[str, Any] = {}
-        if output is None or sample is not None:
-            told = explain_machine(machine, source, y, sample, top, class_, against)
+        told: dict[str, Any] = show_check(machine, source, y, random_state) if check else {}
+        if (output is None and not check) or sample is not None:
+            told |= explain_machine(machine, source, y, sample, top, class_, against)
         if output is not None:
             write_machine_page(
                 machine, source, output, title=page["title"], samples=page["samples"], overwrite=overwrite
@@ -134,10 +154,10 @@ the prediction of a row.
     source = open_for(embedding, data, array)
     y = _labels(embedding, source, data, label, labels)
     concepts = [_concept(embedding, source, text, array, random_state) for text in concept]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = show_check(embedding, source, y, random_state) if check else {}
     if sample is not None:
-        found = explain_row(
-            embedding, source, y, sample, top, component, class_, against, concepts, random_state
+        found |= explain_row(
+            embedding, source, y, sample, top, component, class_, against, concepts, random_state, by
         )
     if output is not None:
         named = None if y is None else {label or "label": y}
@@ -162,16 +182,21 @@ def _labels(
 
 
 def _concept(model: KernelEmbedding, source: Source, text: str, array: str, seed: int) -> Concept:
-    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`."""
+    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`, or from a rule about the columns of DATA."""
     import numpy as np
 
     from krepes.cli.opening import open_for
     from krepes.explain import Concept
+    from krepes.explain.concept_rule import is_rule
     from krepes.sources.row_subset import subset
 
+    if is_rule(text):
+        return Concept.from_rule(source, text, random_state=seed).fit(model)
     name, equals, files = text.partition("=")
     if not equals or not name or not files:
-        raise typer.BadParameter(f"--concept {text}: expected NAME=FILE, such as sea=sea.npz.")
+        raise typer.BadParameter(
+            f'--concept {text}: expected NAME=FILE, such as sea=sea.npz, or a rule, such as "age > 60".'
+        )
     with_it, _, without = files.partition(",")
     positives = open_for(model, Path(with_it), array)
     if without:

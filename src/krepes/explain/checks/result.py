@@ -151,9 +151,11 @@ class Faithfulness:
         lines += [[_cell(row, name) for name in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(*lines)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-        return "\n".join([self._title(), *text, *self._notes(rows)])
+        return "\n".join([self.title, *text, *self.notes])
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was measured."""
         what = "share of the row that is left" if self.accuracy is None else "accuracy"
         whole = "" if self.accuracy is None else f" ({self.accuracy:.2f} with all landmarks)"
         steps = ", ".join(map(str, self.steps))
@@ -162,8 +164,10 @@ class Faithfulness:
             "and standard error."
         )
 
-    def _notes(self, rows: list[dict[str, Any]]) -> list[str]:
-        blind = [row["method"] for row in rows if row["ignores weights"] and row["method"] != "random"]
+    @property
+    def notes(self) -> list[str]:
+        """Which methods ignore what was learned, and which of the others is most faithful."""
+        blind = [name for name, method in self.methods.items() if method.ignores_weights and name != "random"]
         notes = [f"* names the same landmarks for random weights: {', '.join(blind)}."] if blind else []
         best = self.best
         against = (

@@ -14,8 +14,7 @@ C is the covariance, C_+ = S_+ - mu mu^T. Leaving a row of weight w out of n cha
     sum over k > h of  w_k w_k^T (dM - e_j dN) w_j / (e_j - e_k)                                      [stewart]
 
 which gives the change of the projection P onto the span. M and N are at most quadratic in mean moments, so that a
-central difference gives dM and dN exactly. Cost: one decomposition O(r^3), then O(r^2 h) per row, where a new solve takes
-O(r^3).
+central difference gives dM and dN exactly. Cost: one decomposition, O(r^3), then O(r^2 h) per row instead of O(r^3).
 """
 
 from __future__ import annotations

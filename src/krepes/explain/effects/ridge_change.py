@@ -3,7 +3,7 @@
     f_-i(x) - f(x) = - w_i e_i g_i(x) / (1 - h_i),     g_i(x) = (phi(x) - mu)^T (A + penalty I)^-1 (phi_i - mu) + 1 / n
     e_i = y_i - f(x_i),     h_i = w_i g_i(x_i)
 
-A is the centred second moment of all rows, n the sum of their weights; without an intercept mu = 0 and 1 / n is left out.
+A is the centred second moment of all rows, n the sum of their weights. Without an intercept, mu = 0 and 1 / n goes.
 First order leaves the 1 - h_i out: that is the influence function [koh]. Penalty and weights of classes stay as they
 are. Cost O(r^3) once, then O(r (r + q)) per row for q rows to look at.
 """
