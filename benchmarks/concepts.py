@@ -2,7 +2,7 @@
 
     python benchmarks/concepts.py [--runs 300] [--svm-runs 100]
 
-Null runs: rows of standard normal numbers (20 components), of which some are called positives; the seeds are 0, 1, 2, ...
+Null runs: rows of standard normal numbers (20 components), some of them called positives; the seeds are 0, 1, 2, ...
 P(p <= alpha) should be alpha, within 3 standard errors of so many runs. Power: positives are shifted along one
 direction by some standard deviations; the share of runs with p <= 0.05. Stability: of the direction under resampling,
 for nothing and for the largest shift, and for permuted labels.
@@ -46,16 +46,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--svm-runs", type=int, default=100)
-    parser.add_argument("--power-runs", type=int, default=50)
     args = parser.parse_args()
     figures: dict = {}
-    for method, runs in (("mean_difference", args.runs), ("svm", args.svm_runs)):
+    for method, runs, tries in (("mean_difference", args.runs, 100), ("svm", args.svm_runs, 20)):
         for sizes in SIZES:
             name = f"{method}, {sizes[0]} against {sizes[1]}"
             null = np.array([concept(seed, sizes, method, 0.0).p_value_ for seed in range(runs)])
             figures[f"{name}, {runs} null runs"] = levels(null)
             for shift in SHIFTS:
-                found = [concept(seed, sizes, method, shift).p_value_ for seed in range(args.power_runs)]
+                found = [concept(seed, sizes, method, shift).p_value_ for seed in range(tries)]
                 figures[f"{name}, power at a shift of {shift}"] = float((np.array(found) <= 0.05).mean())
     for shift in (0.0, SHIFTS[-1]):
         found = [concept(seed, (40, 40), "mean_difference", shift, n_resamples=20) for seed in range(20)]
