@@ -3,7 +3,7 @@
     python benchmarks/faithfulness.py [--rows 300] [--fit 4000] [--landmarks 500] [--refits 2] [--data digits ...]
 
 A model of `--fit` rows with the default loss and kernel; rows that it has not seen are explained. Deletion: accuracy of
-a linear probe (of the fitted rows' labels) without the first 1, 2, 5, 10, 20, 50 and 100 landmarks, the mean over both ways to
+a linear probe (of the fitted rows' labels) without the first 1, 2, 5, ... 100 landmarks, the mean over both ways to
 delete (docs/explain.md). ± is a standard error over rows; of stability over rows, of overlap over three random weights.
 """
 
@@ -20,6 +20,7 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding
 from krepes.explain import faithfulness
+from krepes.explain.checks.result import NOT_COMPARED
 from krepes.explain.rankings import DEFAULT
 
 DATA = ("digits", "mnist", "cifar10", "adult", "satimage", "magic")
@@ -72,8 +73,8 @@ def main() -> None:
 
 
 def _lowest(found: Any) -> str:
-    """The default's deletion less the lowest of all methods that see the weights."""
-    seeing = [n for n, m in found.methods.items() if n not in ("kernel", "random") and not m.ignores_weights]
+    """The default's deletion less the lowest of all methods that see the weights and need no labels."""
+    seeing = [n for n, m in found.methods.items() if n not in NOT_COMPARED and not m.ignores_weights]
     first = min(seeing, key=lambda name: found.methods[name].remains.mean())
     return f"{first}: {found.difference(DEFAULT, first)}"
 

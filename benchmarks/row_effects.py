@@ -46,7 +46,9 @@ def main() -> None:
                 found[method] = row_effect(model, X[:n], rows, on=X[n:][:100], method=method, **given)
                 seconds[method] = (time.perf_counter() - start) / len(rows)
             figures[f"{name}, {kind}"] = {
-                "rank correlation": round(spearmanr(found["exact"].total, found["first_order"].total)[0], 4),
+                "rank correlation": round(
+                    float(spearmanr(found["exact"].total, found["first_order"].total)[0]), 4
+                ),
                 "median ratio": round(float(np.median(found["first_order"].total / found["exact"].total)), 3),
                 "milliseconds a row, exact": round(1000 * seconds["exact"], 1),
                 "milliseconds a row, first order": round(1000 * seconds["first_order"], 1),

@@ -3,7 +3,7 @@
     f(x) . v = b . v + sum over landmarks l of k(x, x_l) (a_l . v)
 
 v is the unit of the target; of classes, the score of one against the mean of the others. What is shown is the same sum
-by values, b . v + sum of u_l(x) (f(x_l) - b) . v, whose parts hardly cancel (`krepes.explain.expansion`).
+by values, b . v + sum of u_l(x) (f(x_l) - b) . v, whose parts cancel less (`krepes.explain.expansion`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     z . v = gamma . v + sum_l k(x, x_l) (a_l . v)                                      by terms, to round-off
           = gamma . v + sum_l u_l(x) (z_l - gamma) . v                                 by values, u = K_mm^+ k_x
 
-Nothing is approximated: the model is this sum. Terms of similar landmarks cancel; values hardly do, see
+Nothing is approximated: the model is this sum. Terms of similar landmarks cancel; values mostly do so far less, see
 `krepes.explain.expansion`. v is a component, the weights of a class in a linear probe, a concept,
 or any vector; between two samples the differences of contributions add up to (z - z') . v.
 """
@@ -46,7 +46,7 @@ def attribution(model: Explained, X: Any, direction: ArrayLike | Concept, form: 
     direction : array of shape (h,), int (a component, or an output) or fitted Concept
     form : "terms" or "values", default="terms"
         What a landmark adds: its own term k(x, x_l) a_l, or its own representation times its weight in the row's. Both
-        add up to the same; values cancel far less.
+        add up to the same; values mostly cancel far less.
 
     Examples
     --------

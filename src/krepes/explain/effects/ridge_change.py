@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.validation import as_row_indices
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 
 FULL = 1e-12  # 1 - h below it: the row alone decides its prediction
 
 
 def score_changes(
-    machine: RidgeMachine, X: Any, y: Any, rows: Any, on: Any, sample_weight: Any, exact: bool
+    machine: RidgeMachine, X: Any, y: Any, rows: np.ndarray, on: Any, sample_weight: Any, exact: bool
 ) -> Tensor:
     """(k, q, c): how the scores of q rows change without each of k rows of the training data."""
     machine._check_has_total()
@@ -38,14 +37,9 @@ def score_changes(
     sums = total.by_fold(class_weight).total
     encoded, weight = machine._encoded_targets(X, y, sample_weight)
     data = space.open(X, y=encoded, weight=weight)
-    numbers = as_row_indices(rows, data.n_rows)
-    block = data.reader(space.inputs, space.placement).take(numbers)
+    block = data.reader(space.inputs, space.placement).take(rows)
     Phi = space.features(block.inputs[0]).double()
-    w = (
-        torch.ones(len(numbers), dtype=torch.float64)
-        if block.weight is None
-        else torch.from_numpy(block.weight)
-    )
+    w = torch.ones(len(rows), dtype=torch.float64) if block.weight is None else torch.from_numpy(block.weight)
     assert block.y is not None
     if class_weight is not None:
         w = w * torch.from_numpy(class_weight[block.y])

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.validation import as_row_indices
 from krepes.embedding import KernelEmbedding
 from krepes.explain.effects.eigen_change import Problem, SpanChange
 from krepes.explain.effects.ridge_change import score_changes
@@ -88,31 +89,33 @@ def row_effect(
     """
     if method not in METHODS:
         raise ValueError(f"method={method!r:.60}: expected 'exact' or 'first_order'.")
+    if not isinstance(model, KernelEmbedding | RidgeMachine):
+        raise TypeError(
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
+            "KernelRidgeRegressor."
+        )
+    model.check_input(X)
+    rows = as_row_indices(rows, model.space_.reader(X).n_rows)
     if isinstance(model, RidgeMachine):
         if y is None:
             raise ValueError("The effect of a row on a machine depends on its target: give y= as in fit.")
         changes = score_changes(model, X, y, rows, on, sample_weight, method == "exact").norm(dim=2)
         total = changes.square().mean(1).sqrt()
-        return RowEffects(np.atleast_1d(rows), total.cpu().numpy(), changes.cpu().numpy(), method)
-    if not isinstance(model, KernelEmbedding):
-        raise TypeError(
-            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
-            "KernelRidgeRegressor."
-        )
+        return RowEffects(rows, total.cpu().numpy(), changes.cpu().numpy(), method)
     given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
     Phi = torch.from_numpy(model._mapped(model.features_, on)).double()
     span = _span(model)
     G = Phi @ span
     G = G @ G.mT
     if method == "exact":
-        changes = [_refitted(model, X, row, given, Phi) - G for row in np.atleast_1d(rows)]
+        changes = [_refitted(model, X, row, given, Phi) - G for row in rows]
     else:
         turning = _turning(model)
         parts = model.row_moments(X, rows, **given)
         changes = [turning.gram_change(Phi, turning.turn(part)) for part in parts]
     on_rows = torch.stack([change.norm(dim=1) / G.norm(dim=1).clamp(min=1e-300) for change in changes])
     total = torch.stack([change.norm() for change in changes]) / G.norm().clamp(min=1e-300)
-    return RowEffects(np.atleast_1d(rows), total.cpu().numpy(), on_rows.cpu().numpy(), method)
+    return RowEffects(rows, total.cpu().numpy(), on_rows.cpu().numpy(), method)
 
 
 def _span(model: KernelEmbedding) -> Tensor:
