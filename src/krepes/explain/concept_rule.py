@@ -43,7 +43,13 @@ def rows_by_rule(source: Source, rule: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"rule={rule!r:.60}: expected text of up to {LONGEST} characters, {EXAMPLES}.")
     found = _Rule(source, rule)
     holds = found.holds()
-    return np.flatnonzero(holds & ~found.missing), np.flatnonzero(~holds & ~found.missing)
+    with_it, without = np.flatnonzero(holds & ~found.missing), np.flatnonzero(~holds & ~found.missing)
+    if not (len(with_it) and len(without)):
+        raise ValueError(
+            f"The rule {rule!r:.100} holds for {len(with_it):,} rows and not for {len(without):,}: a concept needs "
+            "rows of both kinds."
+        )
+    return with_it, without
 
 
 def is_rule(text: str) -> bool:

@@ -6,8 +6,8 @@
 Both are exact. u_l(x) are the weights with which the kernel interpolates: f is the smoothest function with the values
 z_l at the landmarks, so a row is a weighted mean of the landmarks' own representations, with weights that add up to
 about 1. Terms may be many times larger than their sum, because similar landmarks have coefficients of opposite sign;
-values mostly cancel far less (benchmarks/cancellation.py has figures). A = F W is in the range of K_mm^+ = F F^T, so that
-K_mm^+ K_mm A = A, which is the second line.
+values mostly cancel far less (benchmarks/cancellation.py has figures). A = F W is in the range of K_mm^+ = F F^T, and
+so K_mm^+ K_mm A = A, which is the second line.
 
 The same landmarks serve any coefficients, so that a method can be asked what it says of other ones, A' = F W' with a
 random W': see `krepes.explain.faithfulness`. The inverse of K_mm costs O(m^3), once, where a method needs it.
