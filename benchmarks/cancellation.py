@@ -1,11 +1,11 @@
 """How much the parts of an explanation cancel, and what makes it less.
 
-    python benchmarks/cancellation.py [--fit 3000]
+    python benchmarks/cancellation.py [--fit 2000]
 
     cancellation = median over rows of sum_l |part_l|, where the parts of a row, with the constant, add up to 1
 
 by terms, k(x, x_l) a_l, and by values, u_l(x) z_l (docs/explain.md), beside the accuracy of a linear probe on rows that
-the model has not seen, mean over three seeds, for other output scales, regularisation, noise and numbers of landmarks.
+the model has not seen, mean over two seeds, for other output scales, regularisation, noise and numbers of landmarks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SETTINGS = [
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fit", type=int, default=3000)
+    parser.add_argument("--fit", type=int, default=2000)
     args = parser.parse_args()
     figures: dict = {}
     for name in DATA:
@@ -58,9 +58,9 @@ def main() -> None:
 
 
 def measured(train: tuple, test: tuple, settings: dict) -> dict[str, float]:
-    """Means over three seeds."""
+    """Means over two seeds."""
     found = []
-    for seed in range(3):
+    for seed in range(2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # regularisation that cuts components says so
             parameters = {"n_components": 64, "n_landmarks": 500, "random_state": seed} | settings
