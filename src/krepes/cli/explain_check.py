@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 COLUMNS = {
     "method": "ranked by",
     "deletion": "deletion",
-    "subtracted": "subtracted",
     "left out": "left out",
     "alone": "they alone",
     "same label": "same label",
@@ -46,10 +45,9 @@ def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int
 
 
 ABOUT = (
-    "deletion: what is left of the rows without the landmarks named, the mean of subtracting their terms and of "
-    "leaving them out while the others take over; less is more faithful. they alone: with no other landmarks. same "
-    "label: of the first landmark and the row. random weights: the share of landmarks that is named for random "
-    "weights, too."
+    "deletion: what is left of the rows when the terms of the landmarks named are subtracted; less is more faithful. "
+    "left out: the same when the other landmarks take over. they alone: with no other landmarks. same label: of the "
+    "first landmark and the row. random weights: the share of landmarks that is named for random weights, too."
 )
 
 

@@ -66,7 +66,7 @@ def explain_machine(
 
 
 ABOUT = (
-    "The landmarks shown are most like the row, by the kernel and in what is predicted. adds: what is predicted for "
+    "The landmarks shown are those whose terms push the prediction most to where it is. adds: what is predicted for "
     "the landmark, times its weight in this prediction. without it: how far the prediction moves when the other "
     "landmarks take over."
 )

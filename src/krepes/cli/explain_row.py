@@ -149,9 +149,9 @@ def _landmarks(
 
 
 ABOUT = (
-    "learned: how alike the two rows are, by the kernel and by what was learned. share: the part of the row's way from "
-    "the centre that the landmark makes; shares add up to 1. without it: how far the row moves when the others "
-    "take over. --by chooses another order, such as influence; --check compares them."
+    "contributions: the part of the row's way from the centre that the landmark's term makes; large ones of either "
+    "sign cancel. share: the same by the landmark's own place; shares add up to 1. without it: how far the row moves "
+    "when the others take over. --by chooses another order, such as learned or influence; --check compares them."
 )
 
 

@@ -51,7 +51,7 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
     model : KernelEmbedding, or a kernel ridge machine or Gaussian process
     X : rows, in any form that the model takes
     by : str, default="auto"
-        The measure: "auto" is "learned". Others: support, shares, contributions, groups, re_expansion, leave_out,
+        The measure: "auto" is "contributions". Others: support, shares, learned, groups, re_expansion, leave_out,
         influence, kernel; see `krepes.explain.rankings`.
     n_top : int, default=5
 
@@ -67,7 +67,7 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
     >>> model = KernelEmbedding(2, n_landmarks=10, random_state=0, dtype="float64").fit(X)
     >>> top = top_landmarks(model, X[:4], n_top=3)
     >>> top.by, top.rows.shape, bool(np.allclose(top.shares.sum(1) + top.others + top.constant, 1))
-    ('learned', (4, 3), True)
+    ('contributions', (4, 3), True)
     """
     k, expansion = n_shown(model, n_top), Expansion.of(model)
     values, shares = ranking(expansion, by), own_shares(expansion)

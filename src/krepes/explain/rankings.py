@@ -28,7 +28,7 @@ from krepes.explain.influence import changes
 from krepes.explain.re_expansion import sparse_weights
 from krepes.explain.top_landmarks import Values
 
-DEFAULT = "learned"
+DEFAULT = "contributions"  # lowest on deletion, see docs/explain.md
 LANDMARKS_PER_GROUP = 5  # on average
 N_TERMS = 5  # of a re-expansion
 
@@ -106,10 +106,10 @@ def few_landmarks(expansion: Expansion) -> Values:
 
 
 METHODS: dict[str, Callable[[Expansion], Values]] = {
-    "learned": learned_similarity,
+    "contributions": own_contributions,
     "support": support,
     "shares": own_shares,
-    "contributions": own_contributions,
+    "learned": learned_similarity,
     "groups": by_groups,
     "re_expansion": few_landmarks,
     "leave_out": changes,

@@ -69,7 +69,7 @@ def explain(
     by: Annotated[
         str,
         option(
-            "How landmarks are ranked: auto (which is learned), support, shares, contributions, groups, re_expansion, "
+            "How landmarks are ranked: auto (which is contributions), support, shares, learned, groups, re_expansion, "
             "leave_out, influence or kernel.",
             metavar="METHOD",
             panel=_SAMPLE,

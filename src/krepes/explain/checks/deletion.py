@@ -6,8 +6,9 @@
     alone        gamma + k_xS (K_SS + eps I)^-1 (f(S) - gamma)            the smoothest function with the values at S
 
 Subtracting a term leaves what it cancelled, so that even a random one may move a row far; leaving it out is the model
-without the landmark: the nearest function to f, in the kernel's norm, that the others can express. Deletion is judged
-by both. Cost O(n k (k^2 + h)) for k landmarks a row.
+without the landmark: the nearest function to f, in the kernel's norm, that the others can express. Methods are compared
+by the first, which asks what the sum contains; the second, what the model needs, stands beside it.
+Cost O(n k (k^2 + h)) for k landmarks a row.
 """
 
 from __future__ import annotations
@@ -73,4 +74,4 @@ CURVES: dict[str, Callable[[Rows, Tensor], Tensor]] = {
     "added": added,
     "alone": alone,
 }
-DELETIONS = ("subtracted", "left out")
+DELETION = "subtracted"  # what methods are compared by

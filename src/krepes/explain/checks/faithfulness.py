@@ -2,15 +2,16 @@
 
 For every method of `krepes.explain.rankings`, and for landmarks at random:
 
-    deletion      what is left of the row without its first 1, 2, 5, ... 100 landmarks   `checks.deletion`
+    deletion      what is left of the row without its first 1, 2, 5, 10, 20 landmarks   `checks.deletion`
     insertion     what is there with these landmarks alone
     same label    how often the first landmark has the row's label
     overlap       how many of five landmarks are named for random weights too: a method that names all of them
                   again ignores what was learned [adebayo]
     stability     how close the first landmark is to that of a model with other landmarks        `checks.refits`
 
-What is left is the accuracy of predictions where there are labels, and else 1 - |change| / |z - centre|. Kernel values
-alone are the yardstick: they ignore what was learned. Cost, per method: O(n m (h + r)) and n solves of order 100.
+What is left is the accuracy of predictions where there are labels, and else 1 / (1 + |change| / |z - centre|).
+Kernel values alone are the yardstick: they ignore what was learned. Cost, per method: O(n m (h + r)), and n solves of
+order 20.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from krepes.explain.top_landmarks import (
 from krepes.machines import KernelRidgeClassifier
 from krepes.preprocessing.labels import missing_values
 
-STEPS = (1, 2, 5, 10, 20, 50, 100)
+STEPS = (1, 2, 5, 10, 20)
 N_COMPARED = 5  # landmarks named for learned and for random weights
 PROBE_ROWS = 5000
 Judge = Callable[[Tensor], np.ndarray]  # representations (n, h) -> 1 where the class is predicted
@@ -78,7 +79,7 @@ def faithfulness(
         The rows that the model was fitted on, and their labels: for the labels of landmarks, the probe and refits. By
         default X and y, where the landmarks are rows of X.
     n_rows : int, default=300
-    steps : numbers of landmarks to delete, default=(1, 2, 5, 10, 20, 50, 100)
+    steps : numbers of landmarks to delete, default=(1, 2, 5, 10, 20)
     n_random : int, default=3
         Draws of random weights.
     n_refits : int, default=0

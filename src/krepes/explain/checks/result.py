@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.explain.checks.deletion import DELETIONS
+from krepes.explain.checks.deletion import DELETION
 
 IGNORES = 0.9  # overlap of the landmarks named for learned and for random weights above which a method sees no weights
 TIED = 2.0  # standard errors of a paired difference
@@ -52,8 +52,8 @@ class Curve:
 
     @property
     def remains(self) -> np.ndarray:
-        """Between 0 and 1, mean over the steps, (n,): right predictions; without labels, 1 - change, at least 0."""
-        left = 1 - np.minimum(self.changes, 1) if self.right is None else self.right
+        """Between 0 and 1, mean over the steps, (n,): right predictions; without labels, 1 / (1 + change)."""
+        left = 1 / (1 + self.changes) if self.right is None else self.right
         return left.mean(0)
 
 
@@ -80,8 +80,8 @@ class MethodCheck:
 
     @property
     def remains(self) -> np.ndarray:
-        """What is left after deletion, the mean over both ways to delete, (n,)."""
-        return np.mean([self.curves[name].remains for name in DELETIONS], axis=0)
+        """What is left after deletion, (n,)."""
+        return self.curves[DELETION].remains
 
     @property
     def ignores_weights(self) -> bool:
@@ -136,8 +136,9 @@ class Faithfulness:
 
     def _row(self, method: MethodCheck) -> dict[str, Any]:
         found: dict[str, Any] = {"deletion": Mean.of(method.remains)}
-        found |= {name: Mean.of(curve.remains) for name, curve in method.curves.items()}
-        found |= {f"change, {name}": Mean.of(method.curves[name].changes.mean(0)) for name in DELETIONS}
+        found |= {name: Mean.of(c.remains) for name, c in method.curves.items() if name != DELETION}
+        changes = {name: method.curves[name].changes.mean(0) for name in (DELETION, "left out")}
+        found |= {f"change, {name}": Mean.of(values) for name, values in changes.items()}
         if method.same_label is not None:
             found["same label"] = Mean.of(method.same_label)
         if method.stability is not None:
@@ -156,7 +157,7 @@ class Faithfulness:
     @property
     def title(self) -> str:
         """What was measured."""
-        what = "share of the row that is left" if self.accuracy is None else "accuracy"
+        what = "1 / (1 + relative change)" if self.accuracy is None else "accuracy"
         whole = "" if self.accuracy is None else f" ({self.accuracy:.2f} with all landmarks)"
         steps = ", ".join(map(str, self.steps))
         return (
