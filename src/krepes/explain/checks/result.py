@@ -118,9 +118,9 @@ class Faithfulness:
             raise ValueError("None of these methods depends on what was learned: add one that does.")
         first = min(seeing, key=lambda name: float(self.methods[name].remains.mean()))
         tied = [name for name in seeing if not self.differs(name, first)]
-        if any(self.methods[name].same_label is None for name in tied):
-            return first
-        return max(tied, key=lambda name: float(np.mean(self.methods[name].same_label)))
+        labels = {name: self.methods[name].same_label for name in tied}
+        known = {name: float(same.mean()) for name, same in labels.items() if same is not None}
+        return max(known, key=lambda name: known[name]) if len(known) == len(tied) else first
 
     def difference(self, name: str, other: str) -> Mean:
         """What the deletion of one method leaves, less that of the other, on the same rows."""

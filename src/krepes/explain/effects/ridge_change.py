@@ -26,10 +26,10 @@ def score_changes(
 ) -> Tensor:
     """(k, q, c): how the scores of q rows change without each of k rows of the training data."""
     machine._check_has_total()
-    if getattr(machine, "loss", "squared") != "squared":
+    loss = getattr(machine, "loss", "squared")
+    if loss != "squared":
         raise ValueError(
-            f"loss={machine.loss!r} has no closed form, from which the effect of a row would follow: fit with "  # type: ignore[attr-defined]
-            "loss='squared'."
+            f"loss={loss!r} has no closed form, from which the effect of a row would follow: fit with loss='squared'."
         )
     total, space = machine.total_, machine.space_
     assert total is not None
