@@ -128,7 +128,7 @@ def test_shares_add_up_to_one(model, by):
     total = top.shares.sum(1) + top.others + top.constant
     assert np.allclose(total, 1, atol=1e-4 if model.space_.dtype == torch.float32 else 1e-8)
     assert np.array_equal(top.rows, model.landmark_indices_[: len(model.landmarks_)][top.landmarks])
-    assert top.by == ("learned" if by == "auto" else by)
+    assert top.by == ("contributions" if by == "auto" else by)
 
 
 def test_groups_come_one_after_the_other():

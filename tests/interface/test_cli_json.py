@@ -80,7 +80,9 @@ def test_transform_and_cluster_tell_what_they_wrote():
 def test_explain(folder):
     found = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--top", 2, "-o", "p.html", "--force")
     top = top_landmarks(load("m.krepes"), pd.read_csv("t.csv").iloc[[5]], n_top=2)
-    assert [row["learned"] for row in found["landmarks"]] == pytest.approx(top.values[0].tolist(), rel=1e-5)
+    assert [row["contributions"] for row in found["landmarks"]] == pytest.approx(
+        top.values[0].tolist(), rel=1e-5
+    )
     assert [row["row"] for row in found["landmarks"]] == top.rows[0].tolist()
     shares = [row["share"] for row in found["landmarks"]]
     assert sum(shares) + found["others"] + found["constant"] == pytest.approx(1, abs=1e-4)

@@ -70,7 +70,8 @@ def test_contributions_sum_to_the_component(flowers, against):
     expected = Z[7, 1] - (0 if against is None else Z[against, 1])
     shown = float(re.search(r"sum\s+([-+][\d.e-]+)", result.output)[1])
     assert shown == pytest.approx(expected, rel=1e-2, abs=1e-4)
-    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1, form="values")
+    form = "terms" if 7 in model.landmark_indices_ else "values"
+    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1, form=form)
     if against is None:
         assert f"{parts[0, np.abs(parts[0]).argmax()]:+.4g}" in result.output
 
@@ -122,7 +123,7 @@ def test_a_row_unlike_everything(flowers):
         (["--sample", "7", "--class", "rose", "--label", "kind"], "'rose' is not a class"),
         (["--sample", "7", "--concept", "sea"], "expected NAME=FILE"),
         (["--sample", "7", "--concept", "sea > 3"], "must be a column"),
-        (["--sample", "7", "--by", "guess"], "expected 'auto' or one of learned"),
+        (["--sample", "7", "--by", "guess"], "expected 'auto' or one of contributions"),
         (["--sample", "7", "--label", "colour"], "colour"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",

@@ -57,19 +57,20 @@ def explain_machine(
     itself = bool(beside) and names.rows is not None and names.are_rows and row in names.rows
     rank = all_values(machine, x, ranking(Expansion.of(machine)))[0] if beside else None
     found["contributions"] = show_contributions(
-        machine, x, other, v, called, n_top, names, shift, beside, rank
+        machine, x, other, v, called, n_top, names, names.form_for(row), shift, beside, rank
     )
     if beside:
         seen = "The row is a landmark itself: the machine has seen its label. " if itself else ""
-        line(f"{seen}{ABOUT}", style="dim")
+        line(f"{seen}{SHOWN} {ADDS[names.form_for(row)]} {WITHOUT}", style="dim")
     return found
 
 
-ABOUT = (
-    "The landmarks shown are those whose terms push the prediction most to where it is. adds: what is predicted for "
-    "the landmark, times its weight in this prediction. without it: how far the prediction moves when the other "
-    "landmarks take over."
-)
+SHOWN = "The landmarks shown are those whose terms push the prediction most to where it is."
+ADDS = {
+    "terms": "adds: the landmark's own term; large ones of either sign may cancel.",
+    "values": "adds: what is predicted for the landmark, times its weight in this prediction.",
+}
+WITHOUT = "without it: how far the prediction moves when the other landmarks take over."
 
 
 def _beside(machine: RidgeMachine, x: Source) -> dict[str, np.ndarray]:

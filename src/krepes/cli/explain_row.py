@@ -45,7 +45,9 @@ def explain_row(
     if component is not None or class_ is not None:
         direction, called = _direction(model, source, y, words, component, class_, seed)
         other = None if against is None else one_row(source, against)
-        found["contributions"] = show_contributions(model, x, other, direction, called, n_top, names)
+        found["contributions"] = show_contributions(
+            model, x, other, direction, called, n_top, names, names.form_for(row)
+        )
     else:
         found |= _landmarks(model, x, n_top, names, by)
     found["concepts"] = [_concept(model, x, concept, n_top, names) for concept in concepts]
@@ -90,6 +92,10 @@ class LandmarkNames:
         row = None if self.rows is None else int(self.rows[landmark])
         label = None if self.labels is None or row is None else self.labels[row]
         return {"landmark": int(landmark), "row": row, "label": label}
+
+    def form_for(self, row: int) -> str:
+        """How to write the sum of a row of DATA: by values, of which a landmark has only its own, or else by terms."""
+        return "terms" if self.rows is not None and self.are_rows and row in self.rows else "values"
 
     def words(self, landmark: int) -> str:
         found = self.fields(landmark)
@@ -192,13 +198,14 @@ def show_contributions(
     called: str,
     n_top: int,
     names: LandmarkNames,
+    form: str,
     shift: float = 0.0,
     beside: dict[str, np.ndarray] | None = None,
     rank: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """What landmarks add along a direction.
 
-    `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
+    `form` is that of `attribution`. `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
     largest in `rank` are shown; by default those that add most.
     """
     import numpy as np
@@ -206,10 +213,10 @@ def show_contributions(
 
     from krepes.explain import as_direction, attribution
 
-    parts = attribution(model, x, direction, form="values")[0].astype(np.float64)
+    parts = attribution(model, x, direction, form)[0].astype(np.float64)
     constant = shift + float(model.intercept_ @ as_direction(model, direction).numpy())
     if other is not None:
-        parts, constant = parts - attribution(model, other, direction, form="values")[0], 0.0
+        parts, constant = parts - attribution(model, other, direction, form)[0], 0.0
     beside = beside or {}
     first = np.argsort(-np.abs(parts if rank is None else rank), kind="stable")[:n_top]
     rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
