@@ -205,8 +205,8 @@ def show_contributions(
 ) -> dict[str, Any]:
     """What landmarks add along a direction.
 
-    `form` is that of `attribution`. `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
-    largest in `rank` are shown; by default those that add most.
+    `form` is that of `attribution`. `shift` is added to the constant. `beside` has more columns for the landmarks, (m,)
+    each. The landmarks that are largest in `rank` are shown; by default those that add most.
     """
     import numpy as np
     from rich.text import Text
