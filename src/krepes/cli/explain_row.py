@@ -218,7 +218,7 @@ def show_contributions(
     if other is not None:
         parts, constant = parts - attribution(model, other, direction, form)[0], 0.0
     beside = beside or {}
-    first = np.argsort(-np.abs(parts if rank is None else rank), kind="stable")[:n_top]
+    first = np.argsort(-(np.abs(parts) if rank is None else rank), kind="stable")[:n_top]
     rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
     table = simple_table("training row", "adds", "", *beside, right=("adds", *beside))
     largest = max(float(np.abs(parts[first]).max()), 1e-300)
