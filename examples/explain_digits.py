@@ -1,4 +1,4 @@
-"""Which examples is a digit made of? Landmarks, a sum of few of them, contributions, a concept, a report, and spectra by preconditioner.
+"""Which examples is a digit made of? Landmarks, a sum of few of them, a concept, a report, and spectra.
 
 python examples/explain_digits.py
 """
