@@ -1,4 +1,4 @@
-"""Which examples is a digit made of? Influence, contributions, a concept, a report, and spectra by preconditioner.
+"""Which examples is a digit made of? Landmarks, a sum of few of them, a concept, a report, and spectra.
 
 python examples/explain_digits.py
 """
@@ -16,8 +16,9 @@ from krepes.explain import (
     attribution,
     coefficient_spectrum,
     effective_rank,
-    top_influence,
-    top_leave_out,
+    faithfulness,
+    re_expansion,
+    top_landmarks,
 )
 from krepes.report import write_report
 from krepes.solvers import SGD
@@ -27,10 +28,15 @@ model = KernelEmbedding(16, n_landmarks=200, random_state=0).fit(images[:1500])
 new = images[1502:1503]
 
 print(
-    "a", digits[1502], "and its most influential training images:", digits[top_influence(model, new).rows[0]]
+    "a", digits[1502], "and the training images that explain it:", digits[top_landmarks(model, new).rows[0]]
 )
-print("those it needs most:", digits[top_leave_out(model, new).rows[0]])
-parts = attribution(model, new, direction=0)
+print(re_expansion(model, new, n_top=3).words(0))
+print(
+    faithfulness(
+        model, images[:1500], digits[:1500], methods=["contributions", "influence", "kernel"], n_rows=100
+    )
+)
+parts = attribution(model, new, direction=0, form="values")
 print(
     f"component 0 is {parts.sum() + model.intercept_[0]:.3f}:",
     np.round(np.sort(parts[0])[[0, 1, -2, -1]], 2),

@@ -28,6 +28,7 @@ from krepes.base.progress import display
 from krepes.base.rows import is_tensor
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
+from krepes.base.validation import as_row_indices
 from krepes.engines import Engine, Local, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.space import LEAST_FOLDS
@@ -446,6 +447,61 @@ class KernelEmbedding(
         copy = self._changed(params, "refit")
         copy._solved()
         return copy
+
+    def without_rows(
+        self,
+        X: Any,
+        rows: Any,
+        *,
+        positives: Any = None,
+        negatives: Any = None,
+        sample_weight: Any = None,
+    ) -> KernelEmbedding:
+        """A new model of all rows but some: their moments are subtracted, and the loss is minimised again.
+
+        It equals a fit of the other rows in the same `space_`, to rounding. What the first rows have fixed stays:
+        preprocessing, kernel parameters and landmarks, also where one of the rows is a landmark.
+
+        Parameters
+        ----------
+        X, positives, negatives, sample_weight : as they were given to `fit`
+        rows : integers of shape (k,)
+            Which rows to leave out: places in the data of `fit`.
+        """
+        copy = self._changed({}, "without_rows")
+        given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
+        for part in self.row_moments(X, rows, **given):
+            assert copy.moments_ is not None
+            copy.total_ = copy.moments_ - part
+            copy.n_samples_seen_ -= 1
+        if isinstance(self.n_components, str) or self.folds_kept is not None:  # the sums by fold are gone
+            copy.set_params(n_components=self.n_components_, n_folds=None)
+            copy.space_ = copy._by_folds(copy.space_)
+        copy._solved()
+        return copy
+
+    def row_moments(
+        self,
+        X: Any,
+        rows: Any,
+        *,
+        positives: Any = None,
+        negatives: Any = None,
+        sample_weight: Any = None,
+    ) -> Iterator[Moments]:
+        """What single rows of the data of `fit` have added to the moments, one after the other.
+
+        Their views are drawn as in `fit`: draws are keyed by the index of a row.
+        """
+        self._check_has_total()
+        data = self._fitted_space().open(X, positives=positives, negatives=negatives, weight=sample_weight)
+        numbers = as_row_indices(rows, data.n_rows)
+        reader = data.reader(self.space_.inputs, self.space_.placement)
+        for number in numbers:
+            accumulator = MomentPass(self.space_)
+            accumulator.add(reader.take(np.array([number])))
+            accumulator.flush()
+            yield accumulator.result()
 
     def select(
         self, X: Any, y: Any, *, candidates: Sequence[Mapping[str, Any]] | None = None

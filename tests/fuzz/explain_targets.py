@@ -24,12 +24,17 @@ from krepes.explain import (
     concept_profile,
     contrast,
     effective_rank,
+    faithfulness,
     influence,
     landmark_norms,
     landmarks_are_rows_of,
     leave_out,
+    re_expansion,
+    row_effect,
+    tcav,
     top_attribution,
     top_influence,
+    top_landmarks,
     top_leave_out,
 )
 from krepes.report import write_report
@@ -81,6 +86,37 @@ def influences(draw: Draw) -> Any:
         top_influence(model, X, top),
         top_leave_out(model, X, top),
     )
+
+
+BY = mostly(["auto", "learned", "support", "shares", "groups", "kernel", "leave_out"], ["guess", None, 3])
+
+
+@target("top_landmarks", "RowExplanations", "re_expansion", "ReExpansion", weight=2)
+def explained_rows(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    few = re_expansion(model, X, draw(TOP))
+    top = top_landmarks(model, X, draw(BY), draw(TOP))
+    return top.values, top.shares, top.others, few.weights, few.error
+
+
+@target("faithfulness", "Faithfulness", weight=0.5)
+def checks(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    y = draw(often((1, st.none()), (2, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
+    settings = draw(
+        mostly([{}, {"n_rows": 5}, {"steps": (1, 2)}], [{"n_rows": 0}, {"steps": (0,)}, {"n_random": -1}])
+    )
+    found = faithfulness(model, X, y, methods=["learned", "kernel"], **{"n_random": 1} | settings)
+    return found.methods["learned"].remains, found.accuracy
+
+
+@target("row_effect", "RowEffects", weight=1)
+def effects(draw: Draw) -> Any:
+    model, X = model_and_rows(draw)
+    which = draw(mostly([[0], np.array([0])], [[-1], [0, 0], [10**9], [0.5], "first", None]))
+    method = draw(mostly(["exact", "first_order"], ["guess", None]))
+    found = row_effect(model, X, which, on=X, method=method)
+    return found.total, found.on
 
 
 @target("coefficient_spectrum", "effective_rank", "landmark_norms", "landmarks_are_rows_of", weight=1)
@@ -149,6 +185,23 @@ def concepts(draw: Draw) -> Any:
     found = Concept(X, absent, **settings).fit(model)
     profile = concept_profile(model, X, found, n_top=draw(TOP))
     return found.direction_, found.scores(model.transform(X)), profile
+
+
+@target("tcav", "TcavScore", weight=1)
+def scores_of_concepts(draw: Draw) -> Any:
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(24, 2))
+    concept = Concept(n_permutations=3, n_resamples=0).fit_representation(Z[:12] + 1, Z[12:])
+    classifier = LogisticRegression().fit(Z, np.arange(24) % 2)
+    given = draw(often((2, st.just(Z)), (2, features())))
+    found = tcav(
+        draw(mostly([concept], [Concept()])),
+        given,
+        draw(mostly([classifier], [LogisticRegression(), "model", None])),
+        draw(mostly([0, 1], ["a", None, 7])),
+        draw(mostly([0.1, 1.0], [0, -1, "far", np.nan])),
+    )
+    return found.score, found.sensitivities, found.p_value
 
 
 @target("write_report", weight=0.3)

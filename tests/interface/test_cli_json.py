@@ -15,7 +15,7 @@ from krepes import load
 from krepes.alignment import cka, prune_ensemble
 from krepes.cli.app import app
 from krepes.cli.command import EXIT_CODES
-from krepes.explain import top_influence
+from krepes.explain import top_landmarks
 
 rng = np.random.default_rng(0)
 SMALL = ["--n-landmarks", "30", "--n-components", "3"]
@@ -79,14 +79,26 @@ def test_transform_and_cluster_tell_what_they_wrote():
 
 def test_explain(folder):
     found = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--top", 2, "-o", "p.html", "--force")
-    top = top_influence(load("m.krepes"), pd.read_csv("t.csv").iloc[[5]], 2)
-    assert [row["influence"] for row in found["influence"]] == pytest.approx(top.values[0].tolist(), rel=1e-5)
-    assert [row["row"] for row in found["influence"]] == top.rows[0].tolist()
+    top = top_landmarks(load("m.krepes"), pd.read_csv("t.csv").iloc[[5]], n_top=2)
+    assert [row["contributions"] for row in found["landmarks"]] == pytest.approx(
+        top.values[0].tolist(), rel=1e-5
+    )
+    assert [row["row"] for row in found["landmarks"]] == top.rows[0].tolist()
+    shares = [row["share"] for row in found["landmarks"]]
+    assert sum(shares) + found["others"] + found["constant"] == pytest.approx(1, abs=1e-4)
     assert found["bytes"] == (folder / "p.html").stat().st_size
     along = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--class", "v")["contributions"]
     assert sum(row["adds"] for row in along["landmarks"]) + along["others"] + along[
         "constant"
     ] == pytest.approx(along["sum"])
+
+
+def test_explanations_are_checked():
+    found = asked("explain", "m.krepes", "t.csv", "--check", "--label", "kind")
+    rows = {row["method"]: row for row in found["faithfulness"]}
+    assert rows["kernel"]["ignores_weights"]
+    assert 0 <= rows["learned"]["deletion"] <= 1
+    assert found["most_faithful"] in rows
 
 
 def test_tune():

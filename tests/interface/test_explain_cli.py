@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding
 from krepes.cli.app import app
-from krepes.explain import attribution, leave_out, top_influence
+from krepes.explain import attribution, leave_out, re_expansion, top_landmarks
 
 runner = CliRunner()
 
@@ -35,18 +35,21 @@ def explained(folder, data, *arguments):
     return runner.invoke(app, ["explain", str(folder / "iris.krepes"), str(folder / data), *arguments])
 
 
-def test_the_most_influential_landmarks_of_a_row(flowers):
+@pytest.mark.parametrize("by", ["auto", "influence"])
+def test_the_landmarks_that_explain_a_row(flowers, by):
     folder, model, train = flowers
-    result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3")
+    result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3", "--by", by)
     assert result.exit_code == 0, result.output
     row = train.drop(columns="kind").iloc[[7]]
-    top = top_influence(model, row, 3)
+    top = top_landmarks(model, row, by=by, n_top=3)
     for place, (index, value) in enumerate(zip(top.rows[0], top.values[0])):
         line = next(
             text for text in result.output.splitlines() if f" row {index:,}, {train.kind[index]} " in text
         )
         assert f"{value:.3g}" in line
+        assert f"{top.shares[0, place]:.3g}" in line
         assert f"{leave_out(model, row)[0, top.landmarks[0, place]]:.3g}" in line
+    assert re_expansion(model, row, 3).words(0) in " ".join(result.output.split())
     assert f"Row 7, {train.kind[7]}: the landmarks span" in result.output
 
 
@@ -54,7 +57,7 @@ def test_labels_of_landmarks_are_shown_for_the_training_data_only(flowers):
     folder, _, _ = flowers
     result = explained(folder, "new.parquet", "--label", "kind", "--sample", "0")
     assert result.exit_code == 0, result.output
-    assert not re.search(r"row \d+, \w+", result.output)
+    assert not re.search(r"row \d+, [a-z]", result.output)
 
 
 @pytest.mark.parametrize("against", [None, 12])
@@ -67,7 +70,8 @@ def test_contributions_sum_to_the_component(flowers, against):
     expected = Z[7, 1] - (0 if against is None else Z[against, 1])
     shown = float(re.search(r"sum\s+([-+][\d.e-]+)", result.output)[1])
     assert shown == pytest.approx(expected, rel=1e-2, abs=1e-4)
-    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1)
+    form = "terms" if 7 in model.landmark_indices_ else "values"
+    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1, form=form)
     if against is None:
         assert f"{parts[0, np.abs(parts[0]).argmax()]:+.4g}" in result.output
 
@@ -118,6 +122,8 @@ def test_a_row_unlike_everything(flowers):
         (["--sample", "7", "--component", "9"], "components 0 to 3"),
         (["--sample", "7", "--class", "rose", "--label", "kind"], "'rose' is not a class"),
         (["--sample", "7", "--concept", "sea"], "expected NAME=FILE"),
+        (["--sample", "7", "--concept", "sea > 3"], "must be a column"),
+        (["--sample", "7", "--by", "guess"], "expected 'auto' or one of contributions"),
         (["--sample", "7", "--label", "colour"], "colour"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
@@ -126,3 +132,22 @@ def test_refusals(flowers, arguments, message):
     result = explained(flowers[0], "train.parquet", *arguments)
     assert result.exit_code != 0
     assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_concept_by_a_rule(flowers):
+    folder, _, train = flowers
+    rule = f"{train.columns[0]} > 6"
+    result = explained(folder, "train.parquet", "--sample", "7", "--concept", rule)
+    assert result.exit_code == 0, result.output
+    assert f"Concept {rule}:" in result.output
+
+
+@pytest.mark.parametrize("labels", [[], ["--label", "kind"]], ids=["without labels", "with labels"])
+def test_explanations_are_checked(flowers, labels):
+    folder, _, _ = flowers
+    result = explained(folder, "train.parquet", "--check", *labels)
+    assert result.exit_code == 0, result.output
+    for method in ("learned", "influence", "kernel*", "random"):
+        assert f" {method} " in result.output
+    assert "Most faithful:" in result.output
+    assert ("accuracy" in result.output) == bool(labels)

@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, root_mean_squared
 
 from command_line import run, words
 from krepes import load
-from krepes.explain import attribution, class_direction, leave_out
+from krepes.explain import attribution, class_direction, top_landmarks
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 
 FAST = ["--kernel", "gaussian", "--n-landmarks", "60"]
@@ -245,7 +245,7 @@ def test_explain_shows_columns_and_landmarks():
     parts = attribution(machine, x, direction)[0]
     assert explained["prediction"] == machine.predict(x)[0]
     assert along["sum"] == pytest.approx(parts.sum() + machine.intercept_ @ direction)
-    top = np.argsort(-leave_out(machine, x)[0])[:3]
+    top = top_landmarks(machine, x, n_top=3).landmarks[0]
     assert [each["landmark"] for each in along["landmarks"]] == top.tolist()
     assert [each["label"] for each in along["landmarks"]] == wine.kind[
         machine.landmark_indices_[top]

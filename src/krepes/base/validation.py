@@ -96,6 +96,23 @@ def as_flat_matrix(X: Any, name: str = "X", *, finite: bool = True) -> np.ndarra
     return array.reshape(len(array), -1)
 
 
+def as_row_indices(rows: Any, n: int, name: str = "rows") -> np.ndarray:
+    """Distinct indices of some of n rows, at least one.
+
+    >>> as_row_indices([2, 0], 3).tolist()
+    [2, 0]
+    """
+    given = np.atleast_1d(as_array(rows, name))
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise ValueError(f"{name} must be indices of rows; got {given.dtype} of shape {given.shape}.")
+    wrong = given[(given < 0) | (given >= n)]
+    if len(wrong):
+        raise ValueError(f"{name} has the index {wrong[0]}; there are rows 0 to {n - 1:,}.")
+    if len(np.unique(given)) < len(given):
+        raise ValueError(f"{name} names a row twice.")
+    return given.astype(np.int64)
+
+
 def as_codes(codes: Any, n: int, n_classes: int, name: str = "codes") -> np.ndarray:
     """Class codes (n,): integers from 0 to n_classes - 1."""
     found = as_array(codes, name)

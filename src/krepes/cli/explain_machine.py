@@ -2,7 +2,8 @@
 
     f(x) . v = b . v + sum over landmarks l of k(x, x_l) (a_l . v)
 
-v is the unit of the target; of classes, the score of one against the mean of the others.
+v is the unit of the target; of classes, the score of one against the mean of the others. What is shown is the same sum
+by values, b . v + sum of u_l(x) (f(x_l) - b) . v, whose parts cancel less (`krepes.explain.expansion`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from krepes.cli.describe import line
 from krepes.cli.describe_machine import show_importances
 from krepes.cli.explain_row import LandmarkNames, one_row, show_contributions, show_coverage
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
+from krepes.explain.expansion import Expansion
+from krepes.explain.rankings import ranking
+from krepes.explain.top_landmarks import all_values
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.preprocessing.labels import missing_values
 
@@ -51,21 +55,22 @@ def explain_machine(
     names = LandmarkNames(machine, source, words)
     beside = {} if against is not None else _beside(machine, x)
     itself = bool(beside) and names.rows is not None and names.are_rows and row in names.rows
-    rank = None if not beside else beside["similarity"] if itself else beside.get("without it")
+    rank = all_values(machine, x, ranking(Expansion.of(machine)))[0] if beside else None
     found["contributions"] = show_contributions(
-        machine, x, other, v, called, n_top, names, shift, beside, rank
+        machine, x, other, v, called, n_top, names, names.form_for(row), shift, beside, rank
     )
     if beside:
-        chosen = "most like the row" if itself else "those that the prediction depends on most"
         seen = "The row is a landmark itself: the machine has seen its label. " if itself else ""
-        line(f"{seen}The landmarks shown are {chosen}. {ABOUT}", style="dim")
+        line(f"{seen}{SHOWN} {ADDS[names.form_for(row)]} {WITHOUT}", style="dim")
     return found
 
 
-ABOUT = (
-    "adds: the landmark's own term; large ones of either sign may cancel. without it: how far the prediction moves "
-    "when the other landmarks take over."
-)
+SHOWN = "The landmarks shown are those whose terms push the prediction most to where it is."
+ADDS = {
+    "terms": "adds: the landmark's own term; large ones of either sign may cancel.",
+    "values": "adds: what is predicted for the landmark, times its weight in this prediction.",
+}
+WITHOUT = "without it: how far the prediction moves when the other landmarks take over."
 
 
 def _beside(machine: RidgeMachine, x: Source) -> dict[str, np.ndarray]:

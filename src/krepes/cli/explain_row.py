@@ -29,6 +29,7 @@ def explain_row(
     against: int | None,
     concepts: list[Concept],
     seed: int,
+    by: str = "auto",
 ) -> dict[str, Any]:
     """Show what a row is made of, and return it as a dictionary."""
     from krepes.preprocessing.labels import missing_values
@@ -44,9 +45,11 @@ def explain_row(
     if component is not None or class_ is not None:
         direction, called = _direction(model, source, y, words, component, class_, seed)
         other = None if against is None else one_row(source, against)
-        found["contributions"] = show_contributions(model, x, other, direction, called, n_top, names)
+        found["contributions"] = show_contributions(
+            model, x, other, direction, called, n_top, names, names.form_for(row)
+        )
     else:
-        found["influence"] = _influence(model, x, n_top, names)
+        found |= _landmarks(model, x, n_top, names, by)
     found["concepts"] = [_concept(model, x, concept, n_top, names) for concept in concepts]
     return found
 
@@ -90,36 +93,72 @@ class LandmarkNames:
         label = None if self.labels is None or row is None else self.labels[row]
         return {"landmark": int(landmark), "row": row, "label": label}
 
+    def form_for(self, row: int) -> str:
+        """How to write the sum of a row of DATA: by values, of which a landmark has only its own, or else by terms."""
+        return "terms" if self.rows is not None and self.are_rows and row in self.rows else "values"
+
     def words(self, landmark: int) -> str:
         found = self.fields(landmark)
         name = f"landmark {landmark}" if found["row"] is None else f"row {found['row']:,}"
         return name if found["label"] is None else f"{name}, {found['label']}"
 
 
-def _influence(model: KernelEmbedding, x: Source, n_top: int, names: LandmarkNames) -> list[dict[str, Any]]:
+def _landmarks(
+    model: KernelEmbedding, x: Source, n_top: int, names: LandmarkNames, by: str
+) -> dict[str, Any]:
+    """The landmarks that explain a row, and what each of them accounts for."""
     from rich.text import Text
 
-    from krepes.explain import landmark_norms, leave_out, top_influence
+    from krepes.explain import influence, landmark_norms, leave_out, re_expansion, top_landmarks
 
-    top = top_influence(model, x, n_top)
-    norms, changes = landmark_norms(model), leave_out(model, x)[0]
-    columns = ("training row", "influence", "similarity", "weight", "without it")
+    top = top_landmarks(model, x, by=by, n_top=n_top)
+    norms, sizes = landmark_norms(model), influence(model, x)[0]
+    moves = leave_out(model, x)[0] if model.kernel_.positive_semidefinite else None
+    columns = ("training row", top.by, "share", "similarity", "without it")
     table = simple_table(*columns, right=columns[1:])
     rows = []
-    for index, value in zip(top.landmarks[0], top.values[0]):
-        similarity = value / norms[index] if norms[index] else 0.0
-        numbers = (value, similarity, norms[index], changes[index])
-        table.add_row(Text(names.words(index)), *(f"{number:.3g}" for number in numbers))
-        keys = ("influence", "similarity", "weight", "without_it")
-        rows.append(names.fields(index) | dict(zip(keys, map(float, numbers))))
+    for place, index in enumerate(top.landmarks[0]):
+        similarity = float(sizes[index] / norms[index]) if norms[index] else 0.0
+        found = {
+            top.by: float(top.values[0, place]),
+            "share": float(top.shares[0, place]),
+            "similarity": similarity,
+            "without_it": None if moves is None else float(moves[index]),
+        }
+        shown = ["" if value is None else f"{value:.3g}" for value in found.values()]
+        table.add_row(Text(names.words(index)), *shown)
+        rows.append(
+            names.fields(index) | found | {"influence": float(sizes[index]), "weight": float(norms[index])}
+        )
+    others, constant = float(top.others[0]), float(top.constant[0])
+    n_others = len(norms) - len(rows)
+    table.add_row(f"the other {n_others:,} landmarks", "", f"{others:.3g}", "", "")
+    table.add_row("constant", "", f"{constant:.3g}", "", "")
     console().print(table)
-    console().print(
-        "influence = similarity × weight, the size of what a landmark adds. without it: how far the row moves when the "
-        "other landmarks take over, small where one has a near-duplicate.",
-        style="dim",
-        highlight=False,
-    )
-    return rows
+    few = re_expansion(model, x, n_top)
+    line(few.words(0))
+    console().print(ABOUT, style="dim", highlight=False)
+    return {
+        "by": top.by,
+        "landmarks": rows,
+        "others": others,
+        "constant": constant,
+        "in_few": {
+            "landmarks": [
+                names.fields(index) | {"weight": float(weight)}
+                for index, weight in zip(few.landmarks[0], few.weights[0])
+                if index >= 0
+            ],
+            "error": float(few.error[0]),
+        },
+    }
+
+
+ABOUT = (
+    "contributions: the part of the row's way from the centre that the landmark's term makes; large ones of either "
+    "sign cancel. share: the same by the landmark's own place; shares add up to 1. without it: how far the row moves "
+    "when the others take over. --by chooses another order, such as learned or influence; --check compares them."
+)
 
 
 def _direction(
@@ -159,26 +198,27 @@ def show_contributions(
     called: str,
     n_top: int,
     names: LandmarkNames,
+    form: str,
     shift: float = 0.0,
     beside: dict[str, np.ndarray] | None = None,
     rank: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """What landmarks add along a direction.
 
-    `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
-    largest in `rank` are shown; by default those that add most.
+    `form` is that of `attribution`. `shift` is added to the constant. `beside` has more columns for the landmarks, (m,)
+    each. The landmarks that are largest in `rank` are shown; by default those that add most.
     """
     import numpy as np
     from rich.text import Text
 
     from krepes.explain import as_direction, attribution
 
-    parts = attribution(model, x, direction)[0].astype(np.float64)
+    parts = attribution(model, x, direction, form)[0].astype(np.float64)
     constant = shift + float(model.intercept_ @ as_direction(model, direction).numpy())
     if other is not None:
-        parts, constant = parts - attribution(model, other, direction)[0], 0.0
+        parts, constant = parts - attribution(model, other, direction, form)[0], 0.0
     beside = beside or {}
-    first = np.argsort(-np.abs(parts if rank is None else rank), kind="stable")[:n_top]
+    first = np.argsort(-(np.abs(parts) if rank is None else rank), kind="stable")[:n_top]
     rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
     table = simple_table("training row", "adds", "", *beside, right=("adds", *beside))
     largest = max(float(np.abs(parts[first]).max()), 1e-300)

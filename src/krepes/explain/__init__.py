@@ -3,18 +3,29 @@
 from krepes.base.display import displayed
 from krepes.base.earlier_paths import keep_paths
 from krepes.explain.attribution import attribution, contrast, top_attribution
+from krepes.explain.checks.faithfulness import faithfulness
+from krepes.explain.checks.result import Faithfulness
 from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
+from krepes.explain.effects.row_effect import RowEffects, row_effect
+from krepes.explain.explained_rows import RowExplanations, top_landmarks
 from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
+from krepes.explain.re_expansion import ReExpansion, re_expansion
 from krepes.explain.spectrum import coefficient_spectrum, effective_rank
+from krepes.explain.tcav import TcavScore, tcav
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 
 __all__ = [
     "ClassCoverage",
     "Concept",
     "ConceptProfile",
+    "Faithfulness",
+    "ReExpansion",
+    "RowEffects",
+    "RowExplanations",
+    "TcavScore",
     "TopLandmarks",
     "as_direction",
     "attribution",
@@ -24,13 +35,18 @@ __all__ = [
     "concept_profile",
     "contrast",
     "effective_rank",
+    "faithfulness",
     "influence",
     "landmark_norms",
     "landmarks_are_rows_of",
     "leave_out",
+    "re_expansion",
+    "row_effect",
     "target_direction",
+    "tcav",
     "top_attribution",
     "top_influence",
+    "top_landmarks",
     "top_leave_out",
 ]
 

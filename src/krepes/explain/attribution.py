@@ -1,8 +1,10 @@
 """Exact signed contributions: what every landmark adds to a representation along a direction.
 
-    z . v = gamma . v + sum_l k(x, x_l) (a_l . v)                                      completeness, to round-off
+    z . v = gamma . v + sum_l k(x, x_l) (a_l . v)                                      by terms, to round-off
+          = gamma . v + sum_l u_l(x) (z_l - gamma) . v                                 by values, u = K_mm^+ k_x
 
-Nothing is approximated: the model is this sum. v is a component, the weights of a class in a linear probe, a concept,
+Nothing is approximated: the model is this sum. Terms of similar landmarks cancel; values mostly do so far less, see
+`krepes.explain.expansion`. v is a component, the weights of a class in a linear probe, a concept,
 or any vector; between two samples the differences of contributions add up to (z - z') . v.
 """
 
@@ -16,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
+from krepes.explain.expansion import Expansion
 from krepes.explain.top_landmarks import (
     Explained,
     TopLandmarks,
@@ -24,11 +27,13 @@ from krepes.explain.top_landmarks import (
     by_landmark,
     coefficient_tensor,
     in_range,
-    top_landmarks,
+    largest_values,
 )
 
+FORMS = ("terms", "values")
 
-def attribution(model: Explained, X: Any, direction: ArrayLike | Concept) -> np.ndarray:
+
+def attribution(model: Explained, X: Any, direction: ArrayLike | Concept, form: str = "terms") -> np.ndarray:
     """Contributions (n, m) whose row sums, plus `intercept_ @ direction`, are `transform(X) @ direction`.
 
     Of a kernel ridge machine, they add up to its scores along a direction; see `class_direction` for the classes of
@@ -39,6 +44,9 @@ def attribution(model: Explained, X: Any, direction: ArrayLike | Concept) -> np.
     model : KernelEmbedding, KernelRidgeClassifier or KernelRidgeRegressor
     X : rows, in any form that the model takes
     direction : array of shape (h,), int (a component, or an output) or fitted Concept
+    form : "terms" or "values", default="terms"
+        What a landmark adds: its own term k(x, x_l) a_l, or its own representation times its weight in the row's. Both
+        add up to the same; values mostly cancel far less.
 
     Examples
     --------
@@ -49,12 +57,12 @@ def attribution(model: Explained, X: Any, direction: ArrayLike | Concept) -> np.
     >>> bool(np.allclose(parts.sum(1) + model.intercept_[1], model.transform(X[:4])[:, 1]))
     True
     """
-    return all_values(model, X, contributions(model, direction))
+    return all_values(model, X, contributions(model, direction, form))
 
 
 def top_attribution(model: Explained, X: Any, direction: ArrayLike | Concept, n_top: int = 5) -> TopLandmarks:
     """The landmarks with the largest contributions, of either sign, for every row."""
-    return top_landmarks(model, X, contributions(model, direction), n_top)
+    return largest_values(model, X, contributions(model, direction), n_top)
 
 
 def contrast(model: Explained, X: Any, Y: Any, direction: ArrayLike | Concept) -> np.ndarray:
@@ -70,8 +78,13 @@ def contrast(model: Explained, X: Any, Y: Any, direction: ArrayLike | Concept) -
     return parts - others
 
 
-def contributions(model: Explained, direction: ArrayLike | Concept) -> Values:
+def contributions(model: Explained, direction: ArrayLike | Concept, form: str = "terms") -> Values:
     """k_x -> the contributions of the landmarks."""
+    if form not in FORMS:
+        raise ValueError(f"form={form!r:.60}: expected 'terms' or 'values'.")
+    if form == "values":
+        expansion, v = Expansion.of(model), as_direction(model, direction)
+        return lambda K: expansion.values_along(K.double(), v.to(K.device), expansion.gamma)
     A = coefficient_tensor(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)
     kept = in_range(along, model, "Coefficients along the direction")

@@ -6,10 +6,14 @@ as in [krepes, App. E].
 The concept is the positive side, whatever the labels are called. Representations are centred first, because the machine
 penalises its intercept, and classes are weighted alike. `method="mean_difference"` is the line between the two means:
 a different direction, which needs no fit: it shows how the means differ, not what tells the two sets apart. A
-direction exists for any two sets of rows. Three numbers say whether it means something: the accuracy on rows left
-out, its p-value under permuted labels, and how stable the direction is under resampling. Folds are stratified by the
-labels, also by permuted ones: the accuracy is then one function of the labels, which makes the p-value exact, and
-every fold has examples of both kinds.
+direction exists for any two sets of rows. Whether it means something is asked of rows left out and of chance:
+
+    statistic = (mean of held-out scores of positives - that of negatives) / their standard deviation
+    p = (1 + number of permuted labels whose statistic is at least as large) / (1 + number of permutations)
+
+Folds are stratified by the labels, also by every permuted set of labels, so that the statistic is one function of the
+labels and the p-value is exact; it is continuous, so that ties do not make it too large. The stability of the direction
+under resampling is compared with that under permuted labels, because resamples of the same noise agree, too.
 """
 
 from __future__ import annotations
@@ -21,15 +25,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.validation import as_matrix, generator_of
 from krepes.embedding import KernelEmbedding
+from krepes.explain.concept_rule import rows_by_rule
+from krepes.sources import open_source
+from krepes.sources.row_subset import subset
 
 METHODS = ("svm", "mean_difference")
 LEAST = 4  # rows of either kind
+N_STABILITIES = 19  # permuted labels whose stability is computed, which takes many fits
 ROUNDING = 1e-14  # relative to the largest number: what differs by less is the same
 
 
@@ -48,6 +55,7 @@ class Concept(BaseEstimator):
     n_permutations : int, default=100
         For the p-value, which cannot be below 1 / (n_permutations + 1); 0 leaves it out.
     n_resamples : int, default=20
+        For the stability.
     random_state : int, default=0
 
     Attributes
@@ -59,8 +67,13 @@ class Concept(BaseEstimator):
     accuracy_ : float
         Balanced accuracy on rows left out, mean over folds.
     p_value_ : float or None
+        Of the difference between held-out scores, under permuted labels.
     stability_ : float
         The mean cosine between the direction and those of bootstrap samples.
+    stability_by_chance_, stability_p_value_ : float or None
+        The mean of the same for permuted labels, and the share of these that are at least as stable.
+    random_directions_ : ndarray of shape (n_permutations, h)
+        Directions of permuted labels: what `tcav` compares with.
     n_positives_, n_negatives_ : int
 
     Examples
@@ -96,6 +109,33 @@ class Concept(BaseEstimator):
         self.n_permutations = n_permutations
         self.n_resamples = n_resamples
         self.random_state = random_state
+
+    @classmethod
+    def from_rule(cls, table: Any, rule: str, **settings: Any) -> Concept:
+        """The concept that a rule about the columns of a table names, such as "age > 60".
+
+        Rows for which the rule holds are the positives, the others the negatives; rows in which a column of the rule is
+        missing are neither. Rules compare columns with numbers or words (`age > 60`, `job == "cook"`,
+        `job in ("cook", "baker")`) and join comparisons with and, or, not. A column whose name is not a word stands in
+        backticks.
+
+        Parameters
+        ----------
+        table : frame, the path of a CSV or Parquet file, or a source of one
+        rule : str
+        settings : other parameters of Concept; `name` is the rule by default
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"age": [70, 20, 65, 30, None], "job": ["cook", "cook", "baker", "cook", "cook"]})
+        >>> concept = Concept.from_rule(table, "age > 60 and job == cook")
+        >>> concept.positives.n_rows, concept.negatives.n_rows, concept.name
+        (1, 3, 'age > 60 and job == cook')
+        """
+        source = open_source(table)
+        with_it, without = rows_by_rule(source, rule)
+        return cls(subset(source, with_it), subset(source, without), **({"name": rule} | settings))
 
     def fit(self, model: KernelEmbedding) -> Concept:
         """Find the direction in the representation of a fitted model."""
@@ -136,9 +176,8 @@ class Concept(BaseEstimator):
                 f"The concept {self.name!r} has no direction: positives and negatives have the same representation."
             )
         self.direction_ = found
-        self.accuracy_ = self._accuracy(Z, y)
-        self.p_value_ = self._p_value(Z, y, generator)
-        self.stability_ = self._stability(Z, y, generator)
+        self.accuracy_, statistic = self._held_out(Z, y)
+        self._compare_with_chance(Z, y, statistic, generator)
         return self
 
     def _check(self) -> None:
@@ -177,34 +216,68 @@ class Concept(BaseEstimator):
         length = np.linalg.norm(w)
         return w / length if length > ROUNDING else None
 
-    def _accuracy(self, Z: np.ndarray, y: np.ndarray) -> float:
-        """Balanced accuracy over folds; the threshold is half-way between the class means along the direction."""
-        n_folds = min(self.n_folds, self.n_positives_, self.n_negatives_)
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
-        found = []
-        for train, test in folds.split(Z, y):
+    def _held_out(self, Z: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        """Balanced accuracy over folds, and the standardised difference between the scores of rows left out.
+
+        Scores are from half-way between the class means along the direction of the other folds, in units of that
+        distance.
+        """
+        fold = self._folds(y)
+        scores, accuracies = np.zeros(len(y)), []
+        for k in range(fold.max() + 1):
+            test, train = fold == k, fold != k
             v = self._direction(Z[train], y[train])
             if v is None:  # then it is a guess
-                found.append(0.5)
+                accuracies.append(0.5)
                 continue
             along = Z @ v
-            middle = (along[train][y[train] == 1].mean() + along[train][y[train] == 0].mean()) / 2
-            right = (along[test] > middle) == y[test]
-            found.append((right[y[test] == 1].mean() + right[y[test] == 0].mean()) / 2)
-        return float(np.mean(found))
+            high, low = along[train & (y == 1)].mean(), along[train & (y == 0)].mean()
+            scores[test] = (along[test] - (high + low) / 2) / max(high - low, ROUNDING * abs(high), 1e-300)
+            right = (scores[test] > 0) == y[test]
+            accuracies.append((right[y[test] == 1].mean() + right[y[test] == 0].mean()) / 2)
+        positive, negative = scores[y == 1], scores[y == 0]
+        spread = np.sqrt((positive.var() * len(positive) + negative.var() * len(negative)) / len(y))
+        return float(np.mean(accuracies)), float((positive.mean() - negative.mean()) / max(spread, 1e-300))
 
-    def _p_value(self, Z: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> float | None:
+    def _folds(self, y: np.ndarray) -> np.ndarray:
+        """The fold of every row; each fold has rows of both kinds. A function of the labels alone."""
+        generator = generator_of(self.random_state)
+        n_folds, fold, first = (
+            min(self.n_folds, self.n_positives_, self.n_negatives_),
+            np.empty(len(y), int),
+            0,
+        )
+        for kind in (0, 1):
+            rows = generator.permutation(np.flatnonzero(y == kind))
+            fold[rows] = (first + np.arange(len(rows))) % n_folds
+            first += len(rows)
+        return fold
+
+    def _compare_with_chance(
+        self, Z: np.ndarray, y: np.ndarray, statistic: float, generator: np.random.Generator
+    ) -> None:
+        """What permuted labels give instead: p-values, directions, stability."""
+        self.stability_ = self._stability(Z, y, self.direction_, generator)
+        permuted = [generator.permutation(y) for _ in range(self.n_permutations)]
+        found = [self._direction(Z, labels) for labels in permuted]
+        kept = [(labels, v) for labels, v in zip(permuted, found) if v is not None]
+        self.random_directions_ = np.array([v for _, v in kept]).reshape(-1, Z.shape[1])
+        self.p_value_ = self.stability_by_chance_ = self.stability_p_value_ = None
         if not self.n_permutations:
-            return None
-        as_good = 0
-        for _ in range(self.n_permutations):
-            as_good += self._accuracy(Z, generator.permutation(y)) >= self.accuracy_
-        return (1 + as_good) / (1 + self.n_permutations)
+            return
+        as_good = sum(self._held_out(Z, labels)[1] >= statistic for labels in permuted)
+        self.p_value_ = (1 + as_good) / (1 + self.n_permutations)
+        chance = np.array([self._stability(Z, labels, v, generator) for labels, v in kept[:N_STABILITIES]])
+        if self.n_resamples and len(chance):
+            self.stability_by_chance_ = float(chance.mean())
+            self.stability_p_value_ = float((1 + (chance >= self.stability_).sum()) / (1 + len(chance)))
 
-    def _stability(self, Z: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> float:
+    def _stability(
+        self, Z: np.ndarray, y: np.ndarray, direction: np.ndarray, generator: np.random.Generator
+    ) -> float:
         cosines = []
         for _ in range(self.n_resamples):
             rows = np.concatenate([generator.choice(np.flatnonzero(y == c), (y == c).sum()) for c in (0, 1)])
             v = self._direction(Z[rows], y[rows])
-            cosines.append(0.0 if v is None else v @ self.direction_)
+            cosines.append(0.0 if v is None else v @ direction)
         return float(np.mean(cosines)) if cosines else 1.0

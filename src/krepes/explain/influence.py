@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import RELATIVE_CUT
-from krepes.base.sparse_rows import SparseRows
+from krepes.explain.expansion import Expansion
 from krepes.explain.top_landmarks import (
     Explained,
     TopLandmarks,
@@ -30,9 +29,8 @@ from krepes.explain.top_landmarks import (
     by_landmark,
     coefficient_tensor,
     in_range,
-    n_landmarks,
+    largest_values,
     row_norms,
-    top_landmarks,
 )
 
 
@@ -55,17 +53,17 @@ def influence(model: Explained, X: Any) -> np.ndarray:
 
 def top_influence(model: Explained, X: Any, n_top: int = 5) -> TopLandmarks:
     """The most influential landmarks of every row."""
-    return top_landmarks(model, X, influences(model), n_top)
+    return largest_values(model, X, influences(model), n_top)
 
 
 def leave_out(model: Explained, X: Any) -> np.ndarray:
     """delta: how far every row moves when a landmark is left out, (n, m)."""
-    return all_values(model, X, _changes(model))
+    return all_values(model, X, changes(Expansion.of(model)))
 
 
 def top_leave_out(model: Explained, X: Any, n_top: int = 5) -> TopLandmarks:
     """The landmarks that every row's representation depends on most."""
-    return top_landmarks(model, X, _changes(model), n_top)
+    return largest_values(model, X, changes(Expansion.of(model)), n_top)
 
 
 def landmark_norms(model: Explained) -> np.ndarray:
@@ -81,14 +79,11 @@ def influences(model: Explained) -> Values:
     return lambda K: by_landmark(model, K * norms.to(K))
 
 
-def _changes(model: Explained) -> Values:
+def changes(expansion: Expansion) -> Values:
     """k_x -> delta, with p = 1 or the p x p blocks of B for landmarks with p views."""
-    A = coefficient_tensor(model, torch.float64)
-    p, m = model.views_per_landmark_, n_landmarks(model)
-    B = _inverse(model)
-    views = torch.arange(p * m, device=B.device).reshape(p, m).mT  # (m, p): the centres of every landmark
+    B, views = expansion.landmarks.inverse, expansion.landmarks.centres
     within = B[views[:, :, None], views[:, None, :]]  # (m, p, p)
-    moves = torch.linalg.solve(within, A[views])  # (m, p, h): what one unit of (k_x B) moves
+    moves = torch.linalg.solve(within, expansion.A[views])  # (m, p, h): what one unit of (k_x B) moves
     gram = moves @ moves.mT  # (m, p, p)
 
     def lengths(K: Tensor) -> Tensor:
@@ -97,21 +92,3 @@ def _changes(model: Explained) -> Values:
         return squares.clamp_(min=0).sqrt().to(K.dtype)
 
     return lengths
-
-
-def _inverse(model: Explained) -> Tensor:
-    """(K_mm + eps I)^-1 with the eps below which eigenvalues count as zero."""
-    landmarks = model.landmarks_
-    wide = landmarks.double() if isinstance(landmarks, Tensor | SparseRows) else landmarks
-    K_mm = model.kernel_(wide).double()
-    eps = RELATIVE_CUT[model.space_.dtype] * torch.linalg.matrix_norm(K_mm, 2)
-    K_mm.diagonal().add_(eps)
-    L, failed = torch.linalg.cholesky_ex(K_mm)
-    if failed:
-        values = torch.linalg.eigvalsh(K_mm)
-        raise ValueError(
-            f"Leaving landmarks out needs a positive semi-definite kernel, whose norm says which function is nearest; "
-            f"{model.kernel_} has eigenvalues from {values[0].item():.3g} to {values[-1].item():.3g} on the landmarks. "
-            "Use influence or attribution, which need no norm, or fit with another kernel."
-        )
-    return torch.cholesky_inverse(L)

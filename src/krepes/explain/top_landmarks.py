@@ -16,15 +16,17 @@ from torch import Tensor
 from krepes.base.rows import dense, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.embedding import KernelEmbedding
-from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.labelled_machine import LabelledMachine
 
-Explained = KernelEmbedding | RidgeMachine  # z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
+Explained = (
+    KernelEmbedding | LabelledMachine
+)  # z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
 @dataclass(frozen=True)
 class TopLandmarks:
-    """For every row, the k landmarks with the largest absolute values, largest first.
+    """For every row, the k landmarks that matter most, by some measure, first.
 
     Attributes
     ----------
@@ -42,11 +44,11 @@ class TopLandmarks:
 
 def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
     """Values of all landmarks for all rows, (n, m)."""
-    return np.concatenate([block.cpu().numpy() for block in _blocks(model, X, values)])
+    return np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, values)])
 
 
-def top_landmarks(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
-    """The n_top landmarks of every row; all of them where there are fewer."""
+def largest_values(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
+    """The n_top landmarks of every row with the largest absolute values; all of them where there are fewer."""
     return top_landmarks_with(model, X, values, values, n_top)[0]
 
 
@@ -54,9 +56,7 @@ def top_landmarks_with(
     model: Explained, X: Any, values: Values, others: Values, n_top: int
 ) -> tuple[TopLandmarks, np.ndarray]:
     """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
-    if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
-        raise ValueError(f"n_top={n_top!r}: expected an integer >= 1.")
-    k = min(int(n_top), n_landmarks(model))
+    k = n_shown(model, n_top)
 
     def selected(K: Tensor) -> Tensor:
         V = values(K)
@@ -64,13 +64,20 @@ def top_landmarks_with(
         beside = V if others is values else others(K)
         return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
 
-    found = np.concatenate([block.cpu().numpy() for block in _blocks(model, X, selected)])
+    found = np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, selected)])
     landmarks, kept, beside = np.split(found, [k, 2 * k], axis=1)
     indices, places = landmark_rows(model), landmarks.astype(np.int64)
     return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
 
 
-def _blocks(model: Explained, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+def n_shown(model: Explained, n_top: int) -> int:
+    """n_top, checked; all landmarks where there are fewer."""
+    if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
+        raise ValueError(f"n_top={n_top!r}: expected an integer >= 1.")
+    return min(int(n_top), n_landmarks(model))
+
+
+def blocks_of(model: Explained, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")
     checked(model).check_input(X)
@@ -81,8 +88,8 @@ def checked(model: Explained) -> Explained:
     """The model itself; an error where it is something else."""
     if not isinstance(model, Explained):
         raise TypeError(
-            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
-            "KernelRidgeRegressor."
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, or a kernel ridge machine or "
+            "Gaussian process."
         )
     return model
 
@@ -116,8 +123,12 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
 
 
 def by_landmark(model: Explained, M: Tensor) -> Tensor:
-    """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
-    p = model.views_per_landmark_
+    """Sums over the p views of every landmark: (..., p m) -> (..., m)."""
+    return over_views(M, model.views_per_landmark_)
+
+
+def over_views(M: Tensor, p: int) -> Tensor:
+    """Sums over p views, (..., p m) -> (..., m). Views of one landmark are m apart."""
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
 
 
@@ -141,5 +152,5 @@ def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
 def coefficient_tensor(model: Explained, dtype: torch.dtype) -> Tensor:
     """A, (p m, h), where kernel values are computed."""
     model = checked(model)
-    A = model.dual_coef_ if isinstance(model, RidgeMachine) else model.coefficients_
+    A = model.dual_coef_ if isinstance(model, LabelledMachine) else model.coefficients_
     return torch.from_numpy(np.ascontiguousarray(A)).to(model.space_.device, dtype)

@@ -14,8 +14,8 @@ from krepes.explain.top_landmarks import landmark_rows, n_landmarks
 from krepes.preimages import ErrorEstimate
 from krepes.report.advice import Advice
 from krepes.report.explanations import (
+    HEADLINE,
     Direction,
-    Headline,
     Tops,
     choose_directions,
     headline_tops,
@@ -138,10 +138,10 @@ def _explained(
     classifier = None if probe is None else classifier_of(probe)
     name = "class" if given.labels is None else given.labels.name
     directions, note = choose_directions(model, classifier, name, given.concepts, n_top)
-    headline, leading = headline_tops(model, shown.source, n_top)
+    leading = headline_tops(model, shown.source, n_top)
     tops = top_values(model, shown.source, directions, n_top)
     found = {
-        "headline": {**_tops(leading, n_landmarks(model)), **_headline(headline)},
+        "headline": {**_tops(leading, n_landmarks(model)), **_headline()},
         "directions": [_direction(model, d, top, Z) for d, top in zip(directions, tops)],
     }
     return found, [note] if note else []
@@ -202,8 +202,8 @@ def _heat(found: Heat, usual: float) -> dict[str, Any]:
     }
 
 
-def _headline(headline: Headline) -> dict[str, str]:
-    return {key: getattr(headline, key) for key in ("title", "about", "most", "rows", "none")}
+def _headline() -> dict[str, str]:
+    return {key: getattr(HEADLINE, key) for key in ("title", "about", "most", "rows", "none")}
 
 
 def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the page explains of a row: which landmarks put it where it lies, and along which directions.
 
-    headline        how far the row moves without a landmark, the k largest of every row     (HEADLINE below)
+    headline        the landmarks of the default explanation, the k first of every row       (HEADLINE below)
     contributions   k(x, x_l) (a_l . v), the k largest of either sign, for every direction v
 
 A direction's value is constant + the sum of all contributions. The constant is gamma . v, plus what makes zero mean
@@ -27,8 +27,7 @@ from krepes.explain import (
     TopLandmarks,
     as_direction,
     class_direction,
-    top_influence,
-    top_leave_out,
+    top_landmarks,
 )
 from krepes.explain.attribution import contributions
 from krepes.explain.top_landmarks import n_landmarks
@@ -61,25 +60,15 @@ class Headline:
     top: Callable[[KernelEmbedding, Any, int], TopLandmarks]
 
 
-REMOVAL = Headline(
-    title="Landmarks it depends on",
-    about="Real training examples, sorted by how far this row would move if the example were left out and the others "
-    "took over.",
-    most="Depends most on",
-    rows="Rows that depend on it most",
-    none="No row on this page depends on it much.",
-    top=top_leave_out,
+HEADLINE = Headline(
+    title="Landmarks that put it there",
+    about="Real training examples, sorted by how much of the way from the middle of the data to this row's place the "
+    "example's own term makes: 1 is all of it. Parts can be larger than that, because others take some of it back.",
+    most="Owes most to",
+    rows="Rows that owe most to it",
+    none="It is not among the first landmarks of any row on this page.",
+    top=lambda model, X, n_top: top_landmarks(model, X, n_top=n_top),
 )
-INFLUENCE = Headline(
-    title="Most influential landmarks",
-    about="Real training examples, sorted by the length of the term that each adds to this representation. Terms may "
-    "cancel.",
-    most="Most influential",
-    rows="Rows it influences most",
-    none="It is not among the most influential landmarks of any row on this page.",
-    top=top_influence,
-)
-HEADLINE = REMOVAL  # the ranking that pages lead with
 
 
 @dataclass(frozen=True)
@@ -151,20 +140,10 @@ def _of_classes(
     ]
 
 
-def headline_for(model: KernelEmbedding) -> Headline:
-    """HEADLINE, or influence where the kernel has no norm in which others could take over."""
-    return HEADLINE if model.kernel_.positive_semidefinite else INFLUENCE
-
-
-def headline_tops(model: KernelEmbedding, source: Source, n_top: int) -> tuple[Headline, Tops]:
+def headline_tops(model: KernelEmbedding, source: Source, n_top: int) -> Tops:
     """The landmarks that the page leads with, of every row."""
-    headline = headline_for(model)
-    try:
-        found = headline.top(model, source, n_top)
-    except ValueError:  # said to be positive semi-definite, and is not on these landmarks
-        headline = INFLUENCE
-        found = headline.top(model, source, n_top)
-    return headline, Tops(found.landmarks, found.values)
+    found = HEADLINE.top(model, source, n_top)
+    return Tops(found.landmarks, found.values)
 
 
 def top_values(

@@ -12,7 +12,7 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.option_signatures import Parameters
-from krepes.cli.options import option
+from krepes.cli.options import flag, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +68,19 @@ def explain(
             min=0,
         ),
     ] = None,
+    by: Annotated[
+        str,
+        option(
+            "How landmarks are ranked: auto (which is contributions), support, shares, learned, groups, re_expansion, "
+            "leave_out, influence or kernel.",
+            metavar="METHOD",
+            panel=_SAMPLE,
+        ),
+    ] = "auto",
+    check: Annotated[
+        bool,
+        flag("--check", "Measure how faithful each of these rankings is, on rows of DATA.", panel=_SAMPLE),
+    ] = False,
     label: options.Label = None,
     labels: options.Labels = None,
     encoding: options.Encoding = None,
@@ -76,8 +89,9 @@ def explain(
         list[str],
         option(
             "A concept, given by a file of rows that have it. Rows without it are random rows of DATA, or those of a "
-            "second file: NAME=FILE,FILE. Repeat the option for several.",
-            metavar="NAME=FILE",
+            'second file: NAME=FILE,FILE. Or a rule about the columns of DATA, such as "age > 60". Repeat the option '
+            "for several.",
+            metavar="NAME=FILE|RULE",
         ),
     ] = [],  # noqa: B006  (typer copies it)
     random_state: options.Seed = 0,
@@ -95,9 +109,14 @@ the prediction of a row. The page of a machine has predictions with intervals, o
 
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
 
+    [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
+
+    [cyan]krepes explain people.krepes people.parquet --check --label income[/]
+
     [cyan]krepes explain income.krepes people.parquet --sample 17[/]
     """
     from krepes.base.files import check_writable
+    from krepes.cli.explain_check import show_check
     from krepes.cli.explain_row import explain_row
     from krepes.cli.opening import (
         check_exists,
@@ -113,10 +132,11 @@ the prediction of a row. The page of a machine has predictions with intervals, o
     if output is not None and sample is None and model.is_file() and not is_explained(model):
         check_exists(model, data)
         check_writable(output, overwrite)
-        return _write_machine(load_any(model, **place), data, array, output, page, overwrite)
-    if output is None and sample is None and not of_machine:
+        return _write_machine(load_any(model, **place), data, array, encoding, output, page, overwrite)
+    if output is None and sample is None and not check and not of_machine:
         raise typer.BadParameter(
-            "Give --sample ROW to explain one row here, or -o FILE.html to write a page."
+            "Give --sample ROW to explain one row here, --check to compare explanations, or -o FILE.html to write a "
+            "page."
         )
     if component is not None and class_ is not None:
         raise typer.BadParameter("Give only one of --component and --class.")
@@ -135,21 +155,21 @@ the prediction of a row. The page of a machine has predictions with intervals, o
         machine = load_machine(model, **place)
         source = open_for(machine, data, array, encoding)
         y = _labels(machine, source, data, label, labels, encoding)
-        told: dict[str, Any] = {}
-        if output is None or sample is not None:
-            told = explain_machine(machine, source, y, sample, top, class_, against)
+        told: dict[str, Any] = show_check(machine, source, y, random_state) if check else {}
+        if (output is None and not check) or sample is not None:
+            told |= explain_machine(machine, source, y, sample, top, class_, against)
         if output is not None:
-            told |= _write_machine(machine, data, array, output, page, overwrite)
+            told |= _write_machine(machine, data, array, encoding, output, page, overwrite)
         return told
     embedding = load_embedding(model, **place)
     source = open_for(embedding, data, array, encoding)
     y = _labels(embedding, source, data, label, labels, encoding)
     opener = partial(open_for, embedding, array=array, encoding=encoding)
     concepts = [_concept(embedding, source, text, opener, random_state) for text in concept]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = show_check(embedding, source, y, random_state) if check else {}
     if sample is not None:
-        found = explain_row(
-            embedding, source, y, sample, top, component, class_, against, concepts, random_state
+        found |= explain_row(
+            embedding, source, y, sample, top, component, class_, against, concepts, random_state, by
         )
     if output is not None:
         named = None if y is None else {label or "label": y}
@@ -182,15 +202,20 @@ def _labels(
 def _concept(
     model: KernelEmbedding, source: Source, text: str, opener: Callable[[Path], Source], seed: int
 ) -> Concept:
-    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`."""
+    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`, or from a rule about the columns of DATA."""
     import numpy as np
 
     from krepes.explain import Concept
+    from krepes.explain.concept_rule import is_rule
     from krepes.sources.row_subset import subset
 
+    if is_rule(text):
+        return Concept.from_rule(source, text, random_state=seed).fit(model)
     name, equals, files = text.partition("=")
     if not equals or not name or not files:
-        raise typer.BadParameter(f"--concept {text}: expected NAME=FILE, such as sea=sea.npz.")
+        raise typer.BadParameter(
+            f'--concept {text}: expected NAME=FILE, such as sea=sea.npz, or a rule, such as "age > 60".'
+        )
     with_it, _, without = files.partition(",")
     positives = opener(Path(with_it))
     if without:
@@ -213,13 +238,19 @@ def _write(
 
 
 def _write_machine(
-    machine: OnePassEstimator, data: Path, array: str, output: Path, page: dict[str, Any], overwrite: bool
+    machine: OnePassEstimator,
+    data: Path,
+    array: str,
+    encoding: str | None,
+    output: Path,
+    page: dict[str, Any],
+    overwrite: bool,
 ) -> dict[str, Any]:
     """The page of a machine: predictions, intervals, p-values."""
     from krepes.cli.opening import open_for
     from krepes.report import write_machine_page
 
-    source = open_for(machine, data, array)
+    source = open_for(machine, data, array, encoding)
     settings = {"title": page["title"], "samples": page["samples"]}
     write_machine_page(machine, source, output, overwrite=overwrite, **settings)
     return _wrote(output, page["samples"])

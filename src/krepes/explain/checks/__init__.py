@@ -1,0 +1,1 @@
+"""Whether explanations are faithful: what happens to a representation without the landmarks that they name."""

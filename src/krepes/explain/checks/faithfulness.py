@@ -1,0 +1,262 @@
+"""Whether the landmarks that an explanation names are those that a representation rests on: measured, not assumed.
+
+For every method of `krepes.explain.rankings`, and for landmarks at random:
+
+    deletion      what is left of the row without its first 1, 2, 5, 10, 20 landmarks   `checks.deletion`
+    insertion     what is there with these landmarks alone
+    same label    how often the first landmark has the row's label
+    overlap       how many of five landmarks are named for random weights too: a method that names all of them
+                  again ignores what was learned [adebayo]
+    stability     how close the first landmark is to that of a model with other landmarks        `checks.refits`
+
+What is left is the accuracy of predictions where there are labels, and else 1 / (1 + |change| / |z - centre|).
+Kernel values alone are the yardstick: they ignore what was learned. Cost, per method: O(n m (h + r)), and n solves of
+order 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.limits import check_count
+from krepes.base.validation import as_array, check_same_rows, generator_of
+from krepes.evaluation import linear_probe
+from krepes.explain.checks.deletion import CURVES, Rows
+from krepes.explain.checks.refits import closeness, refitted
+from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
+from krepes.explain.expansion import Expansion
+from krepes.explain.rankings import METHODS, by_groups, method_name
+from krepes.explain.top_landmarks import (
+    Explained,
+    Values,
+    checked,
+    landmark_rows,
+    landmarks_are_rows_of,
+    n_landmarks,
+)
+from krepes.machines import KernelRidgeClassifier
+from krepes.preprocessing.labels import missing_values
+
+STEPS = (1, 2, 5, 10, 20)
+N_COMPARED = 5  # landmarks named for learned and for random weights
+PROBE_ROWS = 5000
+Judge = Callable[[Tensor], np.ndarray]  # representations (n, h) -> 1 where the class is predicted
+Method = Callable[[Rows], Values]
+
+
+def faithfulness(
+    model: Explained,
+    X: Any,
+    y: Any = None,
+    *,
+    methods: Sequence[str] | None = None,
+    fit_rows: Any = None,
+    fit_labels: Any = None,
+    n_rows: int = 300,
+    steps: Sequence[int] = STEPS,
+    n_random: int = 3,
+    n_refits: int = 0,
+    random_state: int = 0,
+) -> Faithfulness:
+    """Compare ways to name the landmarks that matter, on rows of X.
+
+    Parameters
+    ----------
+    model : KernelEmbedding, or a kernel ridge machine or Gaussian process
+    X : rows, in any form that the model takes
+        `n_rows` of them are explained, drawn at random; landmarks are left out.
+    y : labels of X, optional
+        Classes. Deletion is then judged by predictions: of a linear probe, or of the machine itself.
+    methods : sequence of names, optional
+        By default all of `krepes.explain.rankings`.
+    fit_rows, fit_labels : optional
+        The rows that the model was fitted on, and their labels: for the labels of landmarks, the probe and refits. By
+        default X and y, where the landmarks are rows of X.
+    n_rows : int, default=300
+    steps : numbers of landmarks to delete, default=(1, 2, 5, 10, 20)
+    n_random : int, default=3
+        Draws of random weights.
+    n_refits : int, default=0
+        Models with other landmarks to compare with.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from krepes import KernelEmbedding
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelEmbedding(4, n_landmarks=30, random_state=0).fit(X)
+    >>> found = faithfulness(model, X, y, methods=["learned", "influence", "kernel"])
+    >>> found.methods["kernel"].ignores_weights, found.methods["learned"].ignores_weights
+    (True, False)
+    """
+    for name, value, least in (("n_rows", n_rows, 2), ("n_random", n_random, 1), ("n_refits", n_refits, 0)):
+        check_count(name, value, least)
+    data = _Data.of(model, X, y, fit_rows, fit_labels, n_rows, generator_of(random_state))
+    rows = data.rows_in(model)
+    kept = tuple(sorted({int(step) for step in steps if 1 <= step <= n_landmarks(model)}))
+    if not kept:
+        raise ValueError(f"steps={tuple(steps)!r:.60}: expected numbers from 1 to {n_landmarks(model)}.")
+    judge, accuracy = data.judge(model, rows)
+    others = data.refits(model, n_refits, random_state)
+    found = {
+        name: _checked(method, rows, data, kept, judge, n_random, others)
+        for name, method in _chosen(methods, rows, random_state).items()
+    }
+    return Faithfulness(found, kept, accuracy, len(data.explained), n_landmarks(model))
+
+
+def _chosen(names: Sequence[str] | None, rows: Rows, seed: int) -> dict[str, Method]:
+    """Methods by name; by default all, also contributions summed by class where the landmarks have labels."""
+
+    def method(name: str) -> Method:
+        return lambda rows: METHODS[name](rows.expansion)
+
+    chosen = {name: method(name) for name in map(method_name, METHODS if names is None else names)}
+    if names is None and rows.landmark_labels is not None:
+        chosen["classes"] = lambda rows: by_groups(rows.expansion, rows.landmark_labels)
+    generator = torch.Generator().manual_seed(seed)
+    chosen["random"] = lambda rows: (
+        lambda K: torch.rand(
+            len(K), rows.expansion.landmarks.n_landmarks, dtype=torch.float64, generator=generator
+        ).to(K)
+    )
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The rows explained, and what is known of the rows that the model was fitted on."""
+
+    X: Any
+    y: np.ndarray | None
+    explained: np.ndarray  # rows of X
+    fit_rows: Any  # None where they are not known
+    fit_labels: np.ndarray | None
+    generator: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        model: Explained,
+        X: Any,
+        y: Any,
+        fit_rows: Any,
+        fit_labels: Any,
+        n_rows: int,
+        generator: np.random.Generator,
+    ) -> _Data:
+        checked(model).check_input(X)
+        n, known = model.space_.reader(X).n_rows, landmark_rows(model)
+        labels = None if y is None else as_array(y, "y")
+        among = fit_rows is None and landmarks_are_rows_of(model, X)
+        if among:
+            fit_rows, fit_labels = X, labels
+        of_fit = None if fit_labels is None else as_array(fit_labels, "fit_labels")
+        usable = np.arange(n)
+        if labels is not None:
+            check_same_rows(len(labels), n, "y")
+            usable = np.flatnonzero(~missing_values(labels))
+        usable = np.setdiff1d(usable, known if among and known is not None else [])
+        if len(usable) < 2:
+            raise ValueError(
+                f"X has {len(usable)} rows that are not landmarks and have a label: expected at least 2."
+            )
+        if fit_rows is None and labels is not None:  # the probe learns from the other half
+            n_rows = min(n_rows, len(usable) // 2)
+        explained = np.sort(generator.permutation(usable)[:n_rows])
+        return cls(X, labels, explained, fit_rows, of_fit, generator)
+
+    def rows_in(self, model: Explained) -> Rows:
+        """The rows explained, by a model of the same rows."""
+        known = landmark_rows(model)
+        labels = None if self.fit_labels is None or known is None else self.fit_labels[known]
+        return Rows(Expansion.of(model), self.kernel_values(model, self.explained), labels)
+
+    def kernel_values(self, model: Explained, rows: np.ndarray, of_fit: bool = False) -> Tensor:
+        source = self.fit_rows if of_fit else self.X
+        return model.features_.kernel_block(model.space_.reader(source).take(rows).inputs[0]).double()
+
+    def judge(self, model: Explained, rows: Rows) -> tuple[Judge | None, float | None]:
+        """Who says whether a class is predicted, and the accuracy of that on the rows as they are."""
+        if self.y is None:
+            return None, None
+        if isinstance(model, KernelRidgeClassifier):
+            predict: Callable[[np.ndarray], np.ndarray] = lambda Z: model.classes_[Z.argmax(1)]  # noqa: E731
+        elif hasattr(model, "transform"):
+            predict = self._probe(model, rows).predict
+        else:
+            return None, None
+        truth = self.y[self.explained]
+        judge: Judge = lambda Z: (predict(Z.cpu().numpy()) == truth).astype(np.float64)  # noqa: E731
+        return judge, float(judge(rows.Z).mean())
+
+    def _probe(self, model: Explained, rows: Rows) -> Any:
+        """A linear classifier from rows that are not explained."""
+        of_fit = self.fit_rows is not None and self.fit_labels is not None
+        labels = self.fit_labels if of_fit else self.y
+        assert labels is not None
+        free = np.flatnonzero(~missing_values(labels))
+        if not of_fit or self.fit_rows is self.X:
+            free = np.setdiff1d(free, self.explained)
+        drawn = np.sort(self.generator.permutation(free)[:PROBE_ROWS])
+        Z = rows.expansion.at(self.kernel_values(model, drawn, of_fit)).cpu().numpy()
+        return linear_probe(Z, labels[drawn], Z, labels[drawn], random_state=0).classifier
+
+    def refits(self, model: Explained, n_refits: int, seed: int) -> list[tuple[Rows, Tensor]]:
+        """The rows explained in models with other landmarks, and how close these are to the model's."""
+        if n_refits and self.fit_rows is None:
+            raise ValueError("n_refits needs the rows that the model was fitted on: give fit_rows=.")
+        found = []
+        for draw in range(n_refits):
+            other = refitted(model, self.fit_rows, self.fit_labels, np.random.default_rng([seed, draw]))
+            found.append((self.rows_in(other), closeness(model, other, self.fit_rows)))
+        return found
+
+
+def _checked(
+    method: Method,
+    rows: Rows,
+    data: _Data,
+    steps: tuple[int, ...],
+    judge: Judge | None,
+    n_random: int,
+    others: list[tuple[Rows, Tensor]],
+) -> MethodCheck:
+    order = _first(method, rows, max(*steps, N_COMPARED))
+    Z, distance = rows.Z, (rows.Z - rows.expansion.centre).norm(dim=1).clamp(min=1e-300)
+    curves = {}
+    for name, representation in CURVES.items():
+        moved = [representation(rows, order[:, :step]) for step in steps]
+        changes = np.stack([((M - Z).norm(dim=1) / distance).cpu().numpy() for M in moved])
+        curves[name] = Curve(changes, None if judge is None else np.stack([judge(M) for M in moved]))
+    same_label = None
+    if rows.landmark_labels is not None and data.y is not None:
+        named = rows.landmark_labels[order[:, 0].cpu().numpy()]
+        same_label = (named == data.y[data.explained]).astype(np.float64)
+    overlap = np.array([_overlap(method, rows, order, draw) for draw in range(n_random)])
+    stability = None
+    if others:
+        firsts = [(close, _first(method, other, 1)[:, 0]) for other, close in others]
+        stability = np.stack([close[order[:, 0], theirs].cpu().numpy() for close, theirs in firsts])
+    return MethodCheck(curves, same_label, overlap, stability)
+
+
+def _first(method: Method, rows: Rows, k: int) -> Tensor:
+    """The first k landmarks of every row, (n, k)."""
+    values = method(rows)(rows.K)
+    return values.topk(min(k, values.shape[1]), dim=1).indices
+
+
+def _overlap(method: Method, rows: Rows, order: Tensor, draw: int) -> float:
+    """The share of the first landmarks that are also named where the weights are random."""
+    random = replace(rows, expansion=rows.expansion.random(torch.Generator().manual_seed(draw)))
+    again = _first(method, random, N_COMPARED)
+    named = order[:, : again.shape[1]]
+    return (named[:, :, None] == again[:, None]).any(2).double().mean().item()

@@ -1,0 +1,143 @@
+"""The effect of a row of the training data, landmark or not, on a model: what would be different without it?
+
+    exact          the row's part is subtracted from the sums, and the model solved again in the same feature space
+    first order    the derivative of the same with respect to the row's weight: cheap, for all rows
+
+Of an embedding, the effect is on which rows are alike: G = Z Z^T at the scale "orthonormal", that is Phi P Phi^T with P
+the projection onto the span of what was learned. It does not depend on how components are rotated, which ties leave
+open. Of a ridge machine, it is on scores, and exact for all rows at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.validation import as_row_indices
+from krepes.embedding import KernelEmbedding
+from krepes.explain.effects.eigen_change import Problem, SpanChange
+from krepes.explain.effects.ridge_change import score_changes
+from krepes.losses import HasMinimiser
+from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.solvers import ClosedForm
+
+METHODS = ("exact", "first_order")
+
+
+@dataclass(frozen=True)
+class RowEffects:
+    """What k rows of the training data do to q other rows.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (k,)
+    total : ndarray of shape (k,)
+        |change of G| / |G| of an embedding; of a machine, the root mean square change of the scores of the q rows.
+    on : ndarray of shape (k, q)
+        The same for each of the q rows: |change of its row of G| / |its row|; |change of its scores|.
+    method : "exact" or "first_order"
+    """
+
+    rows: np.ndarray
+    total: np.ndarray
+    on: np.ndarray
+    method: str
+
+    def __repr__(self) -> str:
+        order = np.argsort(-self.total)[:5]
+        listed = ", ".join(f"row {self.rows[i]:,} ({self.total[i]:.2g})" for i in order)
+        return f"RowEffects({len(self.rows)} rows, {self.method}; largest: {listed})"
+
+
+def row_effect(
+    model: KernelEmbedding | RidgeMachine,
+    X: Any,
+    rows: Any,
+    *,
+    on: Any,
+    y: Any = None,
+    positives: Any = None,
+    negatives: Any = None,
+    sample_weight: Any = None,
+    method: str = "exact",
+) -> RowEffects:
+    """How a model would see some rows if a row of its training data had not been there.
+
+    Parameters
+    ----------
+    model : KernelEmbedding with a closed form, or KernelRidgeClassifier or KernelRidgeRegressor
+    X, y, positives, negatives, sample_weight : the training data, as they were given to `fit`
+    rows : integers of shape (k,)
+        Rows of X whose effect is asked for, one at a time.
+    on : rows to look at, in any form that the model takes
+    method : "exact" or "first_order", default="exact"
+
+    Examples
+    --------
+    An outlier has more effect than a row among many:
+
+    >>> from krepes import KernelEmbedding
+    >>> X = np.random.default_rng(0).standard_normal((60, 2)); X[7] += 3
+    >>> model = KernelEmbedding(2, n_landmarks=20, loss="kernel_pca", random_state=0, dtype="float64").fit(X)
+    >>> found = row_effect(model, X, [7, 8], on=X)
+    >>> bool(found.total[0] > found.total[1])
+    True
+    """
+    if method not in METHODS:
+        raise ValueError(f"method={method!r:.60}: expected 'exact' or 'first_order'.")
+    if not isinstance(model, KernelEmbedding | RidgeMachine):
+        raise TypeError(
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
+            "KernelRidgeRegressor."
+        )
+    model.check_input(X)
+    rows = as_row_indices(rows, model.space_.reader(X).n_rows)
+    if isinstance(model, RidgeMachine):
+        if y is None:
+            raise ValueError("The effect of a row on a machine depends on its target: give y= as in fit.")
+        changes = score_changes(model, X, y, rows, on, sample_weight, method == "exact").norm(dim=2)
+        total = changes.square().mean(1).sqrt()
+        return RowEffects(rows, total.cpu().numpy(), changes.cpu().numpy(), method)
+    given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
+    Phi = torch.from_numpy(model._mapped(model.features_, on)).double()
+    span = _span(model)
+    G = Phi @ span
+    G = G @ G.mT
+    if method == "exact":
+        changes = [_refitted(model, X, row, given, Phi) - G for row in rows]
+    else:
+        turning = _turning(model)
+        parts = model.row_moments(X, rows, **given)
+        changes = [turning.gram_change(Phi, turning.turn(part)) for part in parts]
+    on_rows = torch.stack([change.norm(dim=1) / G.norm(dim=1).clamp(min=1e-300) for change in changes])
+    total = torch.stack([change.norm() for change in changes]) / G.norm().clamp(min=1e-300)
+    return RowEffects(rows, total.cpu().numpy(), on_rows.cpu().numpy(), method)
+
+
+def _span(model: KernelEmbedding) -> Tensor:
+    """An orthonormal basis of the span of W, (r, h), from A = F W: W = F^T K_mm A."""
+    F, eigenvalues = model.features_.F, model.features_.eigenvalues
+    A = torch.from_numpy(model.coefficients_).to(F)
+    W = eigenvalues[:, None] * (F.mT @ A)  # because F^T F = diag(1 / eigenvalues)
+    return torch.linalg.qr(W / W.norm(dim=0).clamp(min=1e-300))[0].cpu()
+
+
+def _refitted(model: KernelEmbedding, X: Any, row: int, given: dict[str, Any], Phi: Tensor) -> Tensor:
+    """G of the model without a row."""
+    Z = Phi @ _span(model.without_rows(X, [row], **given))
+    return Z @ Z.mT
+
+
+def _turning(model: KernelEmbedding) -> SpanChange:
+    task, moments = model._task(), model.moments_
+    if moments is None or not isinstance(model.solver_, ClosedForm) or not model.loss_.offers(HasMinimiser):
+        raise ValueError(
+            f"{model.loss_} was minimised by {model.solver_}: to first order, effects are known for closed forms. Ask "
+            "for method='exact'."
+        )
+    noise = task.noise_with(model.views_) if model.loss_.views_needed > 1 else 0.0
+    return SpanChange(Problem(model.loss_, task.regularization, noise), moments, model.n_components_)

@@ -1,0 +1,169 @@
+"""The effect of a row is the difference from a fit without it; to first order, the derivative by its weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from krepes import KernelEmbedding
+from krepes.explain import row_effect
+from krepes.explain.effects.row_effect import _span, _turning
+from krepes.losses import BarlowTwins, VICReg
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((90, 4))
+X[:30] += 1.5
+y = X[:, 0] + 0.1 * RNG.standard_normal(90)
+NEW = RNG.standard_normal((12, 4))
+EXACT = {"n_landmarks": 25, "random_state": 0, "dtype": "float64"}
+LOSSES = {
+    "spectral": "spectral_contrastive",
+    "kernel PCA": "kernel_pca",
+    "simple": "simple_contrastive",
+    "VICReg": VICReg(variance="quadratic"),
+    "Barlow Twins": BarlowTwins(normalize=False, redundancy=1.0),
+}
+
+
+def fitted(loss, space=None, weight=None):
+    return KernelEmbedding(3, loss=loss, **EXACT).fit(X, sample_weight=weight, space=space)
+
+
+def gram(model, rows=NEW):
+    Z = model.transform(rows)
+    return Z @ Z.T
+
+
+@pytest.fixture(params=LOSSES, scope="module")
+def model(request):
+    return fitted(LOSSES[request.param])
+
+
+def counting(row, weight):
+    weights = np.ones(len(X))
+    weights[row] = weight
+    return weights
+
+
+@pytest.mark.parametrize("row", [7, 50])
+def test_a_model_without_a_row_is_a_fit_without_it(model, row):
+    """In the same space, with the same draws of views: to 1e-8 of the largest entry of Z Z^T."""
+    again = fitted(model.loss, model.space_, counting(row, 0.0))
+    less = model.without_rows(X, [row])
+    expected = gram(again)
+    assert np.abs(gram(less) - expected).max() <= 1e-8 * np.abs(expected).max()
+    assert np.abs(gram(model) - expected).max() > 1e-5 * np.abs(expected).max()
+    assert less.n_samples_seen_ == 89
+
+
+def test_several_rows_leave_one_after_the_other(model):
+    rows = [3, 40, 80]
+    weight = np.ones(len(X))
+    weight[rows] = 0
+    expected = gram(fitted(model.loss, model.space_, weight))
+    assert np.abs(gram(model.without_rows(X, rows)) - expected).max() <= 1e-8 * np.abs(expected).max()
+
+
+def span_gram(model):
+    Z = torch.from_numpy(model._mapped(model.features_, NEW)).double() @ _span(model)
+    return (Z @ Z.mT).numpy()
+
+
+def test_the_exact_effect_is_the_change_of_the_span(model):
+    found, before = row_effect(model, X, [7, 50], on=NEW), span_gram(model)
+    for place, row in enumerate((7, 50)):
+        change = span_gram(fitted(model.loss, model.space_, counting(row, 0.0))) - before
+        expected = np.linalg.norm(change) / np.linalg.norm(before)
+        assert found.total[place] == pytest.approx(expected, rel=1e-6)
+        by_row = np.linalg.norm(change, axis=1) / np.linalg.norm(before, axis=1)
+        assert np.allclose(found.on[place], by_row, rtol=1e-6)
+
+
+@pytest.mark.parametrize("row", [7, 50])
+def test_first_order_is_the_derivative_by_the_weight(model, row):
+    """d G / d w by central differences; leaving out is -n / (n - 1) of it to first order."""
+    step = 1e-4
+    ends = [span_gram(fitted(model.loss, model.space_, counting(row, 1 + s))) for s in (step, -step)]
+    expected = -(ends[0] - ends[1]) / (2 * step) * len(X) / (len(X) - 1)
+    turning = _turning(model)
+    part = next(model.row_moments(X, [row]))
+    Phi = torch.from_numpy(model._mapped(model.features_, NEW)).double()
+    found = turning.gram_change(Phi, turning.turn(part)).numpy()
+    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+def test_first_order_ranks_rows_like_the_exact_effect(model):
+    rows = np.arange(0, 90, 4)
+    exact, first = (row_effect(model, X, rows, on=NEW, method=m).total for m in ("exact", "first_order"))
+    ranks = [np.argsort(np.argsort(total)) for total in (exact, first)]
+    assert np.corrcoef(ranks)[0, 1] > 0.9
+
+
+def test_moments_by_fold_and_an_automatic_width():
+    model = KernelEmbedding("auto", loss="kernel_pca", **EXACT).fit(X)
+    less = model.without_rows(X, [5])
+    assert less.n_components_ == model.n_components_
+    again = KernelEmbedding(model.n_components_, loss="kernel_pca", **EXACT)
+    again.fit(X, sample_weight=counting(5, 0.0), space=model.space_)
+    assert np.abs(gram(less) - gram(again)).max() <= 1e-8 * np.abs(gram(again)).max()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_ridge_machines_equal_a_refit_with_the_same_penalty(intercept):
+    settings = {"penalty": 0.1, "fit_intercept": intercept, "kernel": "gaussian", "lengthscale": 2.0, **EXACT}
+    machine = KernelRidgeRegressor(input_metric=None, **settings).fit(X, y)
+    found = row_effect(machine, X, np.arange(5), on=NEW, y=y)
+    for row in range(5):
+        again = KernelRidgeRegressor(input_metric=None, **settings)
+        again.fit(X, y, sample_weight=counting(row, 0.0), space=machine.space_)
+        unit = machine.targets_.scale[0]
+        assert again.targets_.scale[0] == pytest.approx(unit)
+        assert np.allclose(
+            found.on[row] * unit, np.abs(again.predict(NEW) - machine.predict(NEW)), rtol=1e-8, atol=1e-10
+        )
+
+
+def test_classes_and_weights_of_a_ridge_machine():
+    kind, weight = np.where(y > 0.5, "high", "low"), RNG.uniform(0.5, 2, len(X))
+    settings = {"penalty": 0.2, "kernel": "gaussian", "lengthscale": 2.0, "input_metric": None, **EXACT}
+    machine = KernelRidgeClassifier(**settings).fit(X, kind, sample_weight=weight)
+    found = row_effect(machine, X, [4], on=NEW, y=kind, sample_weight=weight)
+    less = weight.copy()
+    less[4] = 0
+    again = KernelRidgeClassifier(**settings).fit(X, kind, sample_weight=less, space=machine.space_)
+    K = machine.features_.kernel_block(torch.from_numpy(NEW)).numpy()
+    change = K @ (again.dual_coef_ - machine.dual_coef_) + again.intercept_ - machine.intercept_
+    assert np.allclose(found.on[0], np.linalg.norm(change, axis=1), rtol=1e-7)
+    first = row_effect(machine, X, [4], on=NEW, y=kind, sample_weight=weight, method="first_order")
+    assert (first.on < found.on).all()  # because 1 - h < 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rows": [90]}, "rows 0 to 89"),
+        ({"rows": [3, 3]}, "names a row twice"),
+        ({"rows": [0.5]}, "must be indices"),
+        ({"rows": [1], "method": "guess"}, "'exact' or 'first_order'"),
+    ],
+    ids=["out of range", "twice", "fraction", "method"],
+)
+def test_refusals(arguments, message):
+    model = fitted("kernel_pca")
+    with pytest.raises(ValueError, match=message):
+        row_effect(model, X, on=NEW, **arguments)
+
+
+def test_models_without_a_closed_form_say_so():
+    model = fitted("barlow_twins")
+    with pytest.raises(ValueError, match="method='exact'"):
+        row_effect(model, X, [1], on=NEW, method="first_order")
+    machine = KernelRidgeClassifier(loss="logistic", **EXACT).fit(X, y > 0)
+    with pytest.raises(ValueError, match="loss='squared'"):
+        row_effect(machine, X, [1], on=NEW, y=y > 0)
+    with pytest.raises(ValueError, match="give y="):
+        row_effect(machine, X, [1], on=NEW)
+    with pytest.raises(TypeError, match="expected a fitted KernelEmbedding"):
+        row_effect("model", X, [1], on=NEW)
