@@ -1,0 +1,1 @@
+"""Streams: windows, drift, folders that files arrive in."""
