@@ -480,7 +480,10 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
     def _check_holds(self, total: T, gone: T) -> None:
         """Refuse rows that cannot all be in the sums."""
         if gone.n > (1 + ROUNDING) * total.n:
-            raise ValueError("These rows cannot all have been added: they weigh more than the model. Check them.")
+            raise ValueError(
+                "These rows cannot all have been added: the model has fewer rows, by weight. Check rows= and "
+                "sample_weight=."
+            )
 
     def _still_dependent(self) -> list[str]:
         """What forgetting leaves as it was: all that the first rows have fixed."""

@@ -69,7 +69,10 @@ class Parts(Mapping[Key, T], Generic[T]):
         if unknown:
             raise ValueError(f"Cannot subtract: there are no rows with the keys {unknown[:5]}.")
         if any(other[key].n > (1 + ROUNDING) * self[key].n for key in other):
-            raise ValueError("Cannot subtract: one of the parts has fewer rows than are to be taken away.")
+            raise ValueError(
+                "These rows cannot all have been added: one of the folds or groups has fewer rows than are to be taken "
+                "away. Check rows= and sample_weight=."
+            )
         return Parts(
             {
                 key: value - other[key] if key in other else value
