@@ -392,6 +392,13 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
 
         Aged sums (`half_life`) need a common clock: the rows of both must be numbered by one count (`first_row`).
         """
+        self.check_mergeable(other)
+        self._check_common_clock(other)
+        self._count(other.tally_)
+        return self
+
+    def check_mergeable(self, other: Self) -> None:
+        """Refuse a model whose sums do not go with these, naming what differs."""
         if not isinstance(other, type(self)) and not isinstance(self, type(other)):
             raise TypeError(f"merge takes another {type(self).__name__}; got {type(other).__name__}.")
         self._check_has_total()
@@ -403,9 +410,6 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
                 f"These models cannot be merged: they differ in {', '.join(different)}. Start the parts from "
                 "one model's empty_copy()."
             )
-        self._check_common_clock(other)
-        self._count(other.tally_)
-        return self
 
     def _check_common_clock(self, other: Self) -> None:
         """Refuse aged sums whose rows were counted apart: how old the rows of one are for the other is not known."""

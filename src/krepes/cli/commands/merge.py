@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +86,8 @@ def _add(
     from krepes import load
 
     model = load(path)
+    with _named(path, seen[0][0]):
+        total.check_mergeable(model)
     for other, rows in seen:
         common = None if rows is None or model.rows_seen_ is None else rows & model.rows_seen_
         if common is not None and len(common) and not allow_overlap:
@@ -97,8 +101,15 @@ def _add(
             f"{path} and another of these models have both absorbed {sorted(both)[0]}: its rows would count twice. If "
             "these are different files, say --allow-overlap."
         )
-    try:
+    with _named(path, seen[0][0]):
         total.merge(model)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{path} does not go with {seen[0][0]}. {error}") from error
     seen.append((path, model.rows_seen_))
+
+
+@contextmanager
+def _named(path: Path, first: Path) -> Iterator[None]:
+    """Errors say which file they are about."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} does not go with {first}. {error}") from error
