@@ -58,8 +58,8 @@ def changed(name: str, frame: pd.DataFrame, whole: pd.DataFrame, rare: np.ndarra
     some = rng.random(len(frame)) < 0.2
     if name == "mixture":
         others = whole[rare].sample(int(some.sum()), random_state=int(rng.integers(2**31)))
-        frame.loc[some] = others.to_numpy()
-        return frame.astype(whole.dtypes.to_dict())
+        mixed = pd.concat([frame[~some], others])
+        return mixed.iloc[rng.permutation(len(mixed))]
     if name == "category":
         column = rng.choice(whole.select_dtypes(exclude="number").columns)
         frame[column] = frame[column].astype(object).where(~some, "never seen")

@@ -23,7 +23,7 @@ from krepes.base.limits import check_count, is_number
 from krepes.base.rows import Rows
 from krepes.engines import as_engine
 from krepes.one_pass import OnePassEstimator
-from krepes.streams.block_statistics import BlockSums, WindowComparison
+from krepes.streams.block_statistics import ANGLE_FEATURES, BlockSums, WindowComparison
 
 LEAST_REFERENCE = 2  # times as many blocks as a window has
 DRAWS = 4  # random choices for every one that an alarm needs
@@ -77,10 +77,10 @@ class DriftMonitor:
         After how many rows a comparison is made. None is a tenth of the window.
     average_run_length : float, default=100_000
         How many rows pass between two false alarms, on average.
-    n_features : int, default=32
-        How many of the leading features are compared.
+    n_features : int, default=64
+        How many of the leading features are compared. More see finer changes.
     n_components : int, default=8
-        How many leading components have their angles taken.
+        How many leading components have their angles taken; at most 16.
     random_state : int, default=0
 
     Examples
@@ -103,7 +103,7 @@ class DriftMonitor:
         window: int = 1000,
         block_rows: int | None = None,
         average_run_length: float = 100_000,
-        n_features: int = 32,
+        n_features: int = 64,
         n_components: int = 8,
         random_state: int = 0,
     ):
@@ -126,7 +126,7 @@ class DriftMonitor:
         self.model, self.window, self.block_rows = model, window, block_rows
         self.average_run_length = average_run_length
         self.n_features = min(n_features, model.rank_)
-        self.n_components = min(n_components, max(1, self.n_features // 2))
+        self.n_components = min(n_components, max(1, min(ANGLE_FEATURES, self.n_features) // 2))
         self._generator = np.random.default_rng(random_state)
         self.reference_: BlockSums | None = None
 
