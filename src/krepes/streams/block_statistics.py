@@ -11,7 +11,7 @@ blocks w of a window and the others r:
 Blocks are exchangeable where nothing has changed, so that any choice of so many blocks could have been the window: the
 p-value is the share of random choices whose largest statistic, each in its own standard deviations, is at least as
 large. It is exact for independent blocks, whatever the distribution, and dependence within a block does no harm. Draws
-end when enough of them were larger [besag]. Cost: O(B q + 32^3) per draw for B blocks of q features, whatever the
+end when enough of them were larger [besag]. Cost: O(B q + 16^3) per draw for B blocks of q features, whatever the
 number of rows; memory O(B q^2).
 """
 
@@ -28,7 +28,7 @@ from krepes.base.linalg import row_blocks
 STATISTICS = ("coverage", "mean", "angles")
 BATCH = 99  # draws at once; the first of them give the statistics their units
 ENOUGH = 10  # draws that are larger, after which a window is taken for unchanged
-ANGLE_FEATURES = 32  # of the leading ones, in which angles are taken
+ANGLE_FEATURES = 16  # of the leading ones, in which angles are taken
 RIDGE = 0.1  # of the mean variance of a feature, in (C + g I)^-1
 
 

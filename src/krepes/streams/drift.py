@@ -26,7 +26,7 @@ from krepes.one_pass import OnePassEstimator
 from krepes.streams.block_statistics import ANGLE_FEATURES, BlockSums, WindowComparison
 
 LEAST_REFERENCE = 2  # times as many blocks as a window has
-DRAWS = 4  # random choices for every one that an alarm needs
+DRAWS = 2  # random choices for every one that an alarm needs
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class DriftMonitor:
         How many rows pass between two false alarms, on average.
     n_features : int, default=64
         How many of the leading features are compared. More see finer changes.
-    n_components : int, default=8
-        How many leading components have their angles taken; at most 16.
+    n_components : int, default=4
+        How many leading components have their angles taken; at most 8.
     random_state : int, default=0
 
     Examples
@@ -104,7 +104,7 @@ class DriftMonitor:
         block_rows: int | None = None,
         average_run_length: float = 100_000,
         n_features: int = 64,
-        n_components: int = 8,
+        n_components: int = 4,
         random_state: int = 0,
     ):
         model._fitted_space()
