@@ -50,7 +50,11 @@ def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
 def numeric(frame: pd.DataFrame) -> list[str]:
     """Columns of numbers that are spread out enough for a shift to mean something."""
     wide = frame.select_dtypes("number")
-    return [name for name in wide if wide[name].nunique() > 20 and (wide[name] == wide[name].mode()[0]).mean() < 0.3]
+    return [
+        name
+        for name in wide
+        if wide[name].nunique() > 20 and (wide[name] == wide[name].mode()[0]).mean() < 0.3
+    ]
 
 
 def changed(name: str, frame: pd.DataFrame, whole: pd.DataFrame, rare: np.ndarray, rng) -> pd.DataFrame:
@@ -98,7 +102,12 @@ class ColumnTests:
         rows, found = self._numbers(frame), []
         for stop in range(WINDOW, len(rows) + 1, STEP):
             window = rows[stop - WINDOW : stop]
-            found.append(min(ks_2samp(window[:, j], self.reference[:, j], method="asymp").pvalue for j in range(rows.shape[1])))
+            found.append(
+                min(
+                    ks_2samp(window[:, j], self.reference[:, j], method="asymp").pvalue
+                    for j in range(rows.shape[1])
+                )
+            )
         return found
 
 

@@ -19,7 +19,9 @@ Z = model.rescaled("unit").transform(frame)
 for name in model.groups_:
     left = model.without(name).rescaled("unit").transform(frame)
     shared = np.linalg.svd(np.linalg.qr(Z)[0].T @ np.linalg.qr(left)[0])[1]
-    print(f"without {name}: {np.degrees(np.arccos(shared.min().clip(0, 1))):.1f} degrees from the model of all")
+    print(
+        f"without {name}: {np.degrees(np.arccos(shared.min().clip(0, 1))):.1f} degrees from the model of all"
+    )
 
 # A machine that predicts the rows of one hospital from those of the others.
 machine = KernelRidgeClassifier(n_landmarks=100, random_state=0).fit(frame, data.target, groups="hospital")

@@ -20,7 +20,7 @@ monitor = DriftMonitor(model, window=500, average_run_length=50_000).fit(sensors
 window = Window(model, n_rows=2000)
 
 changed_at, seen = 4000, 0
-for batch in range(40):
+for _ in range(40):
     X = sensors(200, sign=1.0 if seen < changed_at else -1.0)  # every column alone looks as before
     seen += len(X)
     window.add(X)

@@ -25,7 +25,18 @@ frame = pd.DataFrame(rng.normal(size=(FILES * ROWS, 3)), columns=list("abc")).as
 )
 parts = [frame[i * ROWS : (i + 1) * ROWS] for i in range(FILES)]
 SETTINGS = {"views": Tabular(n_views=2), "n_landmarks": 30, "dtype": "float64", "random_state": 0}
-OPTIONS = ["--views", "tabular", "--n-landmarks", "30", "--dtype", "float64", "--n-components", "3", "--poll", "0.1"]
+OPTIONS = [
+    "--views",
+    "tabular",
+    "--n-landmarks",
+    "30",
+    "--dtype",
+    "float64",
+    "--n-components",
+    "3",
+    "--poll",
+    "0.1",
+]
 
 
 def put(folder: Path, name: str, part: pd.DataFrame, old: bool = True) -> Path:
@@ -56,7 +67,18 @@ def folder(tmp_path):
 
 
 def command(folder: Path, output: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "krepes", "fit", "--follow", str(folder), "-o", str(output), *OPTIONS, *more]
+    return [
+        sys.executable,
+        "-m",
+        "krepes",
+        "fit",
+        "--follow",
+        str(folder),
+        "-o",
+        str(output),
+        *OPTIONS,
+        *more,
+    ]
 
 
 def test_a_folder_is_one_fit_and_is_absorbed_once(folder, tmp_path):
@@ -67,7 +89,9 @@ def test_a_folder_is_one_fit_and_is_absorbed_once(folder, tmp_path):
     assert "0 files absorbed" in words(run("fit", "--follow", folder, "--once", "-o", output, *OPTIONS))
     assert load(output).n_samples_seen_ == 900
     put(folder, "part-9.parquet", parts[0])
-    assert "part-9.parquet: 150 rows" in words(run("fit", "--follow", folder, "--once", "-o", output, *OPTIONS))
+    assert "part-9.parquet: 150 rows" in words(
+        run("fit", "--follow", folder, "--once", "-o", output, *OPTIONS)
+    )
 
 
 def test_files_that_cannot_be_read_are_named_set_aside_and_tried_again(folder, tmp_path):
@@ -145,7 +169,7 @@ def test_sums_and_ledger_are_replaced_together(folder, tmp_path, monkeypatch):
 def test_a_request_to_stop_writes_the_model(folder, tmp_path, how):
     output = tmp_path / "m.krepes"
     process = subprocess.Popen(command(folder, output), stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not output.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     put(folder, "part-8.parquet", parts[0], old=False)
@@ -162,7 +186,9 @@ def killed_at_random(folder: Path, output: Path, kills: int, seed: int) -> int:
     """Kill the command by its process id at random moments, start it again, and let it end; how many were killed."""
     generator, killed = np.random.default_rng(seed), 0
     for _ in range(kills):
-        process = subprocess.Popen(command(folder, output, "--once"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(folder, output, "--once"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(float(generator.uniform(0.5, 4.0)))
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
@@ -171,7 +197,9 @@ def killed_at_random(folder: Path, output: Path, kills: int, seed: int) -> int:
         if output.exists():  # it is whole, and knows its files
             model = load(output)
             assert model.n_samples_seen_ == ROWS * len(model.tally_.files)
-    done = subprocess.run(command(folder, output, "--once"), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command(folder, output, "--once"), capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return killed
 

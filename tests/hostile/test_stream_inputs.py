@@ -114,8 +114,10 @@ def test_models_with_and_without_groups_do_not_mix():
         model.without([0, 7])
     with pytest.raises(ValueError, match="No groups are left"):
         model.without([0, 1])
-    with pytest.raises(ValueError, match="fewer rows|no rows with the keys"):
-        model.forget(X[60:95], rows=np.setdiff1d(np.arange(100), model.landmark_indices_)[:35], groups=np.full(35, 5))
+    with pytest.raises(ValueError, match=r"fewer rows|no rows with the keys"):
+        model.forget(
+            X[60:95], rows=np.setdiff1d(np.arange(100), model.landmark_indices_)[:35], groups=np.full(35, 5)
+        )
     assert model.groups_ == {0: 50, 1: 50}
 
 
@@ -175,9 +177,9 @@ def test_a_file_of_an_earlier_version_counts_its_next_row(tmp_path):
 def test_windows_that_cannot_be_are_refused():
     model = embedding().fit(X)
     for given in ({"n_rows": 0}, {"n_rows": 5, "n_pieces": 10}, {"n_rows": 5, "n_pieces": 0}):
-        with pytest.raises(ValueError, match="n_rows=|n_pieces="):
+        with pytest.raises(ValueError, match=r"n_rows=|n_pieces="):
             Window(model, **given)
-    with pytest.raises(ValueError, match="features|columns"):
+    with pytest.raises(ValueError, match=r"features|columns"):
         Window(model, 50).add(X[:, :2])
 
 

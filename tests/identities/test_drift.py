@@ -58,7 +58,7 @@ def test_p_values_are_valid_where_nothing_changes():
 
 
 CHANGES = {
-    "a shift": lambda X: X + [0.5, 0, 0, 0],
+    "a shift": lambda X: X + np.array([0.5, 0, 0, 0]),
     "a scale": lambda X: X * [1.6, 1, 1, 1],
     "a correlation that flips": lambda X: X * [1, 1, -1, 1],
     "rows far away": lambda X: np.where(np.arange(len(X))[:, None] % 5 == 0, X + 4, X),
@@ -79,7 +79,9 @@ def test_changes_are_seen(change):
 def test_readings_do_not_depend_on_how_the_stream_is_cut():
     whole = DriftMonitor(model, window=200, average_run_length=2000).fit(X[1500:3500]).add(X[4000:4630])
     cut = DriftMonitor(model, window=200, average_run_length=2000).fit(X[1500:3500])
-    found = [reading for start in range(4000, 4630, 90) for reading in cut.add(X[start : min(4630, start + 90)])]
+    found = [
+        reading for start in range(4000, 4630, 90) for reading in cut.add(X[start : min(4630, start + 90)])
+    ]
     assert [reading.n_rows for reading in whole] == list(range(200, 630, 20))
     assert [(r.n_rows, r.p_value) for r in found] == [(r.n_rows, r.p_value) for r in whole]
 

@@ -44,7 +44,10 @@ CASES = {
     "exact views": (KernelEmbedding(4, kernel="gaussian", **SMALL), {}),
     "sampled views": (KernelEmbedding(4, views=Tabular(noise=0.2, n_views=3), **SMALL), {}),
     "pairs": (KernelEmbedding(4, **SMALL), {"positives": P}),
-    "triplets": (KernelEmbedding(4, loss="simple_contrastive", **SMALL), {"positives": P, "negatives": P[::-1]}),
+    "triplets": (
+        KernelEmbedding(4, loss="simple_contrastive", **SMALL),
+        {"positives": P, "negatives": P[::-1]},
+    ),
     "no views": (KernelEmbedding(4, loss="kernel_pca", **SMALL), {}),
     "weights": (KernelEmbedding(4, **SMALL), {"sample_weight": weight}),
     "folds": (KernelEmbedding(4, n_folds=4, **SMALL), {}),
@@ -56,7 +59,10 @@ CASES = {
         {"y": y, "sample_weight": weight},
     ),
     "novelty": (NoveltyDetector(kernel="gaussian", **SMALL), {}),
-    "own model": (discriminant.KernelDiscriminant(kernel=Gaussian(2.0), **SMALL), {"y": np.digitize(y, [0, 1])}),
+    "own model": (
+        discriminant.KernelDiscriminant(kernel=Gaussian(2.0), **SMALL),
+        {"y": np.digitize(y, [0, 1])},
+    ),
 }
 FORGETTING = pytest.mark.parametrize("case", CASES)
 GROUPED = pytest.mark.parametrize("case", CASES)
@@ -66,7 +72,8 @@ def taken(given, rows):
     """The arguments of some rows."""
     data = {"X": X} | given
     return {
-        name: value.iloc[rows] if isinstance(value, pd.DataFrame) else value[rows] for name, value in data.items()
+        name: value.iloc[rows] if isinstance(value, pd.DataFrame) else value[rows]
+        for name, value in data.items()
     }
 
 
@@ -225,7 +232,9 @@ def test_the_sums_of_a_stream_do_not_depend_on_its_cuts():
         assert (model.half_life_, model.n_samples_seen_) == (37.5, N)
 
 
-@pytest.mark.parametrize("case", ["exact views", "sampled views", "pairs", "folds", "ridge", "gaussian process"])
+@pytest.mark.parametrize(
+    "case", ["exact views", "sampled views", "pairs", "folds", "ridge", "gaussian process"]
+)
 def test_aged_models_do_not_depend_on_cuts_and_merge_by_one_clock(case, tmp_path):
     model, given = CASES[case]
     whole = model.fit(**{"X": X} | given).empty_copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,9 @@ def continued(base: Path, kind: type[M], device: str) -> M:
     return copy
 
 
-def fit_part(model: OnePassEstimator, source: Source, output: Path, overwrite: bool, **given: Any) -> dict[str, Any]:
+def fit_part(
+    model: OnePassEstimator, source: Source, output: Path, overwrite: bool, **given: Any
+) -> dict[str, Any]:
     """Sum up the rows of a part, save them, and say what to do next."""
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import console, facts, line
@@ -93,7 +96,7 @@ def follow(
         model = found  # type: ignore[assignment]
         line(f"{output}: continued after {len(model.tally_.files):,} files, {model.n_samples_seen_:,} rows.")
     model.verbose = 0
-    follower = Follower(folder, model, output, poll, arguments, report=line)
+    follower = Follower(folder, model, output, poll, arguments, report=_told)
     with stopped_gently():
         done = follower.run(once)
     names = len(done.absorbed)
@@ -106,6 +109,14 @@ def follow(
         "rows": seen,
         "stopped": done.stopped,
     }
+
+
+def _told(text: str) -> None:
+    """A line that a log has at once."""
+    from krepes.cli.describe import line
+
+    line(text)
+    sys.stdout.flush()
 
 
 @contextmanager

@@ -102,8 +102,8 @@ NTrain = Annotated[
 Base = Annotated[
     Path | None,
     option(
-        "Take preprocessing, kernel and landmarks from this model, and sum up the rows of DATA alone: a part, for `krepes "
-        "merge`.",
+        "Take preprocessing, kernel and landmarks from this model, and sum up the rows of DATA alone: a part, for "
+        "`krepes merge`.",
         metavar="MODEL",
         panel=MODEL,
     ),
@@ -111,8 +111,8 @@ Base = Annotated[
 FirstRow = Annotated[
     int | None,
     option(
-        "With --base: the number of DATA's first row in all the data, counted from 0. It keys the random draws, and lets "
-        "`merge` see rows that would count twice.",
+        "With --base: the number of DATA's first row in all the data, counted from 0. It keys the random draws, and "
+        "lets `merge` see rows that would count twice.",
         metavar="N",
         panel=DATA,
         min=0,
@@ -121,8 +121,8 @@ FirstRow = Annotated[
 Groups = Annotated[
     str | None,
     option(
-        "A column (or array), such as the day or the site: sums are kept for each of its values, so that models of some "
-        "of them need no data. It is never a feature.",
+        "A column (or array), such as the day or the site: sums are kept for each of its values, so that models of "
+        "some of them need no data. It is never a feature.",
         metavar="COLUMN",
         panel=DATA,
     ),

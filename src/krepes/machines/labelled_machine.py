@@ -345,7 +345,10 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     def _still_dependent(self) -> list[str]:
         quantities = isinstance(self.targets_, Quantities)
-        return [*super()._still_dependent(), "the unit of the targets" if quantities else "the list of classes"]
+        return [
+            *super()._still_dependent(),
+            "the unit of the targets" if quantities else "the list of classes",
+        ]
 
     def _kernel_given(self) -> bool:
         return self._search.is_given(self.space_.kernel)

@@ -1,10 +1,10 @@
 """Whether some blocks of rows differ from others, by sums over blocks alone.
 
-Of every block: the sum of coverage |phi|^2 / k(x, x), of the leading features phi, and of phi phi^T. From these, for the
-blocks w of a window and the others r:
+Of every block: the sum of coverage |phi|^2 / k(x, x), of the leading features phi, and of phi phi^T. From these, for
+the blocks w of a window and the others r:
 
     coverage    |mean coverage of w - mean coverage of r|
-    mean        d^T (C + g I)^-1 d,   d = mu_w - mu_r,   C the covariance of all rows                 (a regularised T^2)
+    mean        d^T (C + g I)^-1 d,   d = mu_w - mu_r,   C the covariance of all rows       (a regularised T^2)
     angles      mean sin^2 of the principal angles between the leading h components of w and of r
                 = 1 - |U_w^T U_r|_F^2 / h
 

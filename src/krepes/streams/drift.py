@@ -150,8 +150,8 @@ class DriftMonitor:
         least = LEAST_REFERENCE * self.window
         if len(reference) * self.block_rows < least:
             raise ValueError(
-                f"The reference has {len(found):,} rows; expected at least {least:,}, twice the window. Give more, or a "
-                "smaller window."
+                f"The reference has {len(found):,} rows; expected at least {least:,}, twice the window. Give more, or "
+                "a smaller window."
             )
         self.reference_, self.n_rows_ = reference, 0
         self._rest, self._last = found[:0], reference[:0]

@@ -5,7 +5,8 @@
 The ledger, a record of every file by name, is part of the model file. Sums and ledger are replaced together, so that a
 process killed at any moment leaves a model and the list of exactly the files that are in it. A file is at rest when its
 size and time have not changed between two looks, or its time is older than that: one that was renamed into the folder
-counts at once. Files that cannot be read, or do not fit, are set aside with the reason and tried again when they change.
+counts at once. Files that cannot be read, or do not fit, are set aside with the reason, and tried again when they
+change.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Follower:
         return {**self._before_fit, **known}
 
     def run(self, once: bool = False) -> Followed:
-        """Absorb what arrives until interrupted (Ctrl-C); with `once`, what is there. The model is written at the end."""
+        """Absorb what arrives until interrupted (Ctrl-C); with `once`, what is there. The model is written then."""
         stopped = False
         try:
             while not (self._round() and once):
@@ -98,7 +99,9 @@ class Follower:
         except KeyboardInterrupt:
             stopped = True
         self._save()
-        aside = {name: entry["problem"] for name, entry in self.ledger.items() if entry["problem"] is not None}
+        aside = {
+            name: entry["problem"] for name, entry in self.ledger.items() if entry["problem"] is not None
+        }
         return Followed(tuple(self._absorbed), aside, stopped)
 
     def _round(self) -> bool:
@@ -131,7 +134,9 @@ class Follower:
                 yield name, stamp
             elif name not in self._told:
                 self._told.add(name)
-                self.report(f"{name} has changed since it was absorbed; what it held then stays in the model.")
+                self.report(
+                    f"{name} has changed since it was absorbed; what it held then stays in the model."
+                )
 
     def _at_rest(self) -> list[str]:
         found, seen = [], dict(self._new())

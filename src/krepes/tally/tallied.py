@@ -114,7 +114,12 @@ class Tallied(ABC, Generic[T]):
         return self.tally_.groups
 
     def _with_groups(
-        self, data: FitData, X: Any, groups: Any, space: FeatureSpace | None = None, seen: Tally[T] | None = None
+        self,
+        data: FitData,
+        X: Any,
+        groups: Any,
+        space: FeatureSpace | None = None,
+        seen: Tally[T] | None = None,
     ) -> FitData:
         """Data with the groups of their rows: an array, a column's name, or the column that the model knows.
 

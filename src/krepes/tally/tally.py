@@ -2,8 +2,8 @@
 
     tally of all rows = tally of some + tally of the others,        tally + more - more = tally
 
-The next row's index is counted apart from the number of rows, so that rows which were forgotten, or are elsewhere, never
-lend their random draws to new ones. Aged sums (`krepes.tally.decay`) are those at the clock `next_row`.
+The next row's index is counted apart from the number of rows, so that rows which were forgotten, or are elsewhere,
+never lend their random draws to new ones. Aged sums (`krepes.tally.decay`) are those at the clock `next_row`.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ class Tally(Generic[T]):
             lives = [str(each.half_life or "no half-life") for each in (self, other)]
             raise ValueError(f"Sums of different half-lives do not add up: {' and '.join(lives)}.")
         if (self.groups is None) != (other.groups is None):
-            raise ValueError(
-                "Only one of the two has sums by group: give groups= for all rows, or for none."
-            )
+            raise ValueError("Only one of the two has sums by group: give groups= for all rows, or for none.")
         clock = max(self.next_row, other.next_row)
         mine, theirs = self.at(clock), other.at(clock)
         return Tally(
@@ -103,7 +101,8 @@ class Tally(Generic[T]):
 
     def __sub__(self, other: Tally[T]) -> Tally[T]:
         """Without some of its rows; the next row keeps its index."""
-        assert self.total is not None and other.total is not None
+        assert self.total is not None
+        assert other.total is not None
         rows = None if self.rows is None or other.rows is None else self.rows - other.rows
         groups = None if self.groups is None or other.groups is None else self.groups - other.groups
         total = self.total - other.total

@@ -67,8 +67,8 @@ def fit(
         bool,
         options.flag(
             "--follow",
-            "DATA is a folder that files arrive in: absorb each of them once, in the order of their names, until stopped "
-            "by Ctrl-C or SIGTERM. MODEL is written as they are absorbed; the same command continues from it.",
+            "DATA is a folder that files arrive in: absorb each of them once, in the order of their names, until "
+            "stopped by Ctrl-C or SIGTERM. MODEL is written as they are absorbed; the same command continues from it.",
             options.STREAM,
         ),
     ] = False,
@@ -127,7 +127,12 @@ def fit(
     check_trains(parameters)
     _check_parts(follow, once, base, first_row, half_life)
     if base is not None:
-        others = {"--set": override, "--select": select, "--no-moments": no_moments, "--checkpoint": checkpoint}
+        others = {
+            "--set": override,
+            "--select": select,
+            "--no-moments": no_moments,
+            "--checkpoint": checkpoint,
+        }
         others |= {"--label": label, "--exclude": exclude, "--column": column, "--missing": missing}
         refuse_options("KernelEmbedding", parameters, others, f"--base {base} brings its own.")
     changes = overrides(override)
@@ -135,7 +140,9 @@ def fit(
     check_exists(data, base)
     if follow:
         given = {"half_life": half_life, "groups": groups}
-        model = _followed(data, base, parameters, changes, label, exclude, groups, random_state, column, missing)
+        model = _followed(
+            data, base, parameters, changes, label, exclude, groups, random_state, column, missing
+        )
         return follow_folder(data, model, output, once, poll, given)
     check_writable(output, overwrite)
     source = open_data(data, array, pixels, encoding)
@@ -212,9 +219,8 @@ def _followed(
 ) -> KernelEmbedding:
     """The model that a stream starts with: that of --base without its rows, or one that the first file fixes."""
     from krepes import KernelEmbedding, TableEncoder
-    from krepes.cli.model_parameters import key_and_value, split_by_component
-
     from krepes.cli.fit_part import continued
+    from krepes.cli.model_parameters import key_and_value, split_by_component
 
     if base is not None:
         return continued(base, KernelEmbedding, parameters["device"])
@@ -223,7 +229,10 @@ def _followed(
     if label or left_out or column or missing:
         kinds = dict(key_and_value(text, "--column", "NAME=KIND, such as age=number") for text in column)
         own["preprocess"] = TableEncoder(
-            label=label[0] if label else None, exclude=left_out, columns=kinds or None, missing=missing or None
+            label=label[0] if label else None,
+            exclude=left_out,
+            columns=kinds or None,
+            missing=missing or None,
         )
     model = KernelEmbedding(**own, random_state=seed)
     return model.set_params(**of_parts, **changes) if of_parts | changes else model

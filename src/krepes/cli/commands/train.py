@@ -155,7 +155,12 @@ Rows without a label are not used.
         raise typer.BadParameter("--first-row is for a part of the data: give --base.")
     if base is not None:
         others = {"--set": override, "--no-sums": no_sums, "--checkpoint": checkpoint, "--exclude": exclude}
-        others |= {"--column": column, "--missing": missing, "--machine": kind != "ridge", "--task": task != "auto"}
+        others |= {
+            "--column": column,
+            "--missing": missing,
+            "--machine": kind != "ridge",
+            "--task": task != "auto",
+        }
         others |= {f"--{name.replace('_', '-')}": True for name in (*detecting, *variances)}
         refuse_options("KernelRidgeClassifier", parameters, others, f"--base {base} brings its own.")
     changes, pixels = overrides(override), parse_size(size)
@@ -174,7 +179,9 @@ Rows without a label are not used.
             given |= {"sample_weight": weights_of(source, data, sample_weight)}
         return fit_part(machine, source, output, overwrite, **given)
     if task == "detect":
-        columns = [name for name in (split, sample_weight, groups) if name is not None and source.kind == "table"]
+        columns = [
+            name for name in (split, sample_weight, groups) if name is not None and source.kind == "table"
+        ]
         named = [label] if label is not None else []
         parameters["preprocess"] = preprocessing(
             parameters["preprocess"], source, data, named, [*exclude, *columns], column, missing
@@ -237,7 +244,9 @@ def _continued(base: Path, device: str) -> tuple[Any, str]:
 def _check_groups(machine: LabelledMachine[Any, Any], groups: str | None) -> None:
     """Refuse groups where there are no sums to keep by group."""
     if groups is not None and "groups" not in inspect.signature(machine.fit).parameters:
-        raise typer.BadParameter(f"--groups: a {type(machine).__name__} keeps no sums that could be kept by group.")
+        raise typer.BadParameter(
+            f"--groups: a {type(machine).__name__} keeps no sums that could be kept by group."
+        )
 
 
 @dataclass(frozen=True)

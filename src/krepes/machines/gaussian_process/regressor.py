@@ -123,9 +123,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         with self._restored_on_failure():
             encoded, weight = self._started(X, y, sample_weight)
             self._take_prepared(space)
-            super().fit(
-                X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space
-            )
+            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
         return self
 
     def partial_fit(

@@ -165,9 +165,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
                 if groups is not None:
                     raise ValueError(NO_SUMS)
                 return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
-            super().fit(
-                X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space
-            )
+            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self

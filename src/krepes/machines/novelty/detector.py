@@ -169,9 +169,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         `y` is ignored. Rows that are learned count `sample_weight` times; those that calibrate count once, and rows of
         weight zero are left out. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
-        return super().fit(
-            X, groups=groups, sample_weight=sample_weight, checkpoint=checkpoint, space=space
-        )
+        return super().fit(X, groups=groups, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
 
     def partial_fit(
         self,
