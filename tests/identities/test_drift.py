@@ -67,11 +67,11 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changes_are_seen(change):
-    monitor = DriftMonitor(model, window=400, average_run_length=20_000).fit(X[1500:5500])
+    monitor = DriftMonitor(model, window=400, average_run_length=8000).fit(X[1500:5500])
     assert sum(reading.alarm for reading in monitor.add(X[5500:7500])) <= 1
     readings = monitor.add(CHANGES[change](X[7500:8500]))
     assert readings[-1].alarm, readings[-1]
-    assert readings[-1].p_value <= monitor.threshold == 40 / 20_000
+    assert readings[-1].p_value <= monitor.threshold == 40 / 8000
     if change == "rows far away":
         assert readings[-1].coverage < readings[-1].reference_coverage - 0.05
 
