@@ -247,5 +247,8 @@ def test_wrong_use_is_refused(folder, tmp_path):
         (["--half-life", "3"], "--half-life is for streams"),
     ):
         assert message in words(run("fit", folder / "part-0.parquet", "-o", output, *more, code=2))
+    for more in (["--select"], ["--no-moments"], ["--sample-weight", "a"]):
+        printed = words(run("fit", "--follow", folder, "--once", "-o", output, *more, code=2))
+        assert f"{more[0]}: it does not go with --follow" in printed
     file = folder / "part-0.parquet"
     assert "is not a folder" in words(run("fit", "--follow", file, "--once", "-o", output, code=1))

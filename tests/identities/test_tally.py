@@ -257,6 +257,9 @@ def test_rows_that_are_too_old_count_nothing():
     alone = model.empty_copy().partial_fit(X[100:], half_life=1, first_row=10**6)
     model.partial_fit(X[100:], first_row=10**6)
     assert same(model, alone, {})
+    machine = KernelRidgeRegressor(kernel="gaussian", **SMALL).fit(X, y).empty_copy()
+    machine.partial_fit(X[:100], y[:100], half_life=1).partial_fit(X[100:], y[100:], first_row=1100)
+    assert set(machine.held_out_rows_) <= set(range(1100, 1240))
     before = model.moments_
     model.partial_fit(X[:100], first_row=0)
     assert model.moments_.n == before.n

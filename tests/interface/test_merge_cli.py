@@ -25,51 +25,27 @@ EXACT = ["--n-landmarks", "25", "--dtype", "float64"]
 def folder(tmp_path_factory):
     """Four sites, of unequal size, and the sums of each in the space of the first rows."""
     place = tmp_path_factory.mktemp("sites")
-    frame[:200].to_parquet(place / "sample.parquet")
-    edges = [0, 100, 350, 360, N]
+    sample, edges = place / "sample.parquet", [0, 100, 350, 360, N]
+    frame[:200].to_parquet(sample)
     run(
         "fit",
-        place / "sample.parquet",
+        sample,
+        *EXACT,
         "--label",
         "y",
-        *EXACT,
+        "--n-components",
+        4,
         "--groups",
         "site",
         "-o",
         place / "base.krepes",
     )
-    run(
-        "train",
-        place / "sample.parquet",
-        "--label",
-        "y",
-        "--exclude",
-        "site",
-        *EXACT,
-        "-o",
-        place / "ridge.krepes",
-    )
+    run("train", sample, *EXACT, "--label", "y", "--exclude", "site", "-o", place / "ridge.krepes")
     for i in range(SITES):
-        frame[edges[i] : edges[i + 1]].to_parquet(place / f"p{i}.parquet")
-        first = ("--first-row", edges[i])
-        run(
-            "fit",
-            place / f"p{i}.parquet",
-            "--base",
-            place / "base.krepes",
-            *first,
-            "-o",
-            place / f"e{i}.krepes",
-        )
-        run(
-            "train",
-            place / f"p{i}.parquet",
-            "--base",
-            place / "ridge.krepes",
-            *first,
-            "-o",
-            place / f"r{i}.krepes",
-        )
+        part, first = place / f"p{i}.parquet", ("--first-row", edges[i])
+        frame[edges[i] : edges[i + 1]].to_parquet(part)
+        run("fit", part, "--base", place / "base.krepes", *first, "-o", place / f"e{i}.krepes")
+        run("train", part, "--base", place / "ridge.krepes", *first, "-o", place / f"r{i}.krepes")
     return place
 
 

@@ -28,7 +28,12 @@ def refuse_options(owner: str, parameters: Mapping[str, Any], others: Mapping[st
     for row in TABLE[owner]:
         if row.name not in RUNNING and parameters.get(row.name, row.default) != row.default:
             raise typer.BadParameter(f"{row.option.split()[0]}: {why}")
-    for name, value in others.items():
+    refuse_given(others, why)
+
+
+def refuse_given(options: Mapping[str, object], why: str) -> None:
+    """Refuse options that were given, where they mean nothing."""
+    for name, value in options.items():
         if value:
             raise typer.BadParameter(f"{name}: {why}")
 

@@ -117,7 +117,11 @@ class KeptRows:
         )
 
     def __mul__(self, factor: float) -> KeptRows:
-        return replace(self, weight=self.weight * factor)
+        """Rows that count `factor` times; those that then weigh nothing are as if they had not been seen."""
+        scaled = replace(self, weight=self.weight * factor)
+        counting = np.flatnonzero(scaled.weight.numpy() > 0)
+        gone = len(self.rows) - len(counting)
+        return scaled if not gone else replace(scaled.take(counting), seen=self.seen - gone)
 
     def check_holds(self, gone: KeptRows) -> None:
         """Refuse rows that would have been kept, and were not, or not with these values."""

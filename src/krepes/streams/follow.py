@@ -159,7 +159,7 @@ class Follower:
             grown.partial_fit(self.opener(path), **self.arguments)
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, OSError, EOFError) as error:
+        except (ValueError, TypeError, KeyError, OSError, EOFError, NotImplementedError) as error:
             problem, grown = " ".join(str(error).split()), self.model
         if problem is None and _stamp(path) != stamp:
             self.report(f"{name} changed while it was read, and will be read again.")

@@ -78,9 +78,9 @@ class GroupSums(Generic[T]):
 
 def _keys_of(groups: Any) -> list[Key]:
     """One group, or several, as plain values."""
-    if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
-        groups = [groups]
-    return group_keys(list(groups)).tolist() if len(groups := list(groups)) else []
+    several = isinstance(groups, Iterable) and not isinstance(groups, str)
+    named = list(groups) if several else [groups]
+    return group_keys(named).tolist() if named else []
 
 
 def group_keys(values: Any) -> np.ndarray:

@@ -118,7 +118,7 @@ def fit(
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, model_summary, show_columns
-    from krepes.cli.fit_part import continued, fit_part, refuse_options
+    from krepes.cli.fit_part import continued, fit_part, refuse_given, refuse_options
     from krepes.cli.fit_part import follow as follow_folder
     from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
     from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
@@ -126,6 +126,10 @@ def fit(
 
     check_trains(parameters)
     _check_parts(follow, once, base, first_row, half_life)
+    if follow:
+        others = {"--select": select, "--no-moments": no_moments, "--checkpoint": checkpoint, "--size": size}
+        others |= {"--sample-weight": sample_weight, "--encoding": encoding, "--array": array != "X"}
+        refuse_given(others, "it does not go with --follow.")
     if base is not None:
         others = {
             "--set": override,
