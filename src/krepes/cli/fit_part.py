@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from krepes.cli.option_defaults import TABLE
+from krepes.cli.session import terminated_gently
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
@@ -102,7 +101,7 @@ def follow(
         line(f"{output}: continued after {len(model.tally_.files):,} files, {model.n_samples_seen_:,} rows.")
     model.verbose = 0
     follower = Follower(folder, model, output, poll, arguments, report=_told)
-    with stopped_gently():
+    with terminated_gently(KeyboardInterrupt):  # ends as Ctrl-C does, with the model written
         done = follower.run(once)
     names = len(done.absorbed)
     seen = getattr(follower.model, "n_samples_seen_", 0)
@@ -122,21 +121,3 @@ def _told(text: str) -> None:
 
     line(text)
     sys.stdout.flush()
-
-
-@contextmanager
-def stopped_gently() -> Iterator[None]:
-    """A request to terminate ends as Ctrl-C does: with the model written."""
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
