@@ -260,7 +260,7 @@ class KernelEmbedding(
         *,
         positives: Any = None,
         negatives: Any = None,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         callback: Callback | None = None,
@@ -322,7 +322,7 @@ class KernelEmbedding(
         *,
         positives: Any = None,
         negatives: Any = None,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
         half_life: float | None = None,
@@ -350,7 +350,7 @@ class KernelEmbedding(
         rows: ArrayLike,
         positives: Any = None,
         negatives: Any = None,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
     ) -> list[str]:
         """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.

@@ -163,7 +163,7 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
@@ -195,7 +195,7 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
         half_life: float | None = None,
@@ -213,7 +213,7 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
         X: Any,
         first_row: int | None,
         half_life: float | None = None,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         views_needed: int = 1,
         **given: Any,
     ) -> Self:
@@ -243,7 +243,7 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
         self._count(tally)
         return self
 
-    def _half_life(self, given: float | None, groups: Any) -> float | None:
+    def _half_life(self, given: float | None, groups: ArrayLike | None) -> float | None:
         """The half-life of a stream: what was given, or that of the rows before; an error where they differ."""
         check_half_life(given)
         seen = vars(self).get("tally_", Tally())
@@ -427,7 +427,13 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
     # Rows taken back
 
     def forget(
-        self, X: Any, y: Any = None, *, rows: ArrayLike, groups: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
     ) -> list[str]:
         """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
 
@@ -453,7 +459,9 @@ class OnePassEstimator(NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R])
         """
         return self._forget_rows(X, rows, groups, y=y, weight=sample_weight)
 
-    def _forget_rows(self, X: Any, rows: ArrayLike, groups: Any = None, **given: Any) -> list[str]:
+    def _forget_rows(
+        self, X: Any, rows: ArrayLike, groups: ArrayLike | None = None, **given: Any
+    ) -> list[str]:
         """Open the rows again, and take their sums away."""
         self._check_has_total()
         self._check_same_input(X, self.space_.inputs)

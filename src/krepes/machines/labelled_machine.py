@@ -299,7 +299,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         sample_weight: Any,
         first_row: int | None,
         half_life: float | None,
-        groups: Any,
+        groups: ArrayLike | None,
         classes: ArrayLike | None = None,
     ) -> Self:
         """Add rows with targets, the first or more of them."""
@@ -313,7 +313,13 @@ class LabelledMachine(OnePassEstimator[T, S]):
     # Rows taken back
 
     def forget(
-        self, X: Any, y: Any = None, *, rows: ArrayLike, groups: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
     ) -> list[str]:
         """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Generic
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.caller_warning import named_few, warn
@@ -55,7 +56,7 @@ class GroupSums(Generic[T]):
         parts = self.parts - other.parts
         return GroupSums(parts, {key: self.rows[key] - other.rows.get(key, 0) for key in parts})
 
-    def only(self, groups: Any) -> GroupSums[T]:
+    def only(self, groups: Key | Iterable[Key]) -> GroupSums[T]:
         """The sums of some groups; an error where there is no such group."""
         wanted = list(dict.fromkeys(_keys_of(groups)))
         unknown = [key for key in wanted if key not in self.parts]
@@ -70,20 +71,19 @@ class GroupSums(Generic[T]):
             Parts({key: self.parts[key] for key in wanted}), {key: self.rows[key] for key in wanted}
         )
 
-    def without(self, groups: Any) -> GroupSums[T]:
+    def without(self, groups: Key | Iterable[Key]) -> GroupSums[T]:
         """The sums of the other groups."""
         gone = self.only(groups).rows
         return self.only([key for key in self.parts if key not in gone])
 
 
-def _keys_of(groups: Any) -> list[Key]:
+def _keys_of(groups: Key | Iterable[Key]) -> list[Key]:
     """One group, or several, as plain values."""
-    several = isinstance(groups, Iterable) and not isinstance(groups, str)
-    named = list(groups) if several else [groups]
+    named = [groups] if isinstance(groups, str) or not isinstance(groups, Iterable) else list(groups)
     return group_keys(named).tolist() if named else []
 
 
-def group_keys(values: Any) -> np.ndarray:
+def group_keys(values: ArrayLike) -> np.ndarray:
     """One key for every row, as a file can hold it: numbers, truth values or text; dates become text.
 
     >>> group_keys(np.array(["2026-01-05", "2026-01-06"], dtype="datetime64[D]")).tolist()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sized
 from dataclasses import replace
 from typing import Any, Generic, Self
+
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from krepes.base.accumulator import T
 from krepes.base.split import Key
@@ -75,7 +79,7 @@ class Tallied(ABC, Generic[T]):
         """The number of rows of every group; empty where sums are not kept by group."""
         return {} if self.tally_.groups is None else dict(self.tally_.groups.rows)
 
-    def only(self, groups: Any) -> Self:
+    def only(self, groups: Key | Iterable[Key]) -> Self:
         """A new model of some groups alone, without data.
 
         It is the model that a fit of their rows in the same `space_` gives: scales, kernel and landmarks stay.
@@ -86,7 +90,7 @@ class Tallied(ABC, Generic[T]):
         """
         return self._of_groups(self._by_group().only(groups))
 
-    def without(self, groups: Any) -> Self:
+    def without(self, groups: Key | Iterable[Key]) -> Self:
         """A new model of all groups but these, without data; see `only`.
 
         Parameters
@@ -95,7 +99,7 @@ class Tallied(ABC, Generic[T]):
         """
         return self._of_groups(self._by_group().without(groups))
 
-    def forget_groups(self, groups: Any) -> list[str]:
+    def forget_groups(self, groups: Key | Iterable[Key]) -> list[str]:
         """Take groups back, as `forget` does for rows; returns what may still depend on them."""
         left = self._by_group().without(groups)
         self._solution = None
@@ -117,7 +121,7 @@ class Tallied(ABC, Generic[T]):
         self,
         data: FitData,
         X: Any,
-        groups: Any,
+        groups: ArrayLike | None,
         space: FeatureSpace | None = None,
         seen: Tally[T] | None = None,
     ) -> FitData:
@@ -150,9 +154,9 @@ class Tallied(ABC, Generic[T]):
         return replace(data, group=group_keys(values), group_column=groups)
 
 
-def _as_array(groups: Any, n_rows: int) -> Any:
+def _as_array(groups: ArrayLike, n_rows: int) -> ArrayLike:
     """Groups that are as many as the rows."""
-    if not hasattr(groups, "__len__") or len(groups) != n_rows:
-        given = f"{len(groups):,} values" if hasattr(groups, "__len__") else repr(groups)
+    if not isinstance(groups, Sized) or len(groups) != n_rows:
+        given = f"{len(groups):,} values" if isinstance(groups, Sized) else repr(groups)
         raise ValueError(f"groups= has {given} for {n_rows:,} rows; one is needed for every row.")
-    return groups.tolist() if hasattr(groups, "is_quantized") else groups
+    return groups.tolist() if isinstance(groups, Tensor) else groups

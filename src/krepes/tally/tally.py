@@ -140,8 +140,9 @@ class Tally(Generic[T]):
     def from_state(cls, state: State) -> Tally[T]:
         """What a file says, without its sums; files of earlier versions know the number of rows alone."""
         check_entries("The model", state, STATE, optional=set(STATE) - {"n_samples_seen"})
-        n, half_life = state["n_samples_seen"], state.get("half_life")
-        next_row, rows = state.get("next_row", n), state.get("rows_seen")
+        n: int = state["n_samples_seen"]
+        next_row: int = state["next_row"] if "next_row" in state else n
+        half_life, rows = state.get("half_life"), state.get("rows_seen")
         if not 0 <= n <= MOST_ROWS or not 0 <= next_row <= MOST_ROWS:
             raise ValueError("The model is damaged: the number of its rows cannot be.")
         if half_life is not None and not is_number(half_life, above=0):

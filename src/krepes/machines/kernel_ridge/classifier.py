@@ -128,7 +128,7 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
         y: Any = None,
         classes: ArrayLike | None = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
         half_life: float | None = None,

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
@@ -133,7 +134,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         X_unlabelled: Any = None,
         checkpoint: str | os.PathLike | None = None,
@@ -227,7 +228,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
         half_life: float | None = None,

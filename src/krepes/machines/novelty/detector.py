@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -159,7 +160,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
@@ -176,7 +177,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         X: Any,
         y: Any = None,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
         half_life: float | None = None,
