@@ -141,7 +141,7 @@ class Tally(Generic[T]):
         """What a file says, without its sums; files of earlier versions know the number of rows alone."""
         check_entries("The model", state, STATE, optional=set(STATE) - {"n_samples_seen"})
         n: int = state["n_samples_seen"]
-        next_row: int = state["next_row"] if "next_row" in state else n
+        next_row: int = state.get("next_row", n)
         half_life, rows = state.get("half_life"), state.get("rows_seen")
         if not 0 <= n <= MOST_ROWS or not 0 <= next_row <= MOST_ROWS:
             raise ValueError("The model is damaged: the number of its rows cannot be.")
