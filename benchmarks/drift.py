@@ -150,11 +150,12 @@ def measured(name: str, repeats: int, n_rows: int) -> dict:
             columns[change].append(tests.p_values(joined)[1:])
     threshold = float(np.quantile(quiet["columns"], ALPHA))
     bonferroni = ALPHA / frame.shape[1]
+    rate = float(np.mean(np.array(quiet["krepes"]) <= ALPHA))
     figures = {
         "false alarms, nominal": ALPHA,
-        "false alarms, krepes": float(np.mean(np.array(quiet["krepes"]) <= ALPHA)),
+        "false alarms, krepes": rate,
         "false alarms, columns with Bonferroni": float(np.mean(np.array(quiet["columns"]) <= bonferroni)),
-        "rows per false alarm, krepes": STEP / max(1e-9, float(np.mean(np.array(quiet["krepes"]) <= ALPHA))),
+        "rows per false alarm, krepes": STEP / rate if rate else None,
         "comparisons without a change": len(quiet["krepes"]),
         "threshold of columns": threshold,
     }

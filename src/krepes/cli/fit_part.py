@@ -97,7 +97,7 @@ def follow(
                 f"{output} exists, and was not written by --follow. Choose another name; to start from it, give --base "
                 f"{output}."
             )
-        model = found  # type: ignore[assignment]
+        model = found
         line(f"{output}: continued after {len(model.tally_.files):,} files, {model.n_samples_seen_:,} rows.")
     model.verbose = 0
     follower = Follower(folder, model, output, poll, arguments, report=_told)

@@ -126,6 +126,8 @@ def fit(
 
     check_trains(parameters)
     _check_parts(follow, once, base, first_row, half_life)
+    others: dict[str, object]
+    given: dict[str, Any]
     if follow:
         others = {"--select": select, "--no-moments": no_moments, "--checkpoint": checkpoint, "--size": size}
         others |= {"--sample-weight": sample_weight, "--encoding": encoding, "--array": array != "X"}

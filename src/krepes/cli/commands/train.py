@@ -154,6 +154,7 @@ Rows without a label are not used.
     if first_row is not None and base is None:
         raise typer.BadParameter("--first-row is for a part of the data: give --base.")
     if base is not None:
+        others: dict[str, object]
         others = {"--set": override, "--no-sums": no_sums, "--checkpoint": checkpoint, "--exclude": exclude}
         others |= {
             "--column": column,
@@ -170,7 +171,7 @@ Rows without a label are not used.
     line(f"{data}: {source.describe()}")
     if base is not None:
         machine, task = _continued(base, parameters["device"])
-        given = {"first_row": first_row, "groups": groups}
+        given: dict[str, Any] = {"first_row": first_row, "groups": groups}
         if task != "detect":
             label = label if label is not None or labels is not None else machine.label_
             part = _target(source, data, label, labels, split, n_train, sample_weight, task)
