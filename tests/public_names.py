@@ -35,6 +35,8 @@ PACKAGES = (
     "krepes.results",
     "krepes.solvers",
     "krepes.sources",
+    "krepes.streams",
+    "krepes.tally",
     "krepes.views",
 )
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
@@ -46,6 +47,7 @@ from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import check_scale
 from krepes.solvers.task import Task
 from krepes.sources import Source, open_source
+from krepes.tally import RowRanges, Tally
 from krepes.views import Image, Paired, Views
 
 REFITTED = {
@@ -160,6 +162,15 @@ class KernelEmbedding(
         Of a model that `select` has chosen: what was compared. It is not saved.
     n_features_in_ : int
     n_samples_seen_ : int
+        How many rows the moments hold.
+    next_row_ : int
+        The global index of the next row that is added.
+    rows_seen_ : RowRanges or None
+        Which rows the moments hold, where that is known.
+    groups_ : dict
+        Rows by group, where moments are kept by group.
+    half_life_ : float or None
+        In how many rows the weight of a row falls by half.
 
     Examples
     --------
@@ -250,6 +261,7 @@ class KernelEmbedding(
         *,
         positives: Any = None,
         negatives: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         callback: Callback | None = None,
@@ -259,7 +271,8 @@ class KernelEmbedding(
 
         `positives` (and `negatives`) give a second view (and a different sample) for every row of X, in the
         same form as X; views are then not drawn. `y` is ignored. A row counts `sample_weight` times in the moments;
-        rows of weight zero are left out. With `checkpoint`, a file of that name keeps
+        rows of weight zero are left out. With `groups`, one for every row or the name of a column of X, which is then
+        not a feature, moments are kept by group: see `only` and `without`. With `checkpoint`, a file of that name keeps
         the state of a long fit: after an interruption the same call continues from there (give `random_state`).
         `callback(step, values)` is called after every epoch, or step of a descent on moments, with what `history_`
         gets; what it raises ends the fit. `space` is a feature space to use as it is, from `prepare` or another
@@ -268,6 +281,12 @@ class KernelEmbedding(
         self._check_parameters()
         task = self._task()
         data = self._opened(task, X, positives, negatives, sample_weight, self._opener(space or self.space))
+        data = self._with_groups(data, X, groups, space or self.space)
+        if task.of_samples and groups is not None:
+            raise ValueError(
+                f"{task.loss} is trained on batches of samples, and has no sums to keep by group: leave groups out, or "
+                "choose a loss of moments, such as spectral_contrastive or barlow_twins."
+            )
         self._check_checkpoint(checkpoint, data)
         space = (
             self._prepared(data, task.loss.views_for(self.views)) if space is None else self._by_folds(space)
@@ -278,17 +297,21 @@ class KernelEmbedding(
                     f"{task.loss} is trained on the samples themselves, which runs in this process only: leave out "
                     f"engine={self.engine!r} (engine=None), or choose a loss of moments, such as spectral_contrastive."
                 )
-            space, total = replace(space, exact_views=False), None  # every batch draws its views
+            space = replace(space, exact_views=False)  # every batch draws its views
+            tally: Tally[Moments | Parts[Moments]] = Tally(
+                None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows)
+            )
             reader = data.reader(space.inputs, space.placement)
             solution = task.trained(space, reader, checkpoint, callback, display(self.verbose))
         else:
-            total = self._summed(space, data, 0, checkpoint)
-            solution = held_out.minimised(task, space, total, callback)
-            held_out.check_learned(task, space, total, solution)
-        self._start(space)
+            tally = self._summed(space, data, 0, checkpoint)
+            assert tally.total is not None
+            solution = held_out.minimised(task, space, tally.total, callback)
+            held_out.check_learned(task, space, tally.total, solution)
+        self._start(space, data.group_column)
         self._record_input(X, space.inputs)
         self.loss_, self.solver_ = task.loss, task.solver
-        self.total_, self.n_samples_seen_, self._solution = total, data.n_rows, solution
+        self.tally_, self._solution = tally, solution
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
@@ -300,21 +323,62 @@ class KernelEmbedding(
         *,
         positives: Any = None,
         negatives: Any = None,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
+        half_life: float | None = None,
     ) -> KernelEmbedding:
         """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
 
         The model is solved when the representation is first needed. `first_row` is the global index of the first
-        row of X, which keys its random views: workers that share a data set give it.
+        row of X, which keys its random views: workers that share a data set give it. `groups` as in `fit`. With
+        `half_life`, in rows, a row counts half as much when so many have come after it, 2^(-age / half_life); give it
+        from the first call on. How the rows are divided among calls does not matter.
         """
         task = self._task()
         task.check_adds()
         given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
-        self._add_rows(X, first_row, task.loss.views_needed, **given)
+        self._add_rows(X, first_row, half_life, groups, task.loss.views_needed, **given)
         _warn_of_unused(negatives, task.loss)
         self.loss_, self.solver_ = task.loss, task.solver
         return self
+
+    def forget(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: ArrayLike,
+        positives: Any = None,
+        negatives: Any = None,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+    ) -> list[str]:
+        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
+
+        It equals a fit of the other rows in the same `space_`. It is not a guarantee of erasure: what the first rows of
+        the model have fixed stays. If nothing may depend on a row, fit a new model without it.
+
+        Parameters
+        ----------
+        X, positives, negatives, groups, sample_weight : as they were given when the rows were added
+        y : ignored
+        rows : integers of shape (n,)
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            `partial_fit`. It keys the random views that are taken away.
+
+        Returns
+        -------
+        list of str
+            What may still depend on the rows: landmarks, kernel, columns' scales, views.
+
+        Notes
+        -----
+        Landmarks cannot be forgotten, nor rows that were not added, nor rows of aged sums (`half_life`). Nothing
+        changes then. That X is what was added under these indices cannot be checked.
+        """
+        given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
+        return self._forget_rows(X, rows, groups, **given)
 
     def prepare(
         self, X: Any, *, positives: Any = None, negatives: Any = None, sample_weight: Any = None
@@ -590,15 +654,15 @@ class KernelEmbedding(
         copy = self.empty_copy().set_params(**params)
         copy._check_parameters()
         copy._task().check_adds()
-        copy.total_, copy.n_samples_seen_ = self.total_, self.n_samples_seen_
+        copy.tally_ = self.tally_
         return copy
 
     def rescaled(self, scale: str) -> KernelEmbedding:
         """A new model whose components have another scale ("kernel", "orthonormal", "unit" or "loss"), without data."""
         found = self._solved().scaled(scale, self.loss_)
         copy = self.empty_copy().set_params(scale=scale)
-        copy.loss_, copy.solver_, copy.total_ = self.loss_, self.solver_, self.total_
-        copy.n_samples_seen_, copy._solution = self.n_samples_seen_, found
+        copy.loss_, copy.solver_ = self.loss_, self.solver_
+        copy.tally_, copy._solution = self.tally_, found
         return copy
 
     def empty_copy(self) -> KernelEmbedding:

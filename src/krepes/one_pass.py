@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
@@ -32,21 +33,28 @@ from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
 from krepes.base.files import same_file
 from krepes.base.limits import check_count
-from krepes.base.model_file import State
+from krepes.base.model_file import State, digest
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
+from krepes.base.split import ROUNDING, Split, by_group
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.precomputed import is_precomputed
 from krepes.landmarks import LandmarkSelector
-from krepes.preprocessing import InputSpace
+from krepes.preprocessing import InputSpace, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
-from krepes.sources import Source, open_objects, open_source
+from krepes.sources import Source, TableSource, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import fitted_matrix
+from krepes.tally import RowRanges, Tally
+from krepes.tally.decay import check_half_life, row_weights
+from krepes.tally.grouping import by_groups
+from krepes.tally.numbered_rows import Numbered, row_numbers
+from krepes.tally.tallied import Tallied
+from krepes.tally.tally import MOST_ROWS
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
@@ -54,12 +62,10 @@ R = TypeVar("R")  # what a solve gives
 # What a model file says besides its feature space, and of which type it must be.
 STATE = {
     "parameters": dict[str, Any],
-    "n_samples_seen": int,
     "n_features_in": int | None,
     "feature_names_in": list[str] | None,
+    "group_column": str | None,
 }
-
-MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {
@@ -73,7 +79,7 @@ SAVED = {
 }
 
 
-class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R]):
+class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
     Parameters
@@ -95,6 +101,14 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
     total_ : value of the accumulator, or None
         The sums over all rows seen; None where a file came without them.
     n_samples_seen_ : int
+        How many rows the sums hold.
+    next_row_ : int
+        The global index of the next row, which keys its random draws.
+    rows_seen_ : RowRanges or None
+        Which rows the sums hold, where that is known.
+    groups_ : dict
+        Rows by group, where sums are kept by group.
+    half_life_ : float or None
     kernel_, views_, landmarks_, landmark_indices_, features_, rank_, input_space_, seed_ : parts of the space
     """
 
@@ -103,8 +117,6 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
     views: str | Views | None = None
 
     space_: FeatureSpace
-    total_: T | None
-    n_samples_seen_: int
     _solution: R | None
 
     def __init__(
@@ -152,62 +164,119 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
         X: Any,
         y: Any = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
     ) -> Self:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
-        Rows count `sample_weight` times; those of weight zero are left out. With `checkpoint`, a file of that name
+        Rows count `sample_weight` times; those of weight zero are left out. With `groups`, one for every row or the
+        name of a column, sums are kept by group: see `only` and `without`. With `checkpoint`, a file of that name
         keeps the state of a long pass: after an interruption the same call continues from there (give `random_state`).
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
         data = FitData.open(X, y=y, weight=sample_weight, opener=self._opener(space))
+        data = self._with_groups(data, X, groups, space)
         self._check_checkpoint(checkpoint, data)
         space = self._prepared(data) if space is None else space.decomposed()
-        space, total = self._read(space, data, checkpoint)
-        self._start(space)
+        space, tally = self._read(space, data, checkpoint)
+        self._start(space, data.group_column)
         self._record_input(X, space.inputs)
-        self._count(total, data.n_rows)
-        self._solution = self._solve(total)
+        self.tally_ = tally
+        assert tally.total is not None
+        self._solution = self._solve(tally.total)
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows. The first call fixes preprocessing, kernel parameters, landmarks and views.
 
         The solve waits until it is needed. `first_row` is the global index of the first row of X, which keys its
-        random draws: workers that share a data set give it.
+        random draws: workers that share a data set give it. `groups` as in `fit`. With `half_life`, in rows, a row
+        counts half as much when so many have come after it; give it from the first call on.
         """
-        return self._add_rows(X, first_row, y=y, weight=sample_weight)
+        return self._add_rows(X, first_row, half_life, groups, y=y, weight=sample_weight)
 
-    def _add_rows(self, X: Any, first_row: int | None, views_needed: int = 1, **given: Any) -> Self:
+    def _add_rows(
+        self,
+        X: Any,
+        first_row: int | None,
+        half_life: float | None = None,
+        groups: ArrayLike | None = None,
+        views_needed: int = 1,
+        **given: Any,
+    ) -> Self:
         """Open data, the first or more of them, and add their sums."""
         if first_row is not None and not (
             isinstance(first_row, int | np.integer) and 0 <= first_row < MOST_ROWS
         ):
             raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
+        half_life = self._half_life(half_life, groups)
         if not hasattr(self, "space_"):
             self._check_parameters()
             data = replace(FitData.open(X, **given, opener=self._opener()), first_row=first_row or 0)
+            data = self._with_groups(data, X, groups)
             space = self._prepared(data, views_needed)
             if first_row and space.landmark_rows is not None:
                 space = replace(space, landmark_rows=space.landmark_rows + first_row)
-            total = self._summed(space, data, first_row or 0)
-            self._start(space)
+            tally = self._aged(space, data, first_row or 0, 0, half_life)
+            self._start(space, data.group_column)
             self._record_input(X, space.inputs)
         else:
             self._check_has_total()
             self._check_same_input(X, self.space_.inputs)
-            data = self.space_.open(X, **given)
-            offset = self.n_samples_seen_ if first_row is None else first_row
-            total = self._summed(self.space_, data, offset)
-        self._count(total, data.n_rows)
+            data = self._with_groups(self.space_.open(X, **given), X, groups, self.space_, self.tally_)
+            offset = self.next_row_ if first_row is None else int(first_row)
+            tally = self._aged(self.space_, data, offset, self.next_row_, half_life)
+            self.group_column_ = data.group_column or self.group_column_
+        self._count(tally)
         return self
+
+    def _half_life(self, given: float | None, groups: ArrayLike | None) -> float | None:
+        """The half-life of a stream: what was given, or that of the rows before; an error where they differ."""
+        check_half_life(given)
+        seen = vars(self).get("tally_", Tally())
+        if given is not None and groups is not None:
+            raise ValueError(
+                "half_life= and groups= do not go together: rows of one group would weigh more or less by their age."
+            )
+        if seen.n_rows == 0:
+            return given
+        if given is not None and given != seen.half_life:
+            before = "without a half-life" if seen.half_life is None else f"with half_life={seen.half_life:g}"
+            raise ValueError(
+                f"half_life={given:g}: this model has seen rows {before}. A stream has one half-life, from its first "
+                "row on: start again from empty_copy()."
+            )
+        return seen.half_life
+
+    def _aged(
+        self, space: FeatureSpace, data: FitData, first_row: int, clock: int, half_life: float | None
+    ) -> Tally[T]:
+        """The sums of more rows, whose weights follow from their age where there is a half-life."""
+        if half_life is None:
+            return self._summed(space, data, first_row)
+        clock = max(clock, first_row + data.n_rows)
+        weight = row_weights(first_row, data.n_rows, clock, half_life)
+        if data.weight is not None:
+            weight = weight * data.weight
+        if not (weight > 0).any():  # all of them are too old to count
+            tally: Tally[T] = Tally(None, data.n_rows, clock, RowRanges.of(first_row, data.n_rows))
+        else:
+            tally = self._summed(space, replace(data, weight=weight), first_row)
+        return replace(tally, next_row=clock, half_life=half_life)
 
     def prepare(self, X: Any, *, sample_weight: Any = None) -> FeatureSpace:
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
@@ -235,12 +304,19 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
             n_landmarks=self.n_landmarks,
             views=self.views,
             views_needed=views_needed,
-            preprocess=self.preprocess,
+            preprocess=self._preprocess(data),
             placement=self._placement(),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             engine=as_engine(self.engine),
             progress=display(self.verbose),
         )
+
+    def _preprocess(self, data: FitData) -> Preprocess:
+        """With the column of groups, which is not a feature, left out."""
+        if data.group_column is None or not isinstance(data.sources[0], TableSource):
+            return self.preprocess
+        encoder = self.preprocess if isinstance(self.preprocess, TableEncoder) else TableEncoder()
+        return clone(encoder).set_params(exclude=[*encoder.exclude, data.group_column])
 
     def _placement(self) -> Placement:
         """dtype="auto" is float32, and float64 where all points are landmarks."""
@@ -249,28 +325,35 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
 
     def _summed(
         self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
-    ) -> T:
+    ) -> Tally[T]:
         """The sums over some rows: the one expensive pass."""
         reader = data.reader(space.inputs, space.placement, first_row)
-        return as_engine(self.engine).reduce(
-            self._accumulator(space), reader, checkpoint=checkpoint, progress=display(self.verbose)
+        value = as_engine(self.engine).reduce(
+            self._pass(space, data), reader, checkpoint=checkpoint, progress=display(self.verbose)
         )
+        return Tally.of(value, RowRanges.of(first_row, data.n_rows), data.group)
+
+    def _pass(self, space: FeatureSpace, data: FitData) -> Accumulator[Any, Any]:
+        """What is summed: the accumulator, or one for every group."""
+        accumulator = self._accumulator(space)
+        return accumulator if data.group is None else by_groups(accumulator, data.group)
 
     def _read(
         self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
-    ) -> tuple[FeatureSpace, T]:
+    ) -> tuple[FeatureSpace, Tally[T]]:
         """The pass of a fit: the space it ends with, and the sums."""
         return space, self._summed(space, data, 0, checkpoint)
 
-    def _start(self, space: FeatureSpace) -> None:
+    def _start(self, space: FeatureSpace, group_column: str | None = None) -> None:
         """Be a model of this space that has seen no rows."""
-        self.space_, self.total_, self.n_samples_seen_, self._solution = space, None, 0, None
+        self.space_, self.tally_, self._solution = space, Tally(), None
+        self.group_column_ = group_column
 
-    def _count(self, total: T, n_rows: int) -> None:
+    def _count(self, tally: Tally[T]) -> None:
         """Add sums over rows; what was solved before is out of date."""
-        self.total_ = total if self.total_ is None else self.total_ + total
-        self.n_samples_seen_ += n_rows
+        total = self.tally_ + tally
         self._solution = None
+        self.tally_ = total
 
     def _solved(self) -> R:
         """What `_solve` gives for all rows seen so far; solved now if rows were added since."""
@@ -301,12 +384,22 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
         self._fitted_space()
         copy = clone(self)
-        copy._start(self.space_)
+        copy._start(self.space_, self.group_column_)
         copy._copy_record(self)
         return copy
 
     def merge(self, other: Self) -> Self:
-        """Add the rows that another model has seen; both must share everything that the sums depend on."""
+        """Add the rows that another model has seen; both must share everything that the sums depend on.
+
+        Aged sums (`half_life`) need a common clock: the rows of both must be numbered by one count (`first_row`).
+        """
+        self.check_mergeable(other)
+        self._check_common_clock(other)
+        self._count(other.tally_)
+        return self
+
+    def check_mergeable(self, other: Self) -> None:
+        """Refuse a model whose sums do not go with these, naming what differs."""
         if not isinstance(other, type(self)) and not isinstance(self, type(other)):
             raise TypeError(f"merge takes another {type(self).__name__}; got {type(other).__name__}.")
         self._check_has_total()
@@ -318,9 +411,112 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
                 f"These models cannot be merged: they differ in {', '.join(different)}. Start the parts from "
                 "one model's empty_copy()."
             )
-        if other.total_ is not None:
-            self._count(other.total_, other.n_samples_seen_)
-        return self
+
+    def _check_common_clock(self, other: Self) -> None:
+        """Refuse aged sums whose rows were counted apart: how old the rows of one are for the other is not known."""
+        mine, theirs = self.tally_, other.tally_
+        if not mine.n_rows or not theirs.n_rows or (mine.half_life is None and theirs.half_life is None):
+            return
+        common = None if mine.rows is None or theirs.rows is None else mine.rows & theirs.rows
+        if common is None or len(common):
+            what = "which rows they hold is not known" if common is None else f"both count rows {common}"
+            raise ValueError(
+                f"These streams have no common clock: {what}. The weight of a row follows from how many came after it, "
+                "in both. Number the rows of all streams by one count, and give it with partial_fit(first_row=...)."
+            )
+
+    # Rows taken back
+
+    def forget(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+    ) -> list[str]:
+        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
+
+        It is not a guarantee of erasure: what the first rows of the model have fixed stays. If nothing may depend on a
+        row, fit a new model without it.
+
+        Parameters
+        ----------
+        X, y, groups, sample_weight : as they were given when the rows were added
+        rows : integers of shape (n,)
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            `partial_fit`.
+
+        Returns
+        -------
+        list of str
+            What may still depend on the rows: landmarks, kernel, columns' scales, views.
+
+        Notes
+        -----
+        Landmarks cannot be forgotten, nor rows that were not added, nor rows of aged sums (`half_life`). Nothing
+        changes then.
+        """
+        return self._forget_rows(X, rows, groups, y=y, weight=sample_weight)
+
+    def _forget_rows(
+        self, X: Any, rows: ArrayLike, groups: ArrayLike | None = None, **given: Any
+    ) -> list[str]:
+        """Open the rows again, and take their sums away."""
+        self._check_has_total()
+        self._check_same_input(X, self.space_.inputs)
+        if self.half_life_ is not None:
+            raise ValueError(
+                f"The rows of this model have aged (half_life={self.half_life_:g}), and what is left of each is not "
+                "known exactly enough to be taken away. They fade by themselves; a window forgets (krepes.streams)."
+            )
+        data = self._with_groups(self.space_.open(X, **given), X, groups, self.space_, self.tally_)
+        numbers = row_numbers(rows, data.n_rows, self.space_, self.rows_seen_)
+        if self.total_ is None or data.n_rows >= self.n_samples_seen_:
+            raise ValueError(
+                f"Asked to forget {data.n_rows:,} rows of a model that has seen {self.n_samples_seen_:,}: some must be "
+                "left."
+            )
+        reader = Numbered(data.reader(self.space_.inputs, self.space_.placement), numbers)
+        value = as_engine(self.engine).reduce(
+            self._pass(self.space_, data), reader, progress=display(self.verbose)
+        )
+        gone: Tally[T] = Tally.of(value, RowRanges.of_rows(numbers), data.group)
+        assert gone.total is not None
+        self._check_holds(self.total_, gone.total)
+        left = self.tally_ - gone
+        self._solution = None
+        self.tally_ = left
+        return self._still_dependent()
+
+    def _check_holds(self, total: T, gone: T) -> None:
+        """Refuse rows that cannot all be in the sums."""
+        if gone.n > (1 + ROUNDING) * total.n:
+            raise ValueError(
+                "These rows cannot all have been added: the model has fewer rows, by weight. Check rows= and "
+                "sample_weight=."
+            )
+
+    def _still_dependent(self) -> list[str]:
+        """What forgetting leaves as it was: all that the first rows have fixed."""
+        space = self._fitted_space()
+        inputs = space.inputs
+        given = self.views if isinstance(self.views, Views) else None
+        parts = {
+            "which rows are landmarks": space.landmark_rows is not None,
+            "the kernel, its lengthscale and metric": not self._kernel_given(),
+            "the scales and levels of columns": not (
+                inputs.encoder is None and inputs.normalize is None and inputs.shift_ is None
+            ),
+            "the strength of the views": space.views.n_views > 1
+            and (given is None or digest(given) != digest(space.views)),
+        }
+        return [name for name, depends in parts.items() if depends]
+
+    def _kernel_given(self) -> bool:
+        """Whether the kernel is as the user gave it, without a number from the data."""
+        return digest(as_kernel(self.kernel)) == digest(self.space_.kernel)
 
     def _check_has_total(self) -> None:
         self._fitted_space()
@@ -383,17 +579,18 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
         self._fitted_space()
         state = {
             "parameters": self._stored_parameters(),
-            "n_samples_seen": self.n_samples_seen_,
+            "group_column": self.group_column_,
+            **self.tally_.state(total),
             **self._record_state(),
             **self.space_.state(factors=total),
         }
-        return state | (
-            {self.total_name: None if self.total_ is None else self.total_.state()} if total else {}
-        )
+        by_group = self.tally_.groups is not None  # whose sums are in the file already
+        whole = None if self.total_ is None or by_group else self.total_.state()
+        return state | ({self.total_name: whole} if total else {})
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
-        check_entries("The model", state, STATE, optional=set())
+        check_entries("The model", state, STATE, optional={"group_column"})
         unknown = sorted(set(state["parameters"]) - set(cls._get_param_names()))
         if unknown:
             raise ValueError(f"The model has parameters that {cls.__name__} does not: {', '.join(unknown)}.")
@@ -403,13 +600,17 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, ABC, Generic[T, R])
         if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
         model = cls(**parameters)
-        model._start(space)
+        model._start(space, state.get("group_column"))
         model._restore_record(state)
-        model.n_samples_seen_ = state["n_samples_seen"]
+        model.tally_ = Tally.from_state(state)
         model._restore(state)
         check_entries("The model", state, {cls.total_name: dict | None}, optional={cls.total_name})
-        if state.get(cls.total_name) is not None:
-            model.total_ = model._accumulator(space).value_from(state[cls.total_name])
+        if state.get("groups") is not None:
+            parts = Split(model._accumulator(space), by_group).value_from(state["groups"])
+            model.tally_ = model.tally_.with_groups(parts, state["groups"])
+        elif state.get(cls.total_name) is not None:
+            total = model._accumulator(space).value_from(state[cls.total_name])
+            model.tally_ = replace(model.tally_, total=total)
         return model
 
     def _restore(self, state: State) -> None:

@@ -42,6 +42,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.machines.normal_sums import NormalSums
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
+from krepes.tally import RowRanges, Tally
 
 EXACT_ROWS = 5000  # of which all may be landmarks: four n x n matrices of 200 MB each
 SMALLEST_REGULARIZATION = 1e-6  # the decoder's kernel is singular where points of the bottleneck coincide
@@ -208,7 +209,7 @@ class KernelAutoencoder(
         self._start(space)
         self._set_bottleneck(bottleneck)
         self._record_input(X, space.inputs)
-        self._count(total, data.n_rows)
+        self._count(Tally.of(total, RowRanges.of(0, data.n_rows)))
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
@@ -220,6 +221,15 @@ class KernelAutoencoder(
         if not hasattr(self, "space_"):
             return self.fit(X, targets=targets)
         return self._add_rows(X, first_row, positives=targets, positives_name="targets")
+
+    def forget(  # type: ignore[override]
+        self, X: Any, y: Any = None, *, rows: ArrayLike, targets: Any = None
+    ) -> list[str]:
+        """Take rows back from the decoder's sums; the encoder stays as it is. See `KernelEmbedding.forget`."""
+        return self._forget_rows(X, rows, positives=targets, positives_name="targets")
+
+    def _still_dependent(self) -> list[str]:
+        return [*super()._still_dependent(), "the encoder"]
 
     def _check_parameters(self) -> None:
         if self.n_landmarks is not None:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, Self, TypeVar
 
+from torch import Tensor
+
 from krepes.base.blocks import Block
 from krepes.base.model_file import State
 
@@ -93,6 +95,11 @@ class Accumulator(ABC, Generic[S, T]):
         """Into about how many parts of equal size it divides a block: blocks may be as many times larger."""
         return 1
 
+    @property
+    def bytes_of_sums(self) -> int:
+        """Memory of the sums, whatever the number of rows; of rows that are kept, nothing is known beforehand."""
+        return _tensor_bytes(self.sums_state(self.zero()))
+
     def fingerprint(self) -> dict[str, str]:
         """Hashes, by name, of all that the sums depend on besides the rows."""
         return {}
@@ -168,3 +175,11 @@ class SumOfValues(Accumulator[T | None, T]):
 
     def sums_from(self, state: State) -> T | None:
         return None if state["sums"] is None else self.value_from(state["sums"])
+
+
+def _tensor_bytes(state: object) -> int:
+    """Of all tensors in a state."""
+    if isinstance(state, Tensor):
+        return state.numel() * state.element_size()
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    return sum(map(_tensor_bytes, parts))

@@ -23,6 +23,7 @@ from krepes.base.schema import check_entries
 from krepes.base.streams import uniform
 
 Key = int | float | str | bool
+ROUNDING = 1e-10  # of the weight of a part; less than that is not a row
 By = Callable[[Block], np.ndarray]  # a block -> the keys of its rows, (b,)
 
 
@@ -63,15 +64,20 @@ class Parts(Mapping[Key, T], Generic[T]):
         return Parts({**self, **other, **common})
 
     def __sub__(self, other: Parts[T]) -> Parts[T]:
-        """Parts that lose all their rows are left out."""
+        """Parts that lose all their rows are left out; an error where one would lose more than it has."""
         unknown = [key for key in other if key not in self]
         if unknown:
             raise ValueError(f"Cannot subtract: there are no rows with the keys {unknown[:5]}.")
+        if any(other[key].n > (1 + ROUNDING) * self[key].n for key in other):
+            raise ValueError(
+                "These rows cannot all have been added: one of the folds or groups has fewer rows than are to be taken "
+                "away. Check rows= and sample_weight=."
+            )
         return Parts(
             {
                 key: value - other[key] if key in other else value
                 for key, value in self.items()
-                if key not in other or other[key].n < value.n
+                if key not in other or other[key].n < (1 - ROUNDING) * value.n
             }
         )
 
@@ -154,6 +160,10 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     @property
     def bytes_per_row(self) -> int:
         return self.accumulator.bytes_per_row
+
+    @property
+    def bytes_of_sums(self) -> int:
+        return self.n_keys * self.accumulator.bytes_of_sums
 
     @property
     def n_parts(self) -> int:

@@ -17,6 +17,7 @@ from krepes.cli.commands.evaluate import evaluate
 from krepes.cli.commands.explain import explain
 from krepes.cli.commands.fit import fit
 from krepes.cli.commands.info import info
+from krepes.cli.commands.merge import merge
 from krepes.cli.commands.predict import predict
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
@@ -56,6 +57,7 @@ app = typer.Typer(
 for function in (
     demo,
     fit,
+    merge,
     tune,
     transform,
     reconstruct,

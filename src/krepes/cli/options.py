@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-DATA, MODEL, RUN = "Data", "Model", "Running"
+DATA, MODEL, STREAM, RUN = "Data", "Model", "Streams", "Running"
 
 
 def option(*words: str, metavar: str = "NAME", panel: str | None = None, **settings: Any) -> OptionInfo:
@@ -99,6 +99,34 @@ NTrain = Annotated[
         metavar="N",
         panel=DATA,
         min=1,
+    ),
+]
+Base = Annotated[
+    Path | None,
+    option(
+        "Take preprocessing, kernel and landmarks from this model, and sum up the rows of DATA alone: a part, for "
+        "`krepes merge`.",
+        metavar="MODEL",
+        panel=MODEL,
+    ),
+]
+FirstRow = Annotated[
+    int | None,
+    option(
+        "With --base: the number of DATA's first row in all the data, counted from 0. It keys the random draws, and "
+        "lets `merge` see rows that would count twice.",
+        metavar="N",
+        panel=DATA,
+        min=0,
+    ),
+]
+Groups = Annotated[
+    str | None,
+    option(
+        "A column (or array), such as the day or the site: sums are kept for each of its values, so that models of "
+        "some of them need no data. It is never a feature.",
+        metavar="COLUMN",
+        panel=DATA,
     ),
 ]
 Checkpoint = Annotated[

@@ -139,11 +139,11 @@ def limited_threads(threads: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def terminated_gently() -> Iterator[None]:
-    """A request to terminate removes temporary files, as Ctrl-C does."""
+def terminated_gently(ends: type[BaseException] = SystemExit) -> Iterator[None]:
+    """A request to terminate removes temporary files, as Ctrl-C does; it `ends` what is done by this exception."""
 
     def stop(*_: Any) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
+        raise ends(128 + signal.SIGTERM)
 
     try:
         before = signal.signal(signal.SIGTERM, stop)

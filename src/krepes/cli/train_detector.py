@@ -25,6 +25,7 @@ class DetectorFit:
     split: str | None
     n_train: int | None
     sample_weight: str | None
+    groups: str | None
     checkpoint: Path | None
     no_sums: bool
     overwrite: bool
@@ -47,7 +48,9 @@ class DetectorFit:
         start = time.perf_counter()
         space = machine.prepare(self.source, sample_weight=weight)
         show_columns(space.inputs)
-        machine.fit(self.source, sample_weight=weight, checkpoint=self.checkpoint, space=space)
+        machine.fit(
+            self.source, groups=self.groups, sample_weight=weight, checkpoint=self.checkpoint, space=space
+        )
         machine.verbose = 0
         machine.save(self.output, sums=not self.no_sums, overwrite=self.overwrite)
         seconds = time.perf_counter() - start

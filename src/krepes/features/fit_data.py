@@ -44,6 +44,8 @@ class FitData:
     group : ndarray of shape (n,), optional
     first_row : int
         The global index of the first row.
+    group_column : str, optional
+        The column that the groups are, which is then not a feature.
     """
 
     sources: tuple[Source, ...]
@@ -51,6 +53,7 @@ class FitData:
     weight: np.ndarray | None = None
     group: np.ndarray | None = None
     first_row: int = 0
+    group_column: str | None = None
 
     @classmethod
     def open(

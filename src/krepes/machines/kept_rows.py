@@ -15,6 +15,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
+from krepes.base.caller_warning import named_few
 from krepes.base.model_file import State
 from krepes.base.rows import Rows, concat_rows, take_rows
 from krepes.base.schema import check_entries
@@ -23,11 +24,11 @@ from krepes.base.streams import uniform
 from krepes.kernels import Kernel
 
 MOST_BYTES = 256 * 2**20
+SAME = 1e-5  # relative difference up to which two numbers may be the same number
 _KEPT = 29  # purpose of a random stream
 
 STATE = {
     "seen": int,
-    "forgotten": int,
     "rows": Tensor,
     "inputs": Tensor | SparseRows | list,
     "y": np.ndarray,
@@ -43,8 +44,6 @@ class KeptRows:
     ----------
     seen : int
         How many rows it is a sample of; rows of weight zero are not counted.
-    forgotten : int
-        How many rows a user has taken back: rows that are added later are numbered after them, too.
     rows : Tensor of shape (k,), int64
         Global indices.
     inputs : Tensor of shape (k, ...), SparseRows or list
@@ -57,7 +56,6 @@ class KeptRows:
     """
 
     seen: int
-    forgotten: int
     rows: Tensor
     inputs: Rows
     y: np.ndarray
@@ -91,7 +89,6 @@ class KeptRows:
     def __add__(self, other: KeptRows) -> KeptRows:
         both = KeptRows(
             self.seen + other.seen,
-            self.forgotten + other.forgotten,
             torch.cat([self.rows, other.rows]),
             concat_rows([self.inputs, other.inputs]),
             np.concatenate([self.y, other.y]),
@@ -120,7 +117,34 @@ class KeptRows:
         )
 
     def __mul__(self, factor: float) -> KeptRows:
-        return replace(self, weight=self.weight * factor)
+        """Rows that count `factor` times; those that then weigh nothing are as if they had not been seen."""
+        scaled = replace(self, weight=self.weight * factor)
+        counting = np.flatnonzero(scaled.weight.numpy() > 0)
+        gone = len(self.rows) - len(counting)
+        return scaled if not gone else replace(scaled.take(counting), seen=self.seen - gone)
+
+    def check_holds(self, gone: KeptRows) -> None:
+        """Refuse rows that would have been kept, and were not, or not with these values."""
+        known = np.isin(gone.rows.numpy(), self.rows.numpy())
+        if not self.complete:
+            known |= (gone.draws >= self.draws.max()).numpy()
+        never = gone.rows.numpy()[~known]
+        if len(never):
+            raise ValueError(
+                f"{named_few('row', np.sort(never).tolist())}: never added to this model, or forgotten before."
+            )
+        common = np.intersect1d(self.rows.numpy(), gone.rows.numpy())
+        first, second = (part.take(_places(part.rows.numpy(), common)) for part in (self, gone))
+        different = ~(
+            _same_inputs(first, second)
+            & _same(first.y, second.y)
+            & _same(first.weight.numpy(), second.weight.numpy())
+        )
+        if different.any():
+            raise ValueError(
+                f"{named_few('row', common[different].tolist())}: X, y or sample_weight is not what was added under "
+                "this index."
+            )
 
     def state(self) -> State:
         return {name: getattr(self, name) for name in STATE}
@@ -143,7 +167,7 @@ class KeepRows(SumOfValues[KeptRows]):
         weight = np.ones(len(block)) if block.weight is None else block.weight
         assert block.y is not None
         value = KeptRows(
-            len(block), 0, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
+            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
             self._draws(block.rows), most,
         )  # fmt: skip
         if (weight > 0).all():
@@ -169,12 +193,39 @@ class KeepRows(SumOfValues[KeptRows]):
         k = len(state["rows"])
         if any(len(state[name]) != k for name in ("inputs", "y", "weight")):
             raise ValueError("The kept rows are damaged: their parts differ in length.")
-        if not 1 <= k <= state["seen"] or state["forgotten"] < 0:
+        if not 1 <= k <= state["seen"]:
             raise ValueError("The kept rows are damaged: their numbers cannot be.")
         if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
             raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
         if not (state["weight"] > 0).all():
             raise ValueError("The kept rows are damaged: their weights must be positive.")
         most = self._affordable(state["inputs"]) if state["seen"] == k else k
-        seen, forgotten, rows, inputs, y, weight = (state[name] for name in STATE)
-        return KeptRows(seen, forgotten, rows, inputs, y, weight, self._draws(rows), most)
+        seen, rows, inputs, y, weight = (state[name] for name in STATE)
+        return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)
+
+
+def _places(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    order = np.argsort(rows)
+    return order[np.searchsorted(rows, wanted, sorter=order)]
+
+
+def _same(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Whether rows of numbers are the same, (n,)."""
+    if not len(first):
+        return np.ones(0, dtype=bool)
+    first, second = (np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in (first, second))
+    size = np.abs(first).max(axis=1, keepdims=True)
+    return (np.abs(first - second) <= SAME * size).all(axis=1)
+
+
+def _same_inputs(first: KeptRows, second: KeptRows) -> np.ndarray:
+    if isinstance(first.inputs, Tensor) and isinstance(second.inputs, Tensor):
+        return _same(first.inputs.numpy(), second.inputs.numpy())
+    if isinstance(first.inputs, SparseRows) and isinstance(second.inputs, SparseRows):
+        one, other = first.inputs.csr, second.inputs.csr
+        size, apart = (abs(part).max(axis=1).toarray().reshape(-1) for part in (one, one - other))
+        return apart <= SAME * size
+    return np.array(
+        [not isinstance(a, str | int | float) or a == b for a, b in zip(first.inputs, second.inputs)],
+        dtype=bool,
+    )

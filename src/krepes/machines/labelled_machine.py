@@ -40,7 +40,7 @@ from krepes.kernels import Kernel
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
 from krepes.machines.kernel_choice import KernelChoice
-from krepes.machines.targets import Targets
+from krepes.machines.targets import Quantities, Targets
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.labels import missing_values
@@ -48,6 +48,7 @@ from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.joined_rows import one_after_other
+from krepes.tally import RowRanges, Tally
 
 AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
@@ -219,24 +220,25 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     def _read(
         self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
-    ) -> tuple[FeatureSpace, T]:
+    ) -> tuple[FeatureSpace, Tally[T]]:
         """With several spaces: sum all of them in one read, and take the one with the lowest error."""
         rivals = [] if self.choice_ is None else self.choice_.shortlist(self.n_spaces)
         if self.choice_ is None or len(rivals) < 2 or rivals[0].kernel is not space.kernel:
             return super()._read(space, data, checkpoint)
         spaces = [space, *(space.with_kernel(rival.kernel) for rival in rivals[1:])]
         totals = as_engine(self.engine).reduce(
-            SideBySide([self._accumulator(each) for each in spaces]),
+            SideBySide([self._pass(each, data) for each in spaces]),
             data.reader(space.inputs, space.placement),
             checkpoint=checkpoint,
             progress=display(self.verbose),
         )
-        errors = [self._space_error(total, each) for total, each in zip(totals, spaces)]
+        tallies = [Tally.of(total, RowRanges.of(0, data.n_rows), data.group) for total in totals]
+        errors = [self._space_error(each.total, space) for each, space in zip(tallies, spaces)]  # type: ignore[arg-type]
         best = int(np.argmin(errors))
         self.space_errors_ = np.array(errors)
         self.choice_ = self.choice_.choosing(rivals[best])
         self.metric_ = rivals[best].metric
-        return spaces[best], totals[best]
+        return spaces[best], tallies[best]
 
     def _prepared(
         self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
@@ -276,10 +278,11 @@ class LabelledMachine(OnePassEstimator[T, S]):
         )
 
     def _preprocess(self, data: FitData) -> Preprocess:
-        """With the column of targets, which is no feature, left out."""
+        """With the columns of targets and groups, which are not features, left out."""
+        preprocess = super()._preprocess(data)
         if self.label_ is None or not isinstance(data.sources[0], TableSource):
-            return self.preprocess
-        encoder = self.preprocess if isinstance(self.preprocess, TableEncoder) else TableEncoder()
+            return preprocess
+        encoder = preprocess if isinstance(preprocess, TableEncoder) else TableEncoder()
         return clone(encoder).set_params(label=self.label_)
 
     def __sklearn_tags__(self):
@@ -290,20 +293,71 @@ class LabelledMachine(OnePassEstimator[T, S]):
     # More rows
 
     def _added(
-        self, X: Any, y: Any, sample_weight: Any, first_row: int | None, classes: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        first_row: int | None,
+        half_life: float | None,
+        groups: ArrayLike | None,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Add rows with targets, the first or more of them."""
         if hasattr(self, "space_"):
             encoded, weight = self._encoded_targets(X, y, sample_weight)
-            first_row = self._next_row() if first_row is None else first_row
         else:
             self._check_parameters()
             encoded, weight = self._started(X, y, sample_weight, classes)
-        return self._add_rows(X, first_row, y=encoded, weight=weight)
+        return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
 
-    def _next_row(self) -> int | None:
-        """The number of the next row that is added; None where it follows from `n_samples_seen_`."""
-        return None
+    # Rows taken back
+
+    def forget(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+    ) -> list[str]:
+        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
+
+        Sums and `n_samples_seen_` lose the rows, and all that follows from them is solved again, as in a fit of the
+        other rows in the same `space_`. It is not a guarantee of erasure: what the first rows of the model have fixed
+        stays. If nothing may depend on a row, fit a new model without it.
+
+        Parameters
+        ----------
+        X, y, groups, sample_weight : as they were given when the rows were added
+        rows : integers of shape (n,)
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            `partial_fit`.
+
+        Returns
+        -------
+        list of str
+            What may still depend on the rows: landmarks, kernel, columns' scales, unit of the targets.
+
+        Notes
+        -----
+        Landmarks cannot be forgotten, nor rows that were not added, as far as that can be known, nor rows of aged sums
+        (`half_life`). Nothing changes then. Kept rows are compared, where a machine keeps some; one of more than
+        `n_kept` rows keeps fewer of them afterwards, because others are not known any more.
+        """
+        self._check_has_total()
+        encoded, weight = self._encoded_targets(X, y, sample_weight)
+        return self._forget_rows(X, rows, groups, y=encoded, weight=weight)
+
+    def _still_dependent(self) -> list[str]:
+        quantities = isinstance(self.targets_, Quantities)
+        return [
+            *super()._still_dependent(),
+            "the unit of the targets" if quantities else "the list of classes",
+        ]
+
+    def _kernel_given(self) -> bool:
+        return self._search.is_given(self.space_.kernel)
 
     # Using
 

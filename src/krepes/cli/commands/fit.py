@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.option_signatures import Parameters
@@ -58,6 +60,39 @@ def fit(
             options.MODEL,
         ),
     ] = False,
+    groups: options.Groups = None,
+    base: options.Base = None,
+    first_row: options.FirstRow = None,
+    follow: Annotated[
+        bool,
+        options.flag(
+            "--follow",
+            "DATA is a folder that files arrive in: absorb each of them once, in the order of their names, until "
+            "stopped by Ctrl-C or SIGTERM. MODEL is written as they are absorbed; the same command continues from it.",
+            options.STREAM,
+        ),
+    ] = False,
+    once: Annotated[
+        bool,
+        options.flag("--once", "With --follow: absorb the files that are there, and end.", options.STREAM),
+    ] = False,
+    poll: Annotated[
+        float,
+        option(
+            "With --follow: seconds between two looks at the folder.",
+            metavar="SECONDS",
+            panel=options.STREAM,
+            show_default=True,
+        ),
+    ] = 2.0,
+    half_life: Annotated[
+        float | None,
+        option(
+            "With --follow or --base: a row counts half as much when so many rows have come after it.",
+            metavar="ROWS",
+            panel=options.STREAM,
+        ),
+    ] = None,
     checkpoint: options.Checkpoint = None,
     random_state: options.Seed = 0,
     threads: options.Threads = None,
@@ -75,18 +110,46 @@ def fit(
 
     [cyan]krepes fit photos/ --size 32 -o photos.krepes[/]
 
+    [cyan]krepes fit part.parquet --base people.krepes --first-row 100000 -o part.krepes[/]
+
+    [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
+
     [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, model_summary, show_columns
+    from krepes.cli.fit_part import continued, fit_part, refuse_given, refuse_options
+    from krepes.cli.fit_part import follow as follow_folder
     from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
     from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
     from krepes.cli.opening import check_exists, open_data, parse_size
 
     check_trains(parameters)
+    _check_parts(follow, once, base, first_row, half_life)
+    others: dict[str, object]
+    given: dict[str, Any]
+    if follow:
+        others = {"--select": select, "--no-moments": no_moments, "--checkpoint": checkpoint, "--size": size}
+        others |= {"--sample-weight": sample_weight, "--encoding": encoding, "--array": array != "X"}
+        refuse_given(others, "it does not go with --follow.")
+    if base is not None:
+        others = {
+            "--set": override,
+            "--select": select,
+            "--no-moments": no_moments,
+            "--checkpoint": checkpoint,
+        }
+        others |= {"--label": label, "--exclude": exclude, "--column": column, "--missing": missing}
+        refuse_options("KernelEmbedding", parameters, others, f"--base {base} brings its own.")
     changes = overrides(override)
     pixels = parse_size(size)
-    check_exists(data)
+    check_exists(data, base)
+    if follow:
+        given = {"half_life": half_life, "groups": groups}
+        model = _followed(
+            data, base, parameters, changes, label, exclude, groups, random_state, column, missing
+        )
+        return follow_folder(data, model, output, once, poll, given)
     check_writable(output, overwrite)
     source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
@@ -94,9 +157,15 @@ def fit(
     from krepes.labelled import weights_of
 
     counts = None if sample_weight is None else weights_of(source, data, sample_weight)
+    if base is not None:
+        part = continued(base, KernelEmbedding, parameters["device"])
+        given = {"sample_weight": counts, "first_row": first_row, "groups": groups, "half_life": half_life}
+        return fit_part(part, source, output, overwrite, **given)
     labels = _training_labels(source, data, label) if select else None
     if sample_weight is not None and source.kind == "table":
         exclude = [*exclude, sample_weight]
+    if groups is not None and source.kind == "table":
+        exclude = [*exclude, groups]
     m = min(parameters["n_landmarks"] or source.n_rows, source.n_rows)
     own, of_parts = split_by_component(parameters)
     own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude, column, missing)
@@ -111,7 +180,7 @@ def fit(
         model.set_params(**of_parts, **changes)
     space = model.prepare(source, sample_weight=counts)
     show_columns(space.inputs)
-    model.fit(source, sample_weight=counts, checkpoint=checkpoint, space=space)
+    model.fit(source, groups=groups, sample_weight=counts, checkpoint=checkpoint, space=space)
     model.verbose = 0
     if labels is not None:
         model = model.select(source, labels)
@@ -128,6 +197,51 @@ def fit(
     }
     chosen = {"selection": [asdict(each) for each in model.selection_.candidates]} if select else {}
     return facts | model_summary(model) | chosen | {"next": following}
+
+
+def _check_parts(
+    follow: bool, once: bool, base: Path | None, first_row: int | None, half_life: float | None
+) -> None:
+    """Refuse options of parts and streams where there are none."""
+    if once and not follow:
+        raise typer.BadParameter("--once is for --follow.")
+    if first_row is not None and (base is None or follow):
+        raise typer.BadParameter("--first-row is for a part of the data: give --base, and not --follow.")
+    if half_life is not None and not follow and base is None:
+        raise typer.BadParameter("--half-life is for streams: give --follow, or --base.")
+
+
+def _followed(
+    folder: Path,
+    base: Path | None,
+    parameters: dict[str, Any],
+    changes: dict[str, Any],
+    label: list[str],
+    exclude: list[str],
+    groups: str | None,
+    seed: int,
+    column: list[str],
+    missing: list[str],
+) -> KernelEmbedding:
+    """The model that a stream starts with: that of --base without its rows, or one that the first file fixes."""
+    from krepes import KernelEmbedding, TableEncoder
+    from krepes.cli.fit_part import continued
+    from krepes.cli.model_parameters import key_and_value, split_by_component
+
+    if base is not None:
+        return continued(base, KernelEmbedding, parameters["device"])
+    own, of_parts = split_by_component(parameters)
+    left_out = [*label[1:], *exclude, *([] if groups is None else [groups])]
+    if label or left_out or column or missing:
+        kinds = dict(key_and_value(text, "--column", "NAME=KIND, such as age=number") for text in column)
+        own["preprocess"] = TableEncoder(
+            label=label[0] if label else None,
+            exclude=left_out,
+            columns=kinds or None,
+            missing=missing or None,
+        )
+    model = KernelEmbedding(**own, random_state=seed)
+    return model.set_params(**of_parts, **changes) if of_parts | changes else model
 
 
 def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:

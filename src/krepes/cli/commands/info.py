@@ -22,6 +22,8 @@ _PARTS = {
     "F": "Nyström factors F",
     "eigenvalues": "Nyström factors F",
     "moments": "moments",
+    "groups": "sums by group",
+    "rows_seen": "row numbers",
     "input_space": "preprocessing",
     "kernel": "kernel",
     "kernel_probe": "kernel",

@@ -108,6 +108,9 @@ def train(
             options.MODEL,
         ),
     ] = False,
+    groups: options.Groups = None,
+    base: options.Base = None,
+    first_row: options.FirstRow = None,
     checkpoint: options.Checkpoint = None,
     random_state: options.Seed = 0,
     threads: options.Threads = None,
@@ -125,14 +128,18 @@ Rows without a label are not used.
     [cyan]krepes train houses.csv --label price --task regression -o price.krepes[/]
 
     [cyan]krepes train houses.csv --label price --machine gaussian_process -o price.krepes[/]
+    [cyan]krepes train part.parquet --base income.krepes --first-row 100000 -o part.krepes[/]
+
     [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
     from krepes.base.files import check_writable
     from krepes.cli.describe import line, show_columns
     from krepes.cli.describe_machine import machine_summary
+    from krepes.cli.fit_part import fit_part, refuse_options
     from krepes.cli.model_parameters import overrides, preprocessing
     from krepes.cli.opening import check_exists, open_data, parse_size
     from krepes.cli.train_detector import DetectorFit, detector_from
+    from krepes.labelled import weights_of
     from krepes.preprocessing.targets import TASKS
 
     kind = kind.replace("-", "_").lower()
@@ -144,23 +151,48 @@ Rows without a label are not used.
         raise typer.BadParameter(f"--{next(iter(detecting)).replace('_', '-')} is for --task detect.")
     if task == "detect" and kind != "ridge":
         raise typer.BadParameter(f"--machine {kind} predicts a column: it does not go with --task detect.")
+    if first_row is not None and base is None:
+        raise typer.BadParameter("--first-row is for a part of the data: give --base.")
+    if base is not None:
+        others: dict[str, object]
+        others = {"--set": override, "--no-sums": no_sums, "--checkpoint": checkpoint, "--exclude": exclude}
+        others |= {
+            "--column": column,
+            "--missing": missing,
+            "--machine": kind != "ridge",
+            "--task": task != "auto",
+        }
+        others |= {f"--{name.replace('_', '-')}": True for name in (*detecting, *variances)}
+        refuse_options("KernelRidgeClassifier", parameters, others, f"--base {base} brings its own.")
     changes, pixels = overrides(override), parse_size(size)
-    check_exists(data, labels)
+    check_exists(data, labels, base)
     check_writable(output, overwrite)
     source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
+    if base is not None:
+        machine, task = _continued(base, parameters["device"])
+        given: dict[str, Any] = {"first_row": first_row, "groups": groups}
+        if task != "detect":
+            label = label if label is not None or labels is not None else machine.label_
+            part = _target(source, data, label, labels, split, n_train, sample_weight, task)
+            given |= {"y": part.y, "sample_weight": part.weight}
+        elif sample_weight is not None:
+            given |= {"sample_weight": weights_of(source, data, sample_weight)}
+        return fit_part(machine, source, output, overwrite, **given)
     if task == "detect":
-        columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
+        columns = [
+            name for name in (split, sample_weight, groups) if name is not None and source.kind == "table"
+        ]
         named = [label] if label is not None else []
         parameters["preprocess"] = preprocessing(
             parameters["preprocess"], source, data, named, [*exclude, *columns], column, missing
         )
-        wanted = split, n_train, sample_weight, checkpoint, no_sums, overwrite
+        wanted = split, n_train, sample_weight, groups, checkpoint, no_sums, overwrite
         detector = detector_from(parameters, detecting, changes, random_state)
         return DetectorFit(source, data, output, *wanted).run(detector)
     target = _target(source, data, label, labels, encoding, split, n_train, sample_weight, task)
     _say_target(target)
-    columns = [name for name in (split, sample_weight) if name is not None and source.kind == "table"]
+    columns = [name for name in (split, sample_weight, groups) if name is not None and source.kind == "table"]
     own_label = [label] if label is not None and labels is None else []
     parameters["preprocess"] = preprocessing(
         parameters["preprocess"], source, data, own_label, [*exclude, *columns], column, missing
@@ -170,7 +202,9 @@ Rows without a label are not used.
     start = time.perf_counter()
     space = machine.prepare(source, target.y, sample_weight=target.weight)
     show_columns(space.inputs)
-    machine.fit(source, target.y, sample_weight=target.weight, checkpoint=checkpoint, space=space)
+    _check_groups(machine, groups)
+    by_group = {} if groups is None else {"groups": groups}
+    machine.fit(source, target.y, sample_weight=target.weight, checkpoint=checkpoint, space=space, **by_group)
     machine.verbose, machine.label_ = 0, label
     machine.save(output, sums=not no_sums, overwrite=overwrite)
     seconds = time.perf_counter() - start
@@ -188,6 +222,32 @@ Rows without a label are not used.
         "task_because": target.why,
     }
     return facts | machine_summary(machine) | {"next": following}
+
+
+def _continued(base: Path, device: str) -> tuple[Any, str]:
+    """The machine of --base without its rows, and its task."""
+    from krepes.cli.fit_part import continued
+    from krepes.machines import NoveltyDetector
+    from krepes.machines.labelled_machine import LabelledMachine
+    from krepes.machines.targets import Quantities
+    from krepes.one_pass import OnePassEstimator
+
+    machine: OnePassEstimator = continued(base, OnePassEstimator, device)
+    if isinstance(machine, NoveltyDetector):
+        return machine, "detect"
+    if not isinstance(machine, LabelledMachine):
+        raise ValueError(
+            f"--base {base} holds a {type(machine).__name__}, which predicts nothing: use `krepes fit --base`."
+        )
+    return machine, "regression" if isinstance(machine.targets_, Quantities) else "classification"
+
+
+def _check_groups(machine: LabelledMachine[Any, Any], groups: str | None) -> None:
+    """Refuse groups where there are no sums to keep by group."""
+    if groups is not None and "groups" not in inspect.signature(machine.fit).parameters:
+        raise typer.BadParameter(
+            f"--groups: a {type(machine).__name__} keeps no sums that could be kept by group."
+        )
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from krepes.machines.kernel_ridge.kernel_search import Kernels
 from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
+from krepes.tally import RowRanges, Tally
 
 FEATURE_BYTES = 512 * 2**20  # of features, up to which they are kept in memory between the steps
 FEW_ROWS, MOST_ROWS = 250, 500  # of the sample that kernel and amplitude are chosen on
@@ -85,6 +86,10 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
     partial_fit = Absent(READS_AGAIN)
     merge = Absent(READS_AGAIN)
     empty_copy = Absent(READS_AGAIN)
+    forget = Absent(READS_AGAIN)
+    forget_groups = Absent(READS_AGAIN)
+    only = Absent(READS_AGAIN)
+    without = Absent(READS_AGAIN)
 
     def __init__(
         self,
@@ -119,7 +124,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
 
     # Fitting
 
-    def fit(
+    def fit(  # type: ignore[override]  # it keeps no sums by group
         self,
         X: Any,
         y: Any = None,
@@ -151,7 +156,8 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
             solution = self._approximated(space, data)
         self._start(space)
         self._record_input(X, space.inputs)
-        self.n_samples_seen_, self._solution = data.n_rows, solution
+        self.tally_ = Tally(None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows))
+        self._solution = solution
         return self
 
     def _approximated(self, space: FeatureSpace, data: FitData) -> Posterior:

@@ -109,6 +109,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         X: Any,
         y: Any = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
@@ -116,23 +117,31 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         """Learn to predict y from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         `y` has one target for every row, or several; or it is the name of a column of X, as for
-        `KernelRidgeRegressor`. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        `KernelRidgeRegressor`. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
         with self._restored_on_failure():
             encoded, weight = self._started(X, y, sample_weight)
             self._take_prepared(space)
-            super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
         return self
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
 
-        Mean, amplitude, noise and posterior follow from all rows, when they are first needed.
+        Mean, amplitude, noise and posterior follow from all rows, when they are first needed. `groups` and `half_life`
+        as in `KernelEmbedding.partial_fit`.
         """
-        return self._added(X, y, sample_weight, first_row)
+        return self._added(X, y, sample_weight, first_row, half_life, groups)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -128,11 +128,13 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
         y: Any = None,
         classes: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows; see `KernelRidgeRegressor.partial_fit`. The first call gives all `classes`, if y lacks some."""
-        return self._added(X, y, sample_weight, first_row, classes)
+        return self._added(X, y, sample_weight, first_row, half_life, groups, classes)
 
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         return Classes.of(y) if classes is None else Classes.given(classes)

@@ -16,6 +16,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.model_file import digest
 from krepes.base.rows import take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
@@ -78,6 +79,11 @@ class KernelSearch:
         if not kernels:
             raise ValueError("kernel=[]: name at least one kernel.")
         return kernels
+
+    def is_given(self, kernel: Kernel) -> bool:
+        """Whether a kernel is the one that was named, without a number from the data."""
+        given = self.given()
+        return len(given) == 1 and digest(given[0]) == digest(kernel)
 
     def first(self) -> Kernel:
         """The kernel as far as it is known before the rows are."""

@@ -10,6 +10,7 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,11 +18,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from krepes.base import model_file
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
+from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
@@ -38,7 +39,6 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
     DIRECT_LANDMARKS,
     SOLVERS,
 )
-from krepes.machines.kernel_ridge.forgetting import Numbered, row_numbers, still_dependent, without
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.iterated_fit import IteratedFit
 from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
@@ -56,6 +56,7 @@ from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.tally import RowRanges, Tally
 
 MOST_FOLDS = 1000
 
@@ -133,6 +134,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         X: Any,
         y: Any = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         X_unlabelled: Any = None,
         checkpoint: str | os.PathLike | None = None,
@@ -144,7 +146,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         X in an .npz file. Such a column is never a feature, and rows in which it is missing are left out. Rows count
         `sample_weight` times. `X_unlabelled` are further rows, in the form of X, whose targets are not known: columns
         are scaled by them too, and they may become landmarks where there are more of these than labelled rows.
-        `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
         with self._restored_on_failure():
@@ -158,10 +160,13 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
                 opener = self._opener()
                 unlabelled = None if X_unlabelled is None else opener(X_unlabelled)
                 data = FitData.open(X, y=encoded, weight=weight, opener=opener)
+                data = self._with_groups(data, X, groups)
                 space = self._prepared(data, unlabelled=unlabelled)
             if space is not None and self._iterates(len(space.landmarks)):
+                if groups is not None:
+                    raise ValueError(NO_SUMS)
                 return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
-            super().fit(X, encoded, sample_weight=weight, checkpoint=checkpoint, space=space)
+            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self
@@ -198,7 +203,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         solution = IteratedFit(space, self.targets_, *settings).solution(reduced)
         self._start(space)
         self._record_input(X, space.inputs)
-        self.n_samples_seen_, self._solution = data.n_rows, solution
+        self.tally_ = Tally(None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows))
+        self._solution = solution
         return self
 
     def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
@@ -207,7 +213,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     def _summed(
         self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
-    ) -> RidgeTotal:
+    ) -> Tally[RidgeTotal]:
         if self._iterates(len(space.landmarks)):
             raise ValueError(NO_SUMS)
         return super()._summed(space, data, first_row, checkpoint)
@@ -222,18 +228,18 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         X: Any,
         y: Any = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         first_row: int | None = None,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
 
         The machine is solved when it is first needed. `first_row` is the global index of the first row of X, which
-        decides its fold: workers that share a data set give it.
+        decides its fold: workers that share a data set give it. `groups` and `half_life` as in
+        `KernelEmbedding.partial_fit`.
         """
-        return self._added(X, y, sample_weight, first_row)
-
-    def _next_row(self) -> int | None:
-        return None if self.total_ is None else self.n_samples_seen_ + self.total_.kept.forgotten
+        return self._added(X, y, sample_weight, first_row, half_life, groups)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -400,6 +406,14 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         """
         super().save(path, sums=sums, overwrite=overwrite)
 
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        if "next_row" not in state and state.get(self.total_name) is not None:
+            # Files of earlier versions counted the rows that were forgotten instead.
+            forgotten = state[self.total_name].get("kept", {}).get("forgotten", 0)
+            check_entries("The kept rows", {"forgotten": forgotten}, {"forgotten": int}, optional=set())
+            self.tally_ = replace(self.tally_, next_row=self.n_samples_seen_ + max(0, forgotten))
+
     def _solution_of(self, state: State) -> RidgeSolution:
         return RidgeSolution.from_state(state, self.space_, self.targets_)
 
@@ -412,51 +426,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     # Forgetting
 
-    def forget(self, X: Any, y: Any = None, *, rows: ArrayLike, sample_weight: Any = None) -> list[str]:
-        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
-
-        Sums, kept rows and `n_samples_seen_` lose the rows, and penalty, temperature and coefficients follow from what
-        is left, as in a fit of the other rows in the same `space_`. It is no guarantee of erasure: what the first rows
-        of the model have fixed stays. If nothing may depend on a row, fit a new model without it.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as they were given when the rows were added
-        rows : integers of shape (n,)
-            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
-            `partial_fit`.
-
-        Returns
-        -------
-        list of str
-            What may still depend on the rows: landmarks, kernel, columns' scales, unit of the targets.
-
-        Notes
-        -----
-        Landmarks cannot be forgotten, nor rows that were not added, as far as that can be known: kept rows are
-        compared, and the weights of folds. Nothing changes then. A model of more than `n_kept` rows keeps fewer of them
-        afterwards, because others are not known any more.
-        """
-        self._check_has_total()
-        self._check_same_input(X, self.space_.inputs)
-        encoded, weight = self._encoded_targets(X, y, sample_weight)
-        data = self.space_.open(X, y=encoded, weight=weight)
-        numbers = row_numbers(rows, data.n_rows, self.space_)
-        if self.total_ is None or data.n_rows >= self.n_samples_seen_:
+    def _check_holds(self, total: RidgeTotal, gone: RidgeTotal) -> None:
+        total.kept.check_holds(gone.kept)
+        if len(gone.kept.rows) >= len(total.kept.rows) and np.isin(total.kept.rows, gone.kept.rows).all():
             raise ValueError(
-                f"Asked to forget {data.n_rows:,} rows of a model that has seen {self.n_samples_seen_:,}: some must be "
-                "left."
+                "Nothing would be left of this model: these are all of its rows, or all that are kept."
             )
-        reader = Numbered(data.reader(self.space_.inputs, self.space_.placement), numbers)
-        gone = as_engine(self.engine).reduce(
-            self._accumulator(self.space_), reader, progress=display(self.verbose)
-        )
-        self.total_ = without(self.total_, gone, data.n_rows)
-        self.n_samples_seen_ -= data.n_rows
-        self._solution = None
-        return still_dependent(self.space_, self.targets_, self._kernel_given())
-
-    def _kernel_given(self) -> bool:
-        """Whether the kernel is as the user gave it, without a number from the data."""
-        given = self._search.given()
-        return len(given) == 1 and model_file.digest(given[0]) == model_file.digest(self.space_.kernel)
+        super()._check_holds(total, gone)

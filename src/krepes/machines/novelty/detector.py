@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -159,6 +160,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         X: Any,
         y: Any = None,
         *,
+        groups: ArrayLike | None = None,
         sample_weight: Any = None,
         checkpoint: str | os.PathLike | None = None,
         space: FeatureSpace | None = None,
@@ -166,19 +168,33 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         """Learn what is normal from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
         `y` is ignored. Rows that are learned count `sample_weight` times; those that calibrate count once, and rows of
-        weight zero are left out. `checkpoint` and `space` as in `KernelEmbedding.fit`.
+        weight zero are left out. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
-        return super().fit(X, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
+        return super().fit(X, groups=groups, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, first_row: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+        half_life: float | None = None,
     ) -> Self:
         """Add rows, of which a share calibrates. The first call fixes preprocessing, kernel and landmarks.
 
         The detector is solved when it is next needed. `first_row` is the global index of the first row of X, which
-        decides what each row is for: workers that share a data set give it. `y` is ignored.
+        decides what each row is for: workers that share a data set give it. `y` is ignored. `groups` as in `fit`.
+        There is no `half_life`, because calibration rows count once, whatever their age: `krepes.streams.Window` drops
+        old rows of both kinds.
         """
-        return super().partial_fit(X, sample_weight=sample_weight, first_row=first_row)
+        if half_life is not None:
+            raise ValueError(
+                "half_life=: calibration rows cannot age, because each counts once in a p-value. Use "
+                "krepes.streams.Window, which drops old rows."
+            )
+        return super().partial_fit(X, groups=groups, sample_weight=sample_weight, first_row=first_row)
 
     def _check_parameters(self) -> None:
         check_share("false_alarm_rate", self.false_alarm_rate)
@@ -222,7 +238,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             kernel=self._search.first(),
             landmarks=self.landmarks,
             n_landmarks=landmark_count(self.n_landmarks, n),
-            preprocess=self.preprocess,
+            preprocess=self._preprocess(data),
             placement=Placement.of(dtype, self.device),
             seed=seed,
             engine=as_engine(self.engine),
@@ -264,8 +280,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             self._latest_choice = found.choose(kernels, search.standardises(inputs))
         return self._latest_choice.chosen.kernel
 
-    def _start(self, space: FeatureSpace) -> None:
-        super()._start(space)
+    def _start(self, space: FeatureSpace, group_column: str | None = None) -> None:
+        super()._start(space, group_column)
         found = self._latest_choice
         self.choice_ = found if found is not None and found.chosen.kernel is space.kernel else None
         if self.penalty != "auto":
@@ -274,6 +290,14 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             self.penalty_ = (
                 SCORES[self.measure].penalty if self.choice_ is None else self.choice_.chosen.penalty
             )
+
+    def _check_holds(self, total: NoveltyTotal, gone: NoveltyTotal) -> None:
+        if total.kept is not None and gone.kept is not None:
+            total.kept.check_holds(gone.kept)
+        super()._check_holds(total, gone)
+
+    def _kernel_given(self) -> bool:
+        return self._search.is_given(self.space_.kernel)
 
     def _accumulator(self, space: FeatureSpace) -> NoveltyPass:
         return NoveltyPass(space, self.calibration_share, self.n_kept)

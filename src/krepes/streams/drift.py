@@ -1,0 +1,208 @@
+"""Drift: whether the rows of a stream are still like those of a reference.
+
+    rows -> features of a fitted model -> sums of blocks -> window against reference -> p-value -> alarm
+
+A window of the last rows is compared with the reference whenever a block of rows is full, by the coverage of the
+landmarks, the mean feature and the leading components (`krepes.streams.block_statistics`). An alarm is a p-value of at
+most block_rows / average_run_length: where nothing changes, one comparison in average_run_length / block_rows is an
+alarm, and so many rows pass between two of them, on average. Landmarks among the reference are left out, because their
+coverage is one and no new row's is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.base.limits import check_count, is_number
+from krepes.base.rows import Rows
+from krepes.engines import as_engine
+from krepes.one_pass import OnePassEstimator
+from krepes.streams.block_statistics import ANGLE_FEATURES, BlockSums, WindowComparison
+
+LEAST_REFERENCE = 2  # times as many blocks as a window has
+DRAWS = 2  # random choices for every one that an alarm needs
+
+
+@dataclass(frozen=True)
+class DriftReading:
+    """What a monitor says when a block of a stream is full; print it.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of the stream so far; the window ends there.
+    p_value : float
+    alarm : bool
+    scores : dict
+        How far "coverage", "mean" and "angles" are from what random choices of blocks give, in standard deviations.
+    coverage, reference_coverage : float
+        Means of the window and of the reference.
+    angle : float
+        Between the leading components of the window and of the reference, in degrees: the root of the mean sin^2.
+    """
+
+    n_rows: int
+    p_value: float
+    alarm: bool
+    scores: dict[str, float]
+    coverage: float
+    reference_coverage: float
+    angle: float
+
+    def __str__(self) -> str:
+        most = max(self.scores, key=self.scores.__getitem__)
+        found = f"drift, most in {most}" if self.alarm else "no drift"
+        return (
+            f"row {self.n_rows:,}: {found} (p = {self.p_value:.2g}); coverage {self.coverage:.3f}, "
+            f"{self.reference_coverage:.3f} in the reference; angle {self.angle:.0f}°"
+        )
+
+
+class DriftMonitor:
+    """Compare the last rows of a stream with a reference, by what a fitted model sees of them.
+
+    Parameters
+    ----------
+    model : fitted estimator with a `space_`
+        Such as KernelEmbedding. Only its preprocessing, kernel and landmarks are used.
+    window : int, default=1000
+        How many of the last rows are compared with the reference.
+    block_rows : int or None, default=None
+        After how many rows a comparison is made. None is a tenth of the window.
+    average_run_length : float, default=100_000
+        How many rows pass between two false alarms, on average.
+    n_features : int, default=64
+        How many of the leading features are compared. More see finer changes.
+    n_components : int, default=4
+        How many leading components have their angles taken; at most 8.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> from krepes import KernelEmbedding
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(6000, 4))
+    >>> model = KernelEmbedding(4, n_landmarks=50, random_state=0).fit(X[:1000])
+    >>> monitor = DriftMonitor(model, window=500, average_run_length=10_000).fit(X[1000:4000])
+    >>> any(reading.alarm for reading in monitor.add(X[4000:5000]))
+    False
+    >>> any(reading.alarm for reading in monitor.add(X[5000:] + [1.0, 0, 0, 0]))
+    True
+    """
+
+    def __init__(
+        self,
+        model: OnePassEstimator,
+        *,
+        window: int = 1000,
+        block_rows: int | None = None,
+        average_run_length: float = 100_000,
+        n_features: int = 64,
+        n_components: int = 4,
+        random_state: int = 0,
+    ):
+        model._fitted_space()
+        check_count("window", window, 2)
+        if block_rows is None:
+            block_rows = max(1, window // 10)
+        check_count("block_rows", block_rows)
+        check_count("n_features", n_features)
+        check_count("n_components", n_components)
+        if window % block_rows or window // block_rows < 2:
+            raise ValueError(
+                f"window={window}, block_rows={block_rows}: expected a window of several whole blocks."
+            )
+        if not is_number(average_run_length, least=2 * block_rows):
+            raise ValueError(
+                f"average_run_length={average_run_length!r}: expected a number of rows of at least two blocks, "
+                f"{2 * block_rows}."
+            )
+        self.model, self.window, self.block_rows = model, window, block_rows
+        self.average_run_length = average_run_length
+        self.n_features = min(n_features, model.rank_)
+        self.n_components = min(n_components, max(1, min(ANGLE_FEATURES, self.n_features) // 2))
+        self._generator = np.random.default_rng(random_state)
+        self.reference_: BlockSums | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The largest p-value that is an alarm."""
+        return self.block_rows / self.average_run_length
+
+    def fit(self, X: Any, *, first_row: int | None = None) -> Self:
+        """Take rows as the reference: at least twice the window, better ten times; the stream begins again.
+
+        `first_row` is the index, in the data that the model was fitted on, of the first row of X, if they are rows of
+        these: landmarks among them are then left out.
+        """
+        found = self._features(X)
+        landmarks = self.model.landmark_indices_
+        if first_row is not None and landmarks is not None:
+            kept = ~np.isin(np.arange(first_row, first_row + len(found)), landmarks)
+            found = found[torch.from_numpy(kept)]
+        reference = BlockSums.of_rows(found[:, 0], found[:, 1:], self.block_rows)
+        least = LEAST_REFERENCE * self.window
+        if len(reference) * self.block_rows < least:
+            raise ValueError(
+                f"The reference has {len(found):,} rows; expected at least {least:,}, twice the window. Give more, or "
+                "a smaller window."
+            )
+        self.reference_, self.n_rows_ = reference, 0
+        self._rest, self._last = found[:0], reference[:0]
+        return self
+
+    def add(self, X: Any) -> list[DriftReading]:
+        """The next rows of the stream: a reading for every block that they fill, once there is a whole window."""
+        if self.reference_ is None:
+            raise ValueError("Without a reference there is nothing to compare with: call fit(X) first.")
+        rows = torch.cat([self._rest, self._features(X)])
+        new = BlockSums.of_rows(rows[:, 0], rows[:, 1:], self.block_rows)
+        self._rest = rows[len(new) * self.block_rows :]
+        readings = []
+        for place in range(len(new)):
+            self._last = (self._last + new[place : place + 1])[-self._n_blocks :]
+            self.n_rows_ += self.block_rows
+            if len(self._last) == self._n_blocks:
+                readings.append(self._reading())
+        return readings
+
+    @property
+    def _n_blocks(self) -> int:
+        return self.window // self.block_rows
+
+    def _reading(self) -> DriftReading:
+        assert self.reference_ is not None
+        compared = WindowComparison(self.reference_ + self._last, self._n_blocks, self.n_components)
+        most = math.ceil(DRAWS / self.threshold)
+        p_value, scores, observed = compared.tested(most, self._generator)
+        angle = math.degrees(math.asin(min(1.0, max(0.0, observed[2].item()) ** 0.5)))
+        return DriftReading(
+            self.n_rows_,
+            p_value,
+            p_value <= self.threshold,
+            scores,
+            self._last.mean_coverage,
+            self.reference_.mean_coverage,
+            angle,
+        )
+
+    def _features(self, X: Any) -> Tensor:
+        """Coverage and leading features of every row, (n, 1 + q), float64."""
+        self.model.check_input(X)
+        space = self.model.space_
+
+        def covered(rows: Rows) -> Tensor:
+            Phi = space.features(rows)
+            whole = space.kernel.diag(rows).double()
+            spanned = Phi.double().square().sum(1)
+            share = torch.where(whole > 0, spanned / whole, torch.ones_like(whole)).clamp_(0, 1)
+            return torch.cat([share[:, None], Phi[:, : self.n_features].double()], dim=1)
+
+        parts = [part.cpu() for part in space.map(covered, X, as_engine(self.model.engine))]
+        return torch.cat(parts)

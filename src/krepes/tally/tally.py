@@ -1,0 +1,165 @@
+"""A tally: the sums that a model has, and all that is known of the rows in them.
+
+    tally of all rows = tally of some + tally of the others,        tally + more - more = tally
+
+The next row's index is counted apart from the number of rows, so that rows which were forgotten, or are elsewhere,
+never lend their random draws to new ones. Aged sums (`krepes.tally.decay`) are those at the clock `next_row`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
+
+import numpy as np
+from torch import Tensor
+
+from krepes.base.accumulator import T
+from krepes.base.limits import is_number
+from krepes.base.model_file import State
+from krepes.base.schema import check_entries
+from krepes.base.split import Parts
+from krepes.tally.decay import decay
+from krepes.tally.grouping import GroupSums
+from krepes.tally.row_ranges import RowRanges
+
+MOST_ROWS = 2**62  # that have an index
+
+# What a model file says of a tally besides its sums.
+STATE = {
+    "n_samples_seen": int,
+    "next_row": int,
+    "rows_seen": Tensor | None,
+    "half_life": float | None,
+    "files": dict[str, dict],
+    "groups": dict | None,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Generic[T]):
+    """What a model has seen; an empty one has seen nothing.
+
+    Attributes
+    ----------
+    total : value or None
+        The sums over all rows.
+    n_rows : int
+        How many rows are in them.
+    next_row : int
+        The index that the next row gets.
+    rows : RowRanges or None
+        Which rows are in them; None where that is not known.
+    groups : GroupSums or None
+        The sums by group, where they are kept.
+    half_life : float or None
+        In how many rows the weight of a row falls by half.
+    files : mapping
+        What is known of the files that were absorbed, by name; see `krepes.streams.follow`.
+    """
+
+    total: T | None = None
+    n_rows: int = 0
+    next_row: int = 0
+    rows: RowRanges | None = field(default_factory=RowRanges)
+    groups: GroupSums[T] | None = None
+    half_life: float | None = None
+    files: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: T | Parts[T], rows: RowRanges, keys: np.ndarray | None = None) -> Tally[T]:
+        """Of the result of a pass over some rows; `keys` are their groups, where it is by group."""
+        groups = None if keys is None else GroupSums.of(value, keys)  # type: ignore[arg-type]
+        total = value if groups is None else groups.parts.total
+        stop = rows.ranges[-1][1] if rows.ranges else 0
+        return cls(total, len(rows), stop, rows, groups)  # type: ignore[arg-type]
+
+    def __add__(self, other: Tally[T]) -> Tally[T]:
+        if self.n_rows == 0 or other.n_rows == 0:
+            some = other if self.n_rows == 0 else self
+            clock = max(self.next_row, other.next_row)
+            if some.half_life is not None:
+                some = some.at(clock)
+            return replace(some, next_row=clock, files={**self.files, **other.files})
+        if self.half_life != other.half_life:
+            lives = [str(each.half_life or "no half-life") for each in (self, other)]
+            raise ValueError(f"Sums of different half-lives do not add up: {' and '.join(lives)}.")
+        if (self.groups is None) != (other.groups is None):
+            raise ValueError("Only one of the two has sums by group: give groups= for all rows, or for none.")
+        clock = max(self.next_row, other.next_row)
+        mine, theirs = self.at(clock), other.at(clock)
+        return Tally(
+            _sum(mine.total, theirs.total),
+            self.n_rows + other.n_rows,
+            clock,
+            None if self.rows is None or other.rows is None else self.rows | other.rows,
+            None if self.groups is None or other.groups is None else self.groups + other.groups,
+            self.half_life,
+            {**self.files, **other.files},
+        )
+
+    def __sub__(self, other: Tally[T]) -> Tally[T]:
+        """Without some of its rows; the next row keeps its index."""
+        assert self.total is not None
+        assert other.total is not None
+        rows = None if self.rows is None or other.rows is None else self.rows - other.rows
+        groups = None if self.groups is None or other.groups is None else self.groups - other.groups
+        total = self.total - other.total
+        return replace(self, total=total, n_rows=self.n_rows - other.n_rows, rows=rows, groups=groups)
+
+    def at(self, clock: int) -> Tally[T]:
+        """The same rows at a later clock: older, where they age."""
+        if self.half_life is None or clock <= self.next_row:
+            return self
+        factor = decay(clock - self.next_row, self.half_life)
+        total = None if self.total is None or factor == 0 else self.total * factor
+        return replace(self, total=total, next_row=clock)
+
+    def of_groups(self, groups: GroupSums[T]) -> Tally[T]:
+        """Of some of its groups; which rows these are is not known."""
+        total, n_rows = groups.parts.total, sum(groups.rows.values())
+        return replace(self, total=total, n_rows=n_rows, rows=None, groups=groups, files={})
+
+    # Files
+
+    def state(self, sums: bool) -> State:
+        groups = None
+        if sums and self.groups is not None:
+            groups = {**self.groups.parts.state(), "rows": list(self.groups.rows.values())}
+        return {
+            "n_samples_seen": self.n_rows,
+            "next_row": self.next_row,
+            "rows_seen": None if self.rows is None else self.rows.state(),
+            "half_life": self.half_life,
+            "files": dict(self.files),
+            "groups": groups,
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Tally[T]:
+        """What a file says, without its sums; files of earlier versions know the number of rows alone."""
+        check_entries("The model", state, STATE, optional=set(STATE) - {"n_samples_seen"})
+        n: int = state["n_samples_seen"]
+        next_row: int = state.get("next_row", n)
+        half_life, rows = state.get("half_life"), state.get("rows_seen")
+        if not 0 <= n <= MOST_ROWS or not 0 <= next_row <= MOST_ROWS:
+            raise ValueError("The model is damaged: the number of its rows cannot be.")
+        if half_life is not None and not is_number(half_life, above=0):
+            raise ValueError("The model is damaged: its half-life must be positive.")
+        ranges = None if rows is None else RowRanges.from_state(rows)
+        return cls(None, n, next_row, ranges, None, half_life, state.get("files", {}))
+
+    def with_groups(self, parts: Parts[T], state: State) -> Tally[T]:
+        """With sums by group from a file."""
+        check_entries("The groups", state, {"keys": list[int | float | str | bool], "rows": list[int]}, set())
+        counts = state["rows"]
+        if len(counts) != len(parts) or sum(counts) > self.n_rows or min(counts) < 1:
+            raise ValueError("The model is damaged: the rows of its groups are not its rows.")
+        return replace(self, total=parts.total, groups=GroupSums(parts, dict(zip(parts, counts))))
+
+
+def _sum(first: T | None, second: T | None) -> T | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second

@@ -1,0 +1,201 @@
+"""Groups, streams and forgetting refuse what cannot be, say why, and change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import krepes.tally.grouping as grouping
+from krepes import KernelEmbedding, load
+from krepes.base import model_file
+from krepes.machines import GaussianProcessClassifier, KernelRidgeRegressor, NoveltyDetector
+from krepes.streams import Window
+from krepes.tally import RowRanges
+
+X = np.random.default_rng(0).normal(size=(100, 3))
+SMALL = {"n_landmarks": 10, "random_state": 0}
+
+
+def embedding():
+    return KernelEmbedding(2, **SMALL)
+
+
+def test_rows_that_cannot_be_forgotten_are_refused():
+    model = embedding().fit(X)
+    before = model.tally_
+    landmark = int(model.landmark_indices_[0])
+    free = np.setdiff1d(np.arange(100), model.landmark_indices_)
+    for rows, data, message in (
+        ([landmark], X[[landmark]], "landmarks"),
+        ([100], X[[0]], "Row 100: never added"),
+        ([free[0], free[0]], X[:2], "twice"),
+        ([-1], X[:1], "counted from 0"),
+        ([1.5], X[:1], "must be the indices"),
+        ([free[0]], X[:1, :2], "features|columns"),
+        (np.arange(100), X, "some must be left|landmarks"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.forget(data, rows=rows)
+    assert model.tally_ is before
+    model.forget(X[free[:2]], rows=free[:2])
+    with pytest.raises(ValueError, match="forgotten before"):
+        model.forget(X[free[:1]], rows=free[:1])
+
+
+def test_aged_rows_are_not_forgotten():
+    model = embedding().partial_fit(X, half_life=10)
+    with pytest.raises(ValueError, match="aged"):
+        model.forget(X[:1], rows=[0])
+
+
+def test_half_lives_must_be_one_from_the_start():
+    for half_life in (0, -1, np.nan, "long", True):
+        with pytest.raises(ValueError, match="half_life="):
+            embedding().partial_fit(X, half_life=half_life)
+    model = embedding().fit(X)
+    with pytest.raises(ValueError, match="without a half-life"):
+        model.partial_fit(X, half_life=10)
+    stream = model.empty_copy().partial_fit(X, half_life=10)
+    with pytest.raises(ValueError, match="half_life=10"):
+        stream.partial_fit(X, half_life=20)
+    with pytest.raises(ValueError, match="half_life= and groups="):
+        model.empty_copy().partial_fit(X, half_life=10, groups=np.zeros(100))
+    with pytest.raises(ValueError, match="calibration rows cannot age"):
+        NoveltyDetector(**SMALL).partial_fit(X, half_life=10)
+
+
+def test_streams_without_a_common_clock_are_not_merged():
+    base = embedding().fit(X)
+    first, second = (base.empty_copy().partial_fit(X, half_life=10) for _ in range(2))
+    with pytest.raises(ValueError, match="no common clock: both count rows 0 to 99"):
+        first.merge(second)
+    other = base.empty_copy().partial_fit(X, half_life=20, first_row=100)
+    with pytest.raises(ValueError, match="different half-lives"):
+        first.merge(other)
+    with pytest.raises(ValueError, match="different half-lives"):
+        first.merge(base.empty_copy().partial_fit(X, first_row=100))
+
+
+def test_groups_that_cannot_be_are_refused():
+    frame = pd.DataFrame(X, columns=list("abc")).assign(day=["mon"] * 50 + [None] * 50)
+    for data, groups, message in (
+        (X, np.zeros(99), "99 values for 100 rows"),
+        (X, np.zeros((100, 2)), "one group per row"),
+        (X, "day", "has no columns"),
+        (frame, "week", "no column 'week'"),
+        (frame, "day", "no value in 50 of 100 rows, the first of them 50"),
+        (X, np.r_[np.nan, np.zeros(99)], "no value in 1 of"),
+        (X, 3, "one is needed for every row"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            embedding().fit(data, groups=groups)
+    with pytest.raises(ValueError, match="no sums to keep by group"):
+        KernelEmbedding(2, loss="simclr", **SMALL).fit(X, groups=np.zeros(100))
+    with pytest.raises(ValueError, match="is a feature of this space"):
+        space = embedding().prepare(frame.fillna("tue"))
+        embedding().fit(frame.fillna("tue"), groups="day", space=space)
+    with pytest.raises(AttributeError, match="keeps no sums"):
+        GaussianProcessClassifier().only(3)
+
+
+def test_models_with_and_without_groups_do_not_mix():
+    model = embedding().fit(X, groups=np.arange(100) // 50)
+    plain = embedding().fit(X)
+    with pytest.raises(ValueError, match="give groups="):
+        model.partial_fit(X)
+    with pytest.raises(ValueError, match="seen rows without groups"):
+        plain.partial_fit(X, groups=np.zeros(100))
+    with pytest.raises(ValueError, match="Only one of the two"):
+        model.merge(plain)
+    with pytest.raises(ValueError, match="keeps no sums by group"):
+        plain.only(0)
+    with pytest.raises(ValueError, match=r"no group 7. This model has groups 0, 1"):
+        model.without([0, 7])
+    with pytest.raises(ValueError, match="No groups are left"):
+        model.without([0, 1])
+    with pytest.raises(ValueError, match=r"fewer rows|no rows with the keys"):
+        model.forget(
+            X[60:95], rows=np.setdiff1d(np.arange(100), model.landmark_indices_)[:35], groups=np.full(35, 5)
+        )
+    assert model.groups_ == {0: 50, 1: 50}
+
+
+def test_a_second_fit_begins_without_groups():
+    model = embedding().fit(X, groups=np.arange(100) // 50).fit(X)
+    assert model.groups_ == {}
+
+
+def test_groups_that_memory_cannot_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(grouping, "available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match=r"Sums of 50 groups take .* kB.*coarser groups"):
+        embedding().fit(X, groups=np.arange(100) // 2)
+    monkeypatch.setattr(grouping, "available_memory", lambda: 200_000)
+    with pytest.warns(UserWarning, match="coarser groups"):
+        embedding().fit(X, groups=np.arange(100) // 2)
+
+
+def test_files_of_damaged_tallies_are_refused(tmp_path):
+    model = embedding().fit(X, groups=np.arange(100) // 50)
+    model.save(tmp_path / "m.krepes")
+    kind, state = model_file.read(tmp_path / "m.krepes")
+    import torch
+
+    for change in (
+        {"next_row": -1},
+        {"rows_seen": torch.tensor([[5, 3]])},
+        {"rows_seen": torch.tensor([[0.0, 3.0]])},
+        {"half_life": 0.0},
+        {"groups": state["groups"] | {"rows": [50, 51]}},
+        {"groups": state["groups"] | {"keys": [0, 0]}},
+        {"groups": state["groups"] | {"keys": [[0], 1]}},
+        {"files": {"a": 3}},
+        {"group_column": 3},
+    ):
+        model_file.write(tmp_path / "bad.krepes", kind["class"], state | change, overwrite=True)
+        with pytest.raises(ValueError, match=r"damaged|has|expected"):
+            load(tmp_path / "bad.krepes")
+
+
+def test_a_file_of_an_earlier_version_counts_its_next_row(tmp_path):
+    """Before `next_row`, ridge machines counted the rows that were forgotten; others counted the rows seen."""
+    y = X[:, 0]
+    machine = KernelRidgeRegressor(**SMALL).fit(X, y)
+    machine.save(tmp_path / "m.krepes")
+    kind, state = model_file.read(tmp_path / "m.krepes")
+    for name in ("next_row", "rows_seen", "half_life", "files", "groups", "group_column"):
+        del state[name]
+    state["sums"]["kept"]["forgotten"] = 7
+    model_file.write(tmp_path / "old.krepes", kind["class"], state)
+    old = load(tmp_path / "old.krepes")
+    assert (old.next_row_, old.n_samples_seen_, old.rows_seen_) == (107, 100, None)
+    assert old.partial_fit(X, y).next_row_ == 207
+    free = np.setdiff1d(np.arange(100), machine.landmark_indices_)[:3]
+    old.forget(X[free], y[free], rows=free)
+
+
+def test_windows_that_cannot_be_are_refused():
+    model = embedding().fit(X)
+    for given in ({"n_rows": 0}, {"n_rows": 5, "n_pieces": 10}, {"n_rows": 5, "n_pieces": 0}):
+        with pytest.raises(ValueError, match=r"n_rows=|n_pieces="):
+            Window(model, **given)
+    with pytest.raises(ValueError, match=r"features|columns"):
+        Window(model, 50).add(X[:, :2])
+
+
+def test_ranges_of_rows_are_those_of_sets():
+    """Union, difference and intersection of random ranges equal those of sets."""
+    generator = np.random.default_rng(0)
+
+    def some():
+        ranges = RowRanges()
+        for _ in range(generator.integers(0, 5)):
+            ranges |= RowRanges.of(int(generator.integers(0, 40)), int(generator.integers(0, 8)))
+        return ranges, {row for first, stop in ranges.ranges for row in range(first, stop)}
+
+    for _ in range(300):
+        (a, rows_a), (b, rows_b) = some(), some()
+        for ranges, rows in ((a | b, rows_a | rows_b), (a - b, rows_a - rows_b), (a & b, rows_a & rows_b)):
+            assert ranges == RowRanges.of_rows(np.array(sorted(rows), dtype=np.int64))
+            assert len(ranges) == len(rows)
+            assert RowRanges.from_state(ranges.state()) == ranges
