@@ -533,11 +533,14 @@ class KernelEmbedding(
             Which rows to leave out: places in the data of `fit`.
         """
         copy = self._changed({}, "without_rows")
+        if self.half_life_ is not None:
+            raise ValueError(
+                "The rows of this model have aged: what is left of one of them cannot be subtracted."
+            )
         given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
-        for part in self.row_moments(X, rows, **given):
-            assert copy.moments_ is not None
-            copy.total_ = copy.moments_ - part
-            copy.n_samples_seen_ -= 1
+        parts = list(self.row_moments(X, rows, **given))
+        gone = Tally(sum(parts[1:], start=parts[0]), len(parts), 0, RowRanges.of_rows(np.unique(rows)))
+        copy.tally_ = replace(self.tally_, total=self.moments_, groups=None) - gone
         if isinstance(self.n_components, str) or self.folds_kept is not None:  # the sums by fold are gone
             copy.set_params(n_components=self.n_components_, n_folds=None)
             copy.space_ = copy._by_folds(copy.space_)
