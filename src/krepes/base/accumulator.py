@@ -35,10 +35,11 @@ class Value(Protocol):
 
 
 S = TypeVar("S")  # running sums
-T = TypeVar("T", bound=Value)
+R = TypeVar("R")  # what a pass results in
+T = TypeVar("T", bound=Value)  # where results of parts add up
 
 
-class Accumulator(ABC, Generic[S, T]):
+class Accumulator(ABC, Generic[S, R]):
     """A sum over blocks.
 
     Attributes
@@ -64,7 +65,7 @@ class Accumulator(ABC, Generic[S, T]):
         """The sums of two sets of rows together."""
 
     @abstractmethod
-    def value(self, sums: S) -> T:
+    def value(self, sums: S) -> R:
         """The result of these sums."""
 
     @abstractmethod
@@ -76,7 +77,7 @@ class Accumulator(ABC, Generic[S, T]):
         """The inverse of `sums_state`."""
 
     @abstractmethod
-    def value_from(self, state: State) -> T:
+    def value_from(self, state: State) -> R:
         """The result whose `state()` this is, for a model file."""
 
     def settled(self, sums: S) -> S:
@@ -92,6 +93,11 @@ class Accumulator(ABC, Generic[S, T]):
     def n_parts(self) -> int:
         """Into about how many parts of equal size it divides a block: blocks may be as many times larger."""
         return 1
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many rows a block has, where the result depends on it; None leaves that to the engine."""
+        return None
 
     def fingerprint(self) -> dict[str, str]:
         """Hashes, by name, of all that the sums depend on besides the rows."""
@@ -122,7 +128,7 @@ class Accumulator(ABC, Generic[S, T]):
         self.sums = self.joined(self.sums, other.sums)
         return self
 
-    def result(self) -> T:
+    def result(self) -> R:
         """The value of everything added so far."""
         return self.value(self.settled(self.sums))
 

@@ -109,11 +109,26 @@ class Reader(ABC):
         """Hashes, by name, of what tells these rows from others: a checkpoint is for one reader."""
 
 
-def part_edges(n_rows: int, n_parts: int) -> list[int]:
+def part_edges(
+    n_rows: int, n_parts: int, chunk_rows: int = 1, seams: Sequence[int] | None = None
+) -> list[int]:
     """Where n_rows rows are cut into at most n_parts parts of nearly equal size.
 
-    >>> part_edges(10, 3), part_edges(2, 5)
-    ([0, 3, 6, 10], [0, 1, 2])
+    Parts begin at multiples of `chunk_rows`, and at `seams` where these are given: edges, from 0 to n_rows, between
+    which rows are made together.
+
+    >>> part_edges(10, 3), part_edges(2, 5), part_edges(10, 3, chunk_rows=4)
+    ([0, 3, 6, 10], [0, 1, 2], [0, 4, 8, 10])
+    >>> part_edges(10, 3, seams=[0, 1, 2, 9, 9, 10])
+    [0, 2, 9, 10]
     """
-    n = max(1, min(n_parts, n_rows))
-    return [n_rows * i // n for i in range(n + 1)]
+    n_chunks = -(-n_rows // chunk_rows)
+    n = max(1, min(n_parts, n_chunks))
+    edges = [min(n_rows, chunk_rows * (n_chunks * i // n)) for i in range(n + 1)]
+    if seams is None:
+        return edges
+    known = np.unique(np.asarray(seams))
+    nearest = np.searchsorted(known, edges)
+    before, after = known[np.maximum(nearest - 1, 0)], known[np.minimum(nearest, len(known) - 1)]
+    snapped = np.where(np.asarray(edges) - before < after - np.asarray(edges), before, after)
+    return np.unique(np.concatenate([[0, n_rows], snapped])).tolist()

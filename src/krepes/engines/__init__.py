@@ -2,8 +2,8 @@
 
 from krepes.engines.base import Engine
 from krepes.engines.block_size import block_rows
-from krepes.engines.choosing import as_engine
+from krepes.engines.choosing import as_engine, engine_for
 from krepes.engines.dask_cluster import Dask
 from krepes.engines.local import Local
 
-__all__ = ["Dask", "Engine", "Local", "as_engine", "block_rows"]
+__all__ = ["Dask", "Engine", "Local", "as_engine", "block_rows", "engine_for"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.progress import Progress, Silent
 
@@ -24,13 +24,13 @@ class Engine(ABC):
     @abstractmethod
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """Add all rows to the accumulator and return its result.
 
         With `checkpoint`, a file of that name keeps the state of the pass; the same call continues from there. The file

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.limits import check_count
@@ -172,13 +172,13 @@ class Dask(Engine):
 
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """See `Engine.reduce`. With `checkpoint`, waves of parts that are done are kept."""
         parts, done, saved = self._parts(reader), 0, None
         if checkpoint is not None:
@@ -322,7 +322,7 @@ def _itself(value: Item) -> Item:
     return value
 
 
-def _summed(accumulator: Accumulator[S, T], reader: Reader) -> State:
+def _summed(accumulator: Accumulator[S, R], reader: Reader) -> State:
     """The state of the sums of a part."""
     _use_own_threads()
     own = accumulator.empty()
@@ -331,7 +331,7 @@ def _summed(accumulator: Accumulator[S, T], reader: Reader) -> State:
     return own.state()
 
 
-def _joined(accumulator: Accumulator[S, T], first: State, second: State) -> State:
+def _joined(accumulator: Accumulator[S, R], first: State, second: State) -> State:
     """The state of the sums of two parts together."""
     own, other = accumulator.empty(), accumulator.empty()
     own.restore(first)
@@ -353,7 +353,7 @@ def _use_own_threads() -> None:
     torch.set_num_threads(max(1, get_worker().state.nthreads))
 
 
-def _pass_state(accumulator: Accumulator[S, T], next_part: int) -> State:
+def _pass_state(accumulator: Accumulator[S, R], next_part: int) -> State:
     return {"next_part": next_part, "sums": accumulator.state()}
 
 

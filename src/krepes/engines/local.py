@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 
 import torch
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.model_file import State, digest
@@ -34,13 +34,13 @@ class Local(Engine):
 
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """See `Engine.reduce`.
 
         Sums are brought into their final precision at the end of every batch, so that a pass resumed there has the
@@ -88,13 +88,15 @@ class Local(Engine):
                 stage.advance(len(batch))
 
 
-def add_batches(accumulator: Accumulator[S, T], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
+def add_batches(accumulator: Accumulator[S, R], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
     """Add all rows from `start` on; after each block, how many rows it had, and whether it ended a batch."""
-    size = block_rows(accumulator.bytes_per_row)
-    with prefetched(reader.read(BLOCKS_PER_BATCH * size, start)) as ahead:
+    size, n_blocks = block_rows(accumulator.bytes_per_row), BLOCKS_PER_BATCH
+    if accumulator.rows_at_once is not None:
+        size, n_blocks = accumulator.rows_at_once, 1
+    with prefetched(reader.read(n_blocks * size, start)) as ahead:
         for batch in ahead:
             added = 0
-            for block in batch.blocks(size * min(accumulator.n_parts, BLOCKS_PER_BATCH)):
+            for block in batch.blocks(size * min(accumulator.n_parts, n_blocks)):
                 add_halving(accumulator, block)
                 added += len(block)
                 ends = added == len(batch)
@@ -103,16 +105,16 @@ def add_batches(accumulator: Accumulator[S, T], reader: Reader, start: int = 0) 
                 yield len(block), ends
 
 
-def pass_identity(accumulator: Accumulator[S, T], reader: Reader, size: int) -> dict[str, str]:
+def pass_identity(accumulator: Accumulator[S, R], reader: Reader, size: int) -> dict[str, str]:
     """Hashes, by name, of all that a pass depends on."""
     return reader.identity() | {"rows per block": digest(size)} | accumulator.fingerprint()
 
 
-def _pass_state(accumulator: Accumulator[S, T], next_row: int) -> State:
+def _pass_state(accumulator: Accumulator[S, R], next_row: int) -> State:
     return {"next_row": next_row, "sums": accumulator.state()}
 
 
-def add_halving(accumulator: Accumulator[S, T], block: Block) -> None:
+def add_halving(accumulator: Accumulator[S, R], block: Block) -> None:
     """Add a block; where memory runs out, add its two halves instead."""
     try:
         accumulator.add(block)

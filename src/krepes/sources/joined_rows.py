@@ -58,6 +58,14 @@ class JoinedSource(Source):
     def paths(self) -> list[Path]:
         return [*self.first.paths, *self.second.paths]
 
+    @property
+    def by_reference(self) -> bool:
+        return self.first.by_reference and self.second.by_reference
+
+    def where(self, row: int) -> str | None:
+        early = row < self.first.n_rows
+        return self.first.where(row) if early else self.second.where(row - self.first.n_rows)
+
     def identity(self) -> dict[str, object]:
         return {"first": self.first.identity(), "second": self.second.identity()}
 

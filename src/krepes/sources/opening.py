@@ -17,11 +17,14 @@ import scipy.sparse
 from krepes.base.rows import is_tensor
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
-from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
+from krepes.sources.arrays.numpy_files import FileArraySource, npy_header, open_npy, open_npz
 from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
+from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folder, open_zarr
+from krepes.sources.dask_collections import is_dask, open_dask
 from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
+from krepes.sources.rows_in_sequence import Named, in_sequence
 from krepes.sources.source import Source, TableSource
 from krepes.sources.tables.csv_files import open_csv
 from krepes.sources.tables.excel_files import open_excel
@@ -43,7 +46,11 @@ _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
 _EXCEL = ".xlsx"
-_PATHS = "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet files or of PNG and JPEG images"
+_PATHS = (
+    "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet, CSV or .npy files, of a Zarr array, or of "
+    "PNG and JPEG images"
+)
+_SHORT_BYTES = 1 << 16  # of a CSV file that may have no rows
 
 
 def open_source(
@@ -65,7 +72,8 @@ def open_source(
         tuple (equally long sequences of numbers are an array, anything else is objects); map-style torch or Hugging
         Face dataset; torch DataLoader that does not shuffle, `Batches`, or a function that returns an iterator over
         batches; or a `str` or `PathLike`, which is always a path or the URL of a file: an .npy, .npz, .csv, .tsv, .xlsx
-        or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
+        or .parquet file, a folder of Parquet, CSV or .npy files or of PNG and JPEG images, a Zarr array, or a pattern
+        such as "part-*.csv". Dask frames and arrays, and Zarr arrays, are read where they are.
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
@@ -123,6 +131,10 @@ def _open_object(data: Any) -> Source:
         return SparseSource(data)
     if isinstance(data, np.ndarray):
         return _open_array(data)
+    if is_dask(data):
+        return open_dask(data)
+    if is_zarr(data):
+        return ZarrSource(data)
     if is_tensor(data):
         return ArraySource(data)
     if is_pandas(data):
@@ -246,7 +258,9 @@ def _open_path(
     if encoding is not None and not path.name.lower().endswith(_CSV):
         raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
-        return _open_folder(path, size, progress)
+        return _open_folder(path, array, size, progress)
+    if not path.exists() and any(mark in path.name for mark in "*?["):
+        return _open_pattern(path, progress)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     if not path.is_file():
@@ -270,9 +284,55 @@ def _open_path(
     raise ValueError(f"{path}: the suffix {path.suffix!r} is not known. Expected {_PATHS}.{hint}")
 
 
+def _open_pattern(pattern: Path, progress: Callable[[int], None] | None) -> Source:
+    """All files whose names fit a pattern such as part-*.parquet, in the order of their names."""
+    files = [file for file in sorted(pattern.parent.glob(pattern.name)) if file.is_file()]
+    if not files:
+        raise FileNotFoundError(f"There is no file {pattern}.")
+    found = _open_set(files, str(pattern), None, progress)
+    if found is None:
+        raise ValueError(f"{pattern}: expected .parquet, .csv, .tsv or .npy files; found {files[0].name}.")
+    return found
+
+
+def _open_set(
+    files: Sequence[Path], title: str, root: Path | None, progress: Callable[[int], None] | None
+) -> Source | None:
+    """Files of one format that together are one data set; None where they are not of a format that can be."""
+    formats = (_PARQUET, _CSV, (".npy",))
+    found = {kind: [f for f in files if f.name.lower().endswith(kind)] for kind in formats}
+    if any(0 < len(some) < len(files) for some in found.values()) and sum(map(len, found.values())) == len(
+        files
+    ):
+        counts = ", ".join(f"{len(some):,} {kind[0]}" for kind, some in found.items() if some)
+        raise ValueError(
+            f"{title} has files of several formats ({counts}). Give one folder, or pattern, for each."
+        )
+    if len(found[_PARQUET]) == len(files):
+        return open_parquet(files, root)
+    if found[_CSV]:
+        tables = [
+            Named(str(file), open_csv(file, progress)) for file in found[_CSV] if not _without_rows(file)
+        ]
+        return in_sequence(tables, f"CSV, {len(tables):,} files")
+    if found[(".npy",)]:
+        full = [file for file in found[(".npy",)] if npy_header(file).shape[:1] != (0,)]
+        return in_sequence([Named(str(file), open_npy(file)) for file in full], f"npy, {len(full):,} files")
+    return None
+
+
+def _without_rows(file: Path) -> bool:
+    """Whether a CSV file has at most a line of names."""
+    if file.stat().st_size > _SHORT_BYTES or file.suffix == ".gz":
+        return False
+    return len(file.read_bytes().strip().splitlines()) < 2
+
+
 def _open_folder(
-    folder: Path, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
+    folder: Path, array: str, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
 ) -> Source:
+    if is_zarr_folder(folder):
+        return open_zarr(folder, array)
     files = _visible_files(folder)
     images = [file for file in files if file.suffix.lower() in SUFFIXES]
     tables = [file for file in files if file.suffix.lower() in _PARQUET]
@@ -286,9 +346,12 @@ def _open_folder(
         return open_parquet(tables, folder)
     if images:
         return open_images(folder, images, size, progress)
+    found = _open_set(files, str(folder), folder, progress) if files else None
+    if found is not None:
+        return found
     suffixes = ", ".join(sorted({file.suffix or "no suffix" for file in files})) or "nothing"
     raise ValueError(
-        f"{folder} has neither Parquet files (.parquet) nor images ({', '.join(SUFFIXES)}); found: {suffixes}."
+        f"{folder} has neither Parquet, CSV or .npy files nor images ({', '.join(SUFFIXES)}); found: {suffixes}."
     )
 
 
