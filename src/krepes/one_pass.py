@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -35,7 +36,8 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
-from krepes.engines import Engine, as_engine
+from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
+from krepes.engines.partitioned_output import ROWS_PER_FILE, MethodResults
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
@@ -44,6 +46,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
+from krepes.results import kept_columns
 from krepes.sources import Source, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import fitted_matrix
 from krepes.views import Views
@@ -354,6 +357,49 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         near 0. Linear, polynomial and arc-cosine kernels grow with the row instead: far away it may still be 1.
         """
         return self._mapped(self.features_.coverage, X)
+
+    def write(
+        self,
+        X: Any,
+        folder: str | os.PathLike,
+        method: str = "transform",
+        *,
+        keep: Sequence[str] = (),
+        rows_per_file: int = ROWS_PER_FILE,
+        overwrite: bool = False,
+    ) -> WrittenFolder:
+        """Write what a method says of every row of X as a folder of Parquet files, part by part, where `engine` says.
+
+        `method` is "transform", "coverage", "predict", "predict_proba", ...; `keep` names columns of a table to carry
+        over. A call that was interrupted goes on: files that are there are not written again. See
+        `krepes.engines.partitioned_output`.
+        """
+        self.check_input(X)
+        self._solved()
+        source = opener_of(None, self.kernel_)(X)
+        return write_partitions(
+            folder,
+            MethodResults(self.without_engine(), method),
+            source,
+            self.identity() | {"method": method},
+            engine=as_engine(self.engine),
+            keep=kept_columns(source, list(keep), folder),
+            rows_per_file=rows_per_file,
+            overwrite=overwrite,
+            progress=display(self.verbose),
+        )
+
+    def without_engine(self) -> Self:
+        """The same model as a worker uses it: alone."""
+        worker = copy(self)
+        worker.engine, worker.verbose = None, 0
+        return worker
+
+    def identity(self) -> dict[str, str]:
+        """A hash of all that the model's output depends on."""
+        state = self._state(total=False)
+        params = {name: v for name, v in state["parameters"].items() if name not in ("verbose", "device")}
+        return {"model": model_file.digest(state | {"parameters": params})}
 
     def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
         """The function of all rows."""

@@ -90,6 +90,11 @@ class Accumulator(ABC, Generic[S, R]):
         return 0
 
     @property
+    def bytes_of_sums(self) -> int:
+        """Memory that the sums take, about; 0 where it is small."""
+        return 0
+
+    @property
     def n_parts(self) -> int:
         """Into about how many parts of equal size it divides a block: blocks may be as many times larger."""
         return 1

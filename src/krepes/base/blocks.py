@@ -110,25 +110,25 @@ class Reader(ABC):
 
 
 def part_edges(
-    n_rows: int, n_parts: int, chunk_rows: int = 1, seams: Sequence[int] | None = None
+    start: int, stop: int, n_parts: int, chunk_rows: int = 1, seams: Sequence[int] | None = None
 ) -> list[int]:
-    """Where n_rows rows are cut into at most n_parts parts of nearly equal size.
+    """Where the rows start to stop are cut into at most n_parts parts of nearly equal size.
 
-    Parts begin at multiples of `chunk_rows`, and at `seams` where these are given: edges, from 0 to n_rows, between
-    which rows are made together.
+    Parts begin at multiples of `chunk_rows`, and at `seams` where these are given: row indices between which rows are
+    made together.
 
-    >>> part_edges(10, 3), part_edges(2, 5), part_edges(10, 3, chunk_rows=4)
-    ([0, 3, 6, 10], [0, 1, 2], [0, 4, 8, 10])
-    >>> part_edges(10, 3, seams=[0, 1, 2, 9, 9, 10])
+    >>> part_edges(0, 10, 3), part_edges(5, 7, 5), part_edges(0, 10, 3, chunk_rows=4)
+    ([0, 3, 6, 10], [5, 6, 7], [0, 4, 8, 10])
+    >>> part_edges(0, 10, 3, seams=[0, 1, 2, 9, 9, 10])
     [0, 2, 9, 10]
     """
-    n_chunks = -(-n_rows // chunk_rows)
+    n_chunks = -(-(stop - start) // chunk_rows)
     n = max(1, min(n_parts, n_chunks))
-    edges = [min(n_rows, chunk_rows * (n_chunks * i // n)) for i in range(n + 1)]
+    edges = np.minimum(stop, start + chunk_rows * (n_chunks * np.arange(n + 1) // n))
     if seams is None:
-        return edges
-    known = np.unique(np.asarray(seams))
-    nearest = np.searchsorted(known, edges)
-    before, after = known[np.maximum(nearest - 1, 0)], known[np.minimum(nearest, len(known) - 1)]
-    snapped = np.where(np.asarray(edges) - before < after - np.asarray(edges), before, after)
-    return np.unique(np.concatenate([[0, n_rows], snapped])).tolist()
+        return edges.tolist()
+    known = np.unique([start, *(row for row in seams if start < row < stop), stop])
+    place = np.searchsorted(known, edges)
+    before, after = known[np.maximum(place - 1, 0)], known[np.minimum(place, len(known) - 1)]
+    nearest = np.where(edges - before < after - edges, before, after)
+    return np.unique([start, *nearest.tolist(), stop]).tolist()

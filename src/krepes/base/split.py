@@ -156,6 +156,10 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return self.accumulator.bytes_per_row
 
     @property
+    def bytes_of_sums(self) -> int:
+        return self.n_keys * self.accumulator.bytes_of_sums
+
+    @property
     def n_parts(self) -> int:
         return self.n_keys * self.accumulator.n_parts
 

@@ -21,7 +21,7 @@ from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, shown
+from krepes.engines.base import Engine, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, SMALLEST_BLOCK, block_rows
 
 logger = logging.getLogger("krepes")
@@ -54,9 +54,13 @@ class Local(Engine):
         if state is not None:
             accumulator.restore(state["sums"])
             start = state["next_row"]
-        with shown(progress).stage(name, reader.n_rows - start) as stage:
+        with (
+            shown(progress).stage(name, reader.n_rows - start) as stage,
+            pass_log(name, reader.n_rows - start, 1, self) as log,
+        ):
             for n, batch_ends in add_batches(accumulator, reader, start):
                 stage.advance(n)
+                log.advance(n)
                 start += n
                 if batch_ends and saved is not None:
                     saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")

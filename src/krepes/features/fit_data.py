@@ -141,14 +141,8 @@ class RowReader(Reader):
         return Block(torch.from_numpy(self.first_row + places), inputs, *self._alongside(places))
 
     def parts(self, n: int) -> list[RowReader]:
-        seams = self.data.sources[0].seams
-        inside = (
-            None if seams is None else [row - self.start for row in seams if self.start < row < self.stop]
-        )
-        edges = part_edges(self.n_rows, n, seams=None if inside is None else [0, *inside, self.n_rows])
-        return [
-            replace(self, start=self.start + first, stop=self.start + stop) for first, stop in pairwise(edges)
-        ]
+        edges = part_edges(self.start, self.stop, n, seams=self.data.sources[0].seams)
+        return [replace(self, start=first, stop=stop) for first, stop in pairwise(edges)]
 
     def portable(self) -> RowReader:
         """With only its own targets and weights, and of data in memory only its own rows."""

@@ -6,8 +6,8 @@ A chunk's moments are taken in two passes over the chunk and merged with those o
 
 in float64, so that a large mean does not swallow a small variance. Cost O(n k).
 
-Chunks are merged as in a tree: 0 with 1, 2 with 3, then these two with one another. Which chunks are merged follows from
-their places alone, so that workers that add up consecutive chunks get the bits of one process.
+Chunks are merged as in a tree: 0 with 1, 2 with 3, then these two with one another. Which chunks are merged follows
+from their places alone, so that workers that add up consecutive chunks get the bits of one process.
 """
 
 from __future__ import annotations

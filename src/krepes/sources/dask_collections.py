@@ -1,10 +1,10 @@
 """Dask frames and arrays: every partition is a source, made where it is read and never gathered.
 
 A partition travels as the part of Dask's graph that makes it (paths to read, functions to apply), and is computed by
-the process that reads its rows: a worker of a cluster, or this one. Opening a collection asks Dask for the number of rows
-of each partition, and for the columns of a frame; Dask runs that where it runs everything (its current client, or
-threads of this process). Chunks of arrays are joined along the columns, so that a row is whole. Memory is one partition.
-Dask is not imported here: whoever gives a collection has imported it.
+the process that reads its rows: a worker of a cluster, or this one. Opening a collection asks Dask for the number of
+rows of each partition, and for the columns of a frame; Dask runs that where it runs everything (its current client, or
+threads of this process). Chunks of arrays are joined along the columns, so that a row is whole. Memory is one
+partition. Dask is not imported here: whoever gives a collection has imported it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class PartitionSource(Source):
         rows = self._rows()
         if count_rows(rows) != self.n_rows:
             raise ValueError(
-                f"{self.name} has {count_rows(rows):,} rows now, and had {self.n_rows:,} when it was opened. Open it again."
+                f"{self.name} has {count_rows(rows):,} rows now, and had {self.n_rows:,} when it was opened. Open it "
+                "again."
             )
         for first in range(start, self.n_rows, batch_rows):
             yield first, slice_rows(rows, first, min(first + batch_rows, self.n_rows))
@@ -125,7 +126,7 @@ def open_dask(data: Any) -> SequenceSource:
 def _open_array(data: Any) -> SequenceSource:
     import dask
 
-    whole = data.rechunk({axis: -1 for axis in range(1, data.ndim)}) if data.ndim > 1 else data
+    whole = data.rechunk(dict.fromkeys(range(1, data.ndim), -1)) if data.ndim > 1 else data
     if any(np.isnan(size) for size in whole.chunks[0]):
         whole = whole.compute_chunk_sizes()
     check_array(tuple(map(int, whole.shape)), whole.dtype, "The Dask array: ")

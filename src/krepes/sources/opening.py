@@ -17,14 +17,14 @@ import scipy.sparse
 from krepes.base.rows import is_tensor
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
-from krepes.sources.arrays.numpy_files import FileArraySource, npy_header, open_npy, open_npz
+from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
 from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
 from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folder, open_zarr
 from krepes.sources.dask_collections import is_dask, open_dask
+from krepes.sources.file_sets import CSV, PARQUET, open_pattern, open_set
 from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
-from krepes.sources.rows_in_sequence import Named, in_sequence
 from krepes.sources.source import Source, TableSource
 from krepes.sources.tables.csv_files import open_csv
 from krepes.sources.tables.excel_files import open_excel
@@ -42,15 +42,12 @@ from krepes.sources.tables.frames import (
 from krepes.sources.tables.parquet_files import open_parquet
 from krepes.sources.urls import is_url, located
 
-_PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
 _EXCEL = ".xlsx"
 _PATHS = (
-    "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet, CSV or .npy files, of a Zarr array, or of "
-    "PNG and JPEG images"
+    "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet, CSV or .npy files, of a Zarr array, or "
+    "of PNG and JPEG images"
 )
-_SHORT_BYTES = 1 << 16  # of a CSV file that may have no rows
 
 
 def open_source(
@@ -242,7 +239,7 @@ def _is_torch_dataset(data: object) -> bool:
 def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Source:
     """Parquet files are read where they are; any other file is copied first, unless it is on this machine."""
     place = located(str(url))
-    tables = place.files(_PARQUET)
+    tables = place.files(PARQUET)
     if tables:
         return open_parquet(tables, place.root, place.filesystem)
     return _open_path(place.copied(), array, None, None, encoding)
@@ -255,12 +252,12 @@ def _open_path(
     progress: Callable[[int], None] | None,
     encoding: str | None,
 ) -> Source:
-    if encoding is not None and not path.name.lower().endswith(_CSV):
+    if encoding is not None and not path.name.lower().endswith(CSV):
         raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
         return _open_folder(path, array, size, progress)
     if not path.exists() and any(mark in path.name for mark in "*?["):
-        return _open_pattern(path, progress)
+        return open_pattern(path, progress)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     if not path.is_file():
@@ -274,58 +271,14 @@ def _open_path(
         return open_npy(path)
     if name.endswith(".npz"):
         return open_sparse_npz(path) if is_sparse_npz(path, array) else open_npz(path, array)
-    if name.endswith(_PARQUET):
+    if name.endswith(PARQUET):
         return open_parquet([path])
-    if name.endswith(_CSV):
+    if name.endswith(CSV):
         return open_csv(path, progress, encoding)
     if name.endswith(_EXCEL):
         return open_excel(path)
     hint = " A single image is not a data set; give its folder." if name.endswith(SUFFIXES) else ""
     raise ValueError(f"{path}: the suffix {path.suffix!r} is not known. Expected {_PATHS}.{hint}")
-
-
-def _open_pattern(pattern: Path, progress: Callable[[int], None] | None) -> Source:
-    """All files whose names fit a pattern such as part-*.parquet, in the order of their names."""
-    files = [file for file in sorted(pattern.parent.glob(pattern.name)) if file.is_file()]
-    if not files:
-        raise FileNotFoundError(f"There is no file {pattern}.")
-    found = _open_set(files, str(pattern), None, progress)
-    if found is None:
-        raise ValueError(f"{pattern}: expected .parquet, .csv, .tsv or .npy files; found {files[0].name}.")
-    return found
-
-
-def _open_set(
-    files: Sequence[Path], title: str, root: Path | None, progress: Callable[[int], None] | None
-) -> Source | None:
-    """Files of one format that together are one data set; None where they are not of a format that can be."""
-    formats = (_PARQUET, _CSV, (".npy",))
-    found = {kind: [f for f in files if f.name.lower().endswith(kind)] for kind in formats}
-    if any(0 < len(some) < len(files) for some in found.values()) and sum(map(len, found.values())) == len(
-        files
-    ):
-        counts = ", ".join(f"{len(some):,} {kind[0]}" for kind, some in found.items() if some)
-        raise ValueError(
-            f"{title} has files of several formats ({counts}). Give one folder, or pattern, for each."
-        )
-    if len(found[_PARQUET]) == len(files):
-        return open_parquet(files, root)
-    if found[_CSV]:
-        tables = [
-            Named(str(file), open_csv(file, progress)) for file in found[_CSV] if not _without_rows(file)
-        ]
-        return in_sequence(tables, f"CSV, {len(tables):,} files")
-    if found[(".npy",)]:
-        full = [file for file in found[(".npy",)] if npy_header(file).shape[:1] != (0,)]
-        return in_sequence([Named(str(file), open_npy(file)) for file in full], f"npy, {len(full):,} files")
-    return None
-
-
-def _without_rows(file: Path) -> bool:
-    """Whether a CSV file has at most a line of names."""
-    if file.stat().st_size > _SHORT_BYTES or file.suffix == ".gz":
-        return False
-    return len(file.read_bytes().strip().splitlines()) < 2
 
 
 def _open_folder(
@@ -335,7 +288,7 @@ def _open_folder(
         return open_zarr(folder, array)
     files = _visible_files(folder)
     images = [file for file in files if file.suffix.lower() in SUFFIXES]
-    tables = [file for file in files if file.suffix.lower() in _PARQUET]
+    tables = [file for file in files if file.suffix.lower() in PARQUET]
     if images and tables:
         raise ValueError(
             f"{folder} has both {len(images)} images and {len(tables)} Parquet files. Give one folder for each."
@@ -346,7 +299,7 @@ def _open_folder(
         return open_parquet(tables, folder)
     if images:
         return open_images(folder, images, size, progress)
-    found = _open_set(files, str(folder), folder, progress) if files else None
+    found = open_set(files, str(folder), folder, progress) if files else None
     if found is not None:
         return found
     suffixes = ", ".join(sorted({file.suffix or "no suffix" for file in files})) or "nothing"

@@ -50,8 +50,9 @@ class RawReader(Reader):
             yield Block(self.first_row + indices, (rows,))
 
     def parts(self, n: int) -> list[RawReader]:
-        edges = part_edges(self.n_rows, n, self.chunk_rows)
-        return [replace(self, start=self.start + a, stop=self.start + b) for a, b in pairwise(edges)]
+        seams = self.source.seams if self.chunk_rows == 1 else None
+        edges = part_edges(self.start, self._stop, n, self.chunk_rows, seams)
+        return [replace(self, start=first, stop=stop) for first, stop in pairwise(edges)]
 
     def portable(self) -> RawReader:
         """With no more of the source than is needed; of data in memory only its own rows."""

@@ -1,4 +1,4 @@
-"""Many sources one after the other: the files of a folder, the partitions of a Dask collection.
+"""Sources one after the other: files of a folder, partitions of a Dask collection, rows with labels and rows without.
 
     row i of the sequence is row i - first_k of source k,   first_k <= i < first_(k + 1)
 
@@ -22,7 +22,7 @@ from krepes.sources.source import Source, TableSource, columns_identity, conform
 
 @dataclass(frozen=True)
 class Named:
-    """A source and what it is called in errors."""
+    """A source and what it is called in errors; "" where its own errors say enough."""
 
     name: str
     source: Source
@@ -92,7 +92,8 @@ class SequenceSource(Source):
         return SequenceSource(parts, self.title, self.whole)
 
     def where(self, row: int) -> str | None:
-        return self.parts[int(np.searchsorted(self.edges, row, side="right")) - 1].name
+        k = int(np.searchsorted(self.edges, row, side="right")) - 1
+        return self.parts[k].source.where(row - int(self.edges[k])) or self.parts[k].name or None
 
     def identity(self) -> dict[str, object]:
         return {"in sequence": [part.source.identity() for part in self.parts]}
@@ -159,6 +160,27 @@ def in_sequence(parts: Sequence[Named], title: str, whole: bool = False) -> Sequ
     return SequenceSource(full, title, whole)
 
 
+def one_after_other(first: Source, second: Source) -> SequenceSource:
+    """The rows of both; of tables the columns of the first that the second has too, with its types.
+
+    >>> from krepes.sources import open_source
+    >>> one_after_other(open_source([[0.0], [1.0]]), open_source([[2.0]])).take(np.array([2, 0])).tolist()
+    [[2.0], [0.0]]
+    """
+    title = f"{first.describe()}, then {second.describe()}"
+    if isinstance(first, TableSource) and isinstance(second, TableSource):
+        names = [name for name in first.column_names if name in second.column_names]
+        schema = pa.schema([first.schema.field(name) for name in names])
+        return TableSequence(
+            [Named("", table.select(names)) for table in (first, second)], title, False, schema
+        )
+    if first.kind != second.kind:
+        raise ValueError(
+            f"The rows differ in kind: {first.describe()}, and {second.describe()}. Give both in the same form."
+        )
+    return SequenceSource([Named("", first), Named("", second)], title)
+
+
 def _table(part: Named) -> TableSource:
     assert isinstance(part.source, TableSource)
     return part.source
@@ -185,8 +207,8 @@ def _of_one_schema(parts: Sequence[Named]) -> tuple[list[Named], pa.Schema]:
         other = set(_table(part).column_names) ^ set(names)
         if other:
             raise ValueError(
-                f"{part.name} has different columns from {parts[0].name}: {', '.join(map(repr, sorted(other)))} only in "
-                "one of them. All must have the same columns."
+                f"{part.name} has different columns from {parts[0].name}: {', '.join(map(repr, sorted(other)))} only "
+                "in one of them. All must have the same columns."
             )
     mixed = [name for name in names if _mixes_text([_table(part).schema.field(name).type for part in parts])]
     if mixed:

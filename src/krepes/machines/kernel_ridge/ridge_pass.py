@@ -131,6 +131,10 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
         return self.equations.bytes_per_row
 
     @property
+    def bytes_of_sums(self) -> int:
+        return self.equations.bytes_of_sums
+
+    @property
     def n_parts(self) -> int:
         return self.equations.n_parts
 

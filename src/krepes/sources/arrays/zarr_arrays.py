@@ -1,7 +1,7 @@
 """Zarr arrays: chunks of rows in a folder or a store, read as they are needed; `pip install "krepes[scale]"`.
 
-Rows are read in whole chunks, and work is divided between them, because a chunk is decompressed as a whole. Memory is one
-batch and the chunks that it comes from. zarr is imported when a Zarr array is opened.
+Rows are read in whole chunks, and work is divided between them, because a chunk is decompressed as a whole. Memory is
+one batch and the chunks that it comes from. zarr is imported when a Zarr array is opened.
 """
 
 from __future__ import annotations
