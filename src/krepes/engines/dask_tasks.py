@@ -1,7 +1,7 @@
 """Tasks of one pass on a Dask cluster: sent, merged in pairs, taken in order, cancelled together.
 
-The functions below `In workers` are what workers run. They take what a pass was sent with and a part, and return sums or
-rows.
+The functions below `In workers` are what workers run. They take what a pass was sent with and a part, and return sums
+or rows.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class PassCost:
         """In words."""
         limit = "" if self.worker_limit is None else f" of {readable_bytes(self.worker_limit)}"
         return {
-            "rows": f"{self.n_rows:,} in {self.n_parts:,} parts",
+            "rows": f"{self.n_rows:,} in {self.n_parts:,} part{'s' * (self.n_parts > 1)}",
             "workers": f"{self.n_workers:,} with {self.n_threads:,} thread{'s' * (self.n_threads > 1)} each",
             "memory per worker": f"{readable_bytes(self.worker_bytes)}{limit}, besides the libraries",
             "rate of a worker": f"{self.rows_per_second:,.0f} rows/s",

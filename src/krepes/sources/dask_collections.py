@@ -120,7 +120,15 @@ def dask_kind(data: object) -> str | None:
 
 def open_dask(data: Any) -> SequenceSource:
     """One source of all partitions."""
-    return _open_array(data) if dask_kind(data) == "array" else _open_frame(data)
+    try:
+        return _open_array(data) if dask_kind(data) == "array" else _open_frame(data)
+    except ValueError as error:
+        if "Missing dependency" not in str(error):
+            raise
+        raise ValueError(
+            "The Dask collection is persisted on a cluster, and there is no client to ask for it: make the client with "
+            "which it was persisted the current one (client.as_current()), or give the collection before persist()."
+        ) from error
 
 
 def _open_array(data: Any) -> SequenceSource:
