@@ -220,8 +220,7 @@ class TableScan(Accumulator[Scanned, tuple[ColumnScan, pa.Table]]):
 
     def value(self, sums: Scanned) -> tuple[ColumnScan, pa.Table]:
         rows = self.rows.value(sums[1])
-        assert isinstance(rows, pa.Table)
-        return sums[0], rows
+        return sums[0], rows if isinstance(rows, pa.Table) else pa.table({})  # of a part that has none of them
 
     def sums_state(self, sums: Scanned) -> State:
         return {"scan": sums[0], "rows": sums[1]}

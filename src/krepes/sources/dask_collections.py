@@ -157,9 +157,9 @@ def _flat(keys: list) -> Iterator[Hashable]:
 def _open_frame(data: Any) -> SequenceSource:
     import dask
 
-    (made,) = dask.optimize(data)
-    graph, keys = dict(made.__dask_graph__()), list(made.__dask_keys__())
-    described = dask.compute(*[dask.delayed(_described)(part) for part in data.to_delayed()])
+    delayed = data.to_delayed()
+    graph, keys = dict(delayed[0].dask), [part.key for part in delayed]
+    described = dask.compute(*[dask.delayed(_described)(part) for part in delayed])
     parts = []
     for i, (key, found) in enumerate(zip(keys, described, strict=True)):
         name = f"partition {i} of the Dask frame"

@@ -161,7 +161,7 @@ class PickedRows(Accumulator[tuple[Rows, ...], Rows]):
         return both if len(both) <= _MANY_PARTS else (concat_rows(both),)
 
     def value(self, sums: tuple[Rows, ...]) -> Rows:
-        return concat_rows(sums)
+        return concat_rows(sums) if sums else []
 
     def sums_state(self, sums: tuple[Rows, ...]) -> State:
         return {"rows": sums}
