@@ -1,7 +1,9 @@
 """In process, and on a cluster of any size with any division of the rows: the same model.
 
-Moments agree to 1e-6 relative, embeddings (by Z Z^T) and other outputs to 1e-5. Two workers are quick; one and four run
-with the long checks.
+Moments agree to 1e-6 relative; embeddings (by Z Z^T) and other outputs to 1e-5 where features are double precision. In
+single precision, sums in another order differ by 1e-7, as with other blocks in one process, and the closed form, which
+divides by the roots of small eigenvalues, makes that about 1e-5 of Z Z^T: 1e-4 is asked for. Two workers are quick; one
+and four run with the long checks.
 """
 
 from __future__ import annotations
@@ -38,6 +40,11 @@ FIXED = {**SEEDED, "kernel": Gaussian(2.0), "input_metric": None}
 MODELS = {
     "embedding": (KernelEmbedding(n_components=4, **SEEDED), None),
     "embedding float64": (KernelEmbedding(n_components=4, dtype="float64", **SEEDED), None),
+    "barlow twins float64": (
+        KernelEmbedding(n_components=4, loss="barlow_twins", dtype="float64", **SEEDED),
+        None,
+    ),
+    "vicreg float64": (KernelEmbedding(n_components=4, loss="vicreg", dtype="float64", **SEEDED), None),
     "vicreg": (KernelEmbedding(n_components=4, loss="vicreg", **SEEDED), None),
     "kernel PCA": (KernelEmbedding(n_components=4, loss="kernel_pca", **SEEDED), None),
     "automatic width": (KernelEmbedding(n_components="auto", **SEEDED), None),
@@ -82,7 +89,8 @@ def check_equal(name: str, engine: Dask, data, rows_per_part: int) -> None:
         mine, theirs = here.moments_.S, there.moments_.S
         assert (mine - theirs).abs().max() <= 1e-6 * mine.abs().max()
     expected, found = output(here, data), output(there, data)
-    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+    tolerance = 1e-4 if str(here.space_.dtype) == "torch.float32" else 1e-5
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("name", MODELS)

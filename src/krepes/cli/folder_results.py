@@ -72,9 +72,10 @@ def say_folder(written: WrittenFolder, output: Path, shown: str, seconds: float)
     from krepes.base.files import readable_bytes
     from krepes.cli.describe import line
 
+    files = f"{written.n_files:,} file{'s' * (written.n_files > 1)}"
     again = f" ({written.n_resumed:,} were there already)" if written.n_resumed else ""
     line(
-        f"Wrote {output}: {written.n_rows:,} rows{shown} in {written.n_files:,} file{'s' * (written.n_files > 1)}{again}, "
+        f"Wrote {output}: {written.n_rows:,} rows{shown} in {files}{again}, "
         f"{readable_bytes(written.n_bytes)}, in {seconds:.1f} s."
     )
 

@@ -119,7 +119,13 @@ class Dask(Engine):
             return self.cluster
         try:
             return Client(self.cluster, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            if self.cluster.startswith("tls://"):
+                raise ConnectionError(
+                    f"{self.cluster!r} asks for certificates ({error}). Give krepes.engines.Dask(Client(address, "
+                    "security=Security(tls_ca_file=..., tls_client_cert=..., tls_client_key=...))), or set Dask's "
+                    "configuration distributed.comm.tls."
+                ) from error
             raise ConnectionError(
                 f"No Dask scheduler answers at {self.cluster!r} ({error}). Start one with `dask scheduler`, and "
                 "workers with `dask worker ADDRESS`, or give engine='dask' for a cluster of this machine."

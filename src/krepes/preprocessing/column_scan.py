@@ -220,7 +220,9 @@ class TableScan(Accumulator[Scanned, tuple[ColumnScan, pa.Table]]):
 
     def value(self, sums: Scanned) -> tuple[ColumnScan, pa.Table]:
         rows = self.rows.value(sums[1])
-        return sums[0], rows if isinstance(rows, pa.Table) else pa.table({})  # of a part that has none of them
+        return sums[0], rows if isinstance(rows, pa.Table) else pa.table(
+            {}
+        )  # of a part that has none of them
 
     def sums_state(self, sums: Scanned) -> State:
         return {"scan": sums[0], "rows": sums[1]}

@@ -1,0 +1,151 @@
+"""Workers of a Dask cluster killed at random moments of fits and writes; counts what came out.
+
+python tests/hostile/cluster_kills.py --runs 20
+
+A worker is killed (SIGKILL) by its own process id, which the cluster of this program gave it, after a random share of
+the time that an undisturbed run takes. Every run must end with the right result:
+
+    fit      as many rows in the sums as there are, and the sums of an undisturbed run, to 1e-12
+    write    every row once, in order, with the values of an undisturbed run; no file besides
+
+and the number of workers that were in fact replaced is printed, so that runs which ended before the kill are seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from krepes import KernelEmbedding
+from krepes.engines import Dask
+from krepes.kernels import Custom
+
+N, PART = 2400, 40
+ROWS = np.random.default_rng(0).normal(size=(N, 4))
+
+
+@dataclass
+class Count:
+    """What happened."""
+
+    runs: int = 0
+    right: int = 0
+    killed: int = 0  # workers, before their run ended
+    faults: list[str] = field(default_factory=list)
+
+
+def slow_linear(A, B):
+    """A kernel that takes long enough to be interrupted."""
+    time.sleep(0.02)
+    return np.asarray(A) @ np.asarray(B).T
+
+
+class Killer:
+    """Kills one worker of a cluster of ours after some seconds."""
+
+    def __init__(self, engine: Dask, seconds: float, rng: np.random.Generator):
+        self.pids = [pid for pid in engine.client.run(os.getpid).values() if pid != os.getpid()]
+        self.pid, self.done = int(rng.choice(self.pids)), False
+        self.timer = threading.Timer(seconds, self._kill)
+
+    def _kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.done = True
+
+    def __enter__(self) -> Killer:
+        self.timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
+        self.timer.join()
+
+
+def model(engine: Dask | None) -> KernelEmbedding:
+    return KernelEmbedding(
+        n_components=3,
+        kernel=Custom(slow_linear),
+        loss="kernel_pca",
+        landmarks=ROWS[:12],
+        preprocess=None,
+        dtype="float64",
+        random_state=0,
+        engine=engine,
+    )
+
+
+def killed_fits(engine: Dask, path: Path, n_runs: int, rng: np.random.Generator) -> Count:
+    expected, count = model(None).fit(path).moments_, Count()
+    start = time.perf_counter()
+    model(engine).fit(path)
+    usual = time.perf_counter() - start
+    for _ in range(n_runs):
+        with Killer(engine, rng.uniform(0.05, 0.9) * usual, rng) as killer:
+            found = model(engine).fit(path).moments_
+        count.runs += 1
+        count.killed += killer.done
+        error = float((found.S - expected.S).abs().max() / expected.S.abs().max())
+        if found.n == expected.n == N and error <= 1e-12:
+            count.right += 1
+        else:
+            count.faults.append(f"{found.n} rows, error {error:.1e}")
+        engine.client.wait_for_workers(2, timeout=120)
+    return count
+
+
+def killed_writes(engine: Dask, path: Path, folder: Path, n_runs: int, rng: np.random.Generator) -> Count:
+    fitted, count = model(None).fit(path), Count()
+    expected = fitted.transform(path)
+    fitted.engine = engine
+    start = time.perf_counter()
+    fitted.write(path, folder / "usual", rows_per_file=PART)
+    usual = time.perf_counter() - start
+    for run in range(n_runs):
+        out = folder / str(run)
+        with Killer(engine, rng.uniform(0.05, 0.9) * usual, rng) as killer:
+            written = fitted.write(path, out, rows_per_file=PART)
+        count.runs += 1
+        count.killed += killer.done
+        Z = pd.read_parquet(out).to_numpy()
+        left = [p.name for p in out.iterdir() if not p.name.startswith(("part-", "_krepes", "_SUCCESS"))]
+        same = Z.shape == expected.shape and np.allclose(Z, expected, rtol=1e-9, atol=1e-10)
+        if same and written.n_files == len(list(out.glob("part-*"))) and not left:
+            count.right += 1
+        else:
+            count.faults.append(f"rows {Z.shape}, files {written.n_files}, left {left}")
+        engine.client.wait_for_workers(2, timeout=120)
+    return count
+
+
+def campaign(n_runs: int, seed: int = 0) -> dict[str, Count]:
+    """Fits and writes, on one cluster of two workers."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as name, Dask(n_workers=2, rows_per_part=PART) as engine:
+        folder = Path(name)
+        np.save(folder / "rows.npy", ROWS)
+        return {
+            "fit": killed_fits(engine, folder / "rows.npy", n_runs, rng),
+            "write": killed_writes(engine, folder / "rows.npy", folder, n_runs, rng),
+        }
+
+
+if __name__ == "__main__":  # workers are processes that import this file
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for work, found in campaign(options.runs, options.seed).items():
+        print(  # noqa: T201
+            f"{work}: {found.runs} runs, {found.killed} workers killed before the end, {found.right} right"
+        )
+        for fault in found.faults:
+            print(f"    {fault}")  # noqa: T201
