@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 ROWS_PER_PART = 50_000  # that a task reads, about
+LOST_WORKER_SECONDS = 300  # until a local cluster gives up a worker that has not come back
 WAVE = 4  # parts for each worker that are merged before they come here
 
 
@@ -110,6 +111,10 @@ class Dask(Engine):
                 'A pass on Dask needs dask and distributed: pip install "krepes[scale]".'
             ) from error
         if self.cluster is None:
+            import dask
+
+            # A worker that was killed is started again, which on a busy machine takes longer than Dask waits for it.
+            dask.config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER_SECONDS})
             workers = os.cpu_count() if self.n_workers is None else self.n_workers
             return Client(
                 LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None),
