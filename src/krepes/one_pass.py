@@ -61,6 +61,15 @@ STATE = {
     "feature_names_in": list[str] | None,
 }
 
+ROW_METHODS = (
+    "transform",
+    "coverage",
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "score_samples",
+    "p_values",
+)
 MOST_ROWS = 2**62  # that have an index
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
@@ -376,6 +385,9 @@ class OnePassEstimator(NamedParts, RecordsInput, ABC, Generic[T, R]):
         """
         self.check_input(X)
         self._solved()
+        if not callable(getattr(self, method, None)):
+            known = [name for name in ROW_METHODS if hasattr(self, name)]
+            raise ValueError(f"method={method!r}: a {type(self).__name__} has {', '.join(map(repr, known))}.")
         source = opener_of(None, self.kernel_)(X)
         return write_partitions(
             folder,

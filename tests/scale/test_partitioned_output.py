@@ -112,6 +112,11 @@ def test_other_results_are_not_mixed_in(folder, tmp_path):
         MODEL.write(folder, tmp_path / "mine")
 
 
+def test_a_method_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="method='predict': a KernelEmbedding has 'transform', 'coverage'"):
+        MODEL.write(FRAME[list("abc")], tmp_path / "out", "predict")
+
+
 def test_a_changed_row_is_other_data(tmp_path):
     path = tmp_path / "x.parquet"
     FRAME.to_parquet(path)
