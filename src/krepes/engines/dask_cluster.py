@@ -205,7 +205,8 @@ class Dask(Engine):
             check_worker_memory(tasks.memory, accumulator)
             sent = tasks.send(accumulator.empty())
             width = WAVE * tasks.n_workers
-            waves = (left[first : first + width] for first in range(0, len(left), width))
+            starts = range(0, len(left), width)
+            waves = ([part.portable() for part in left[first : first + width]] for first in starts)
             for wave, state in tasks.ahead(waves, lambda wave: tasks.merged(sent, wave), depth=2):
                 other = accumulator.empty()
                 other.restore(state)
@@ -238,7 +239,8 @@ class Dask(Engine):
                 return tasks.submit(mapped_part, sent, part, size)
 
             def results() -> Iterator[Tensor]:
-                for part, result in tasks.ahead(parts, mapped, depth=2 * tasks.n_workers):
+                portable = (part.portable() for part in parts)
+                for part, result in tasks.ahead(portable, mapped, depth=2 * tasks.n_workers):
                     yield result
                     stage.advance(part.n_rows)
 
@@ -275,8 +277,8 @@ class Dask(Engine):
         return Layout(tasks.n_workers, 1, n_parts, tasks.memory)
 
     def _parts(self, reader: Reader) -> Sequence[Reader]:
-        """In the order of the rows, each with no more than it needs."""
-        return [part.portable() for part in reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))]
+        """In the order of the rows. What travels is their `portable` form, which is made when its turn comes."""
+        return reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))
 
     @contextmanager
     def _tasks(self) -> Iterator[Tasks]:

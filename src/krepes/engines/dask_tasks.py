@@ -28,31 +28,34 @@ Item = TypeVar("Item")
 
 
 class Tasks:
-    """Tasks of one pass."""
+    """Tasks of one pass. What a result that was taken was made of is let go, so that workers forget it."""
 
     def __init__(self, client: Client, address: str | None):
         self.client, self.address = client, address
-        self.running: list[Future] = []
+        self.held: dict[Future, list[Future]] = {}  # what somebody waits for, and what that is made of
         workers = _workers(client)
         self.n_workers = max(1, len(workers))
         limits = [worker.get("memory_limit") or 0 for worker in workers]
         self.memory = min(filter(None, limits), default=None)  # bytes that the smallest worker may take
 
     def submit(self, function: Callable, *arguments: Any) -> Future:
-        future = self.client.submit(function, *arguments, pure=False)
-        self.running.append(future)
-        return future
+        return self.client.submit(function, *arguments, pure=False)
 
     def send(self, value: Any) -> Future:
         """A value that workers fetch from one another; the scheduler keeps what is needed to make it again."""
-        return self.submit(_itself, value)
+        sent = self.submit(_itself, value)
+        self.held[sent] = []
+        return sent
 
     def merged(self, sent: Future, parts: Sequence[Reader]) -> Future:
         """The state of the sums of consecutive parts, merged in pairs of neighbours."""
         states = [self.submit(_summed, sent, part) for part in parts]
+        made = list(states)
         while len(states) > 1:
             pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
             states = [self.submit(_joined, sent, *pair) if len(pair) > 1 else pair[0] for pair in pairs]
+            made += states
+        self.held[states[0]] = made
         return states[0]
 
     def ahead(
@@ -62,6 +65,7 @@ class Tasks:
         waiting: deque[tuple[Item, Future]] = deque()
         for item in items:
             waiting.append((item, start(item)))
+            self.held.setdefault(waiting[-1][1], [])
             if len(waiting) > depth:
                 yield self._next(waiting)
         while waiting:
@@ -70,7 +74,8 @@ class Tasks:
     def _next(self, waiting: deque[tuple[Item, Future]]) -> tuple[Item, Any]:
         item, future = waiting.popleft()
         result = self._result(future)
-        future.release()
+        for part in {future, *self.held.pop(future)}:
+            part.release()
         return item, result
 
     def _result(self, future: Future) -> Any:
@@ -92,9 +97,9 @@ class Tasks:
             ) from error
 
     def cancel(self) -> None:
-        if self.running and self.client.status == "running":
-            self.client.cancel(self.running, asynchronous=False)
-        self.running = []
+        if self.held and self.client.status == "running":
+            self.client.cancel([*self.held, *(part for made in self.held.values() for part in made)])
+        self.held = {}
 
 
 def _workers(client: Client) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from krepes.sources.tables.frames import pandas_source
 class Recipe:
     """How Dask makes a partition: its graph, no larger than needed, and the key of the result."""
 
-    def __init__(self, graph: Mapping[Hashable, Any], key: Hashable):
+    def __init__(self, graph: Mapping[Any, Any], key: Any):
         from dask.optimization import cull
 
         self.graph, self.key = cull(dict(graph), [key])[0], key

@@ -163,12 +163,9 @@ class _Counted:
 
 
 def _alarms_in(folder: Path) -> int:
-    import pyarrow.compute as pc
-
     from krepes.sources import open_source
 
-    found = open_source(folder, columns=["alarm"])
-    return sum(pc.sum(batch.column(0)).as_py() or 0 for _, batch in found.batches(found.scan_rows))
+    return int(open_source(folder).label_column("alarm").sum())
 
 
 def _expected(detector: NoveltyDetector, chance: float) -> str:

@@ -109,7 +109,7 @@ def open_zarr(folder: Path, name: str) -> ZarrSource:
     except ImportError as error:
         raise ImportError(f'{folder}: a Zarr array needs zarr: pip install "krepes[scale]".') from error
     try:
-        found = zarr.open(folder, mode="r")
+        found: Any = zarr.open(folder, mode="r")
     except Exception as error:  # of many kinds, by version and codec
         raise ValueError(f"{folder}: cannot be read as Zarr: {type(error).__name__}: {error}.") from error
     if is_zarr(found):
