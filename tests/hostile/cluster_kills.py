@@ -20,7 +20,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,16 @@ class Count:
     right: int = 0
     killed: int = 0  # workers, before their run ended
     faults: list[str] = field(default_factory=list)
+
+    def add(self, killed: bool, fault: str | None) -> None:
+        self.runs, self.killed = self.runs + 1, self.killed + killed
+        if fault is None:
+            self.right += 1
+        else:
+            self.faults.append(fault)
+
+    def line(self) -> str:
+        return f"{self.runs} runs, {self.killed} workers killed before the end, {self.right} right"
 
 
 def slow_linear(A, B):
@@ -101,59 +111,53 @@ def model(engine: Dask | None) -> KernelEmbedding:
     )
 
 
-def killed_fits(engine: Dask, path: Path, n_runs: int, rng: np.random.Generator) -> Count:
-    expected, count = model(None).fit(path).moments_, Count()
+def killed_fits(engine: Dask, path: Path, rng: np.random.Generator, count: Count) -> Iterator[None]:
+    expected = model(None).fit(path).moments_
     usual = min(seconds(lambda: model(engine).fit(path)) for _ in range(2))  # the first one imports
-    for _ in range(n_runs):
+    while True:
         with Killer(engine, rng.uniform(0.05, 0.9) * usual, rng) as killer:
             found = model(engine).fit(path).moments_
-        count.runs += 1
-        logger.info("fit %d: killed %s", count.runs, killer.done)
-        count.killed += killer.done
         error = float((found.S - expected.S).abs().max() / expected.S.abs().max())
-        if found.n == expected.n == N and error <= 1e-12:
-            count.right += 1
-        else:
-            count.faults.append(f"{found.n} rows, error {error:.1e}")
-        wait_for_two(engine)
-    return count
+        right = found.n == expected.n == N and error <= 1e-12
+        count.add(killer.done, None if right else f"{found.n} rows, error {error:.1e}")
+        yield
 
 
-def killed_writes(engine: Dask, path: Path, folder: Path, n_runs: int, rng: np.random.Generator) -> Count:
-    fitted, count = model(None).fit(path), Count()
+def killed_writes(
+    engine: Dask, path: Path, folder: Path, rng: np.random.Generator, count: Count
+) -> Iterator[None]:
+    fitted = model(None).fit(path)
     expected = fitted.transform(path)
     fitted.engine = engine
     usual = min(
         seconds(lambda i=i: fitted.write(path, folder / f"usual{i}", rows_per_file=PART)) for i in range(2)
     )
-    for run in range(n_runs):
-        out = folder / str(run)
+    while True:
+        out = folder / str(count.runs)
         with Killer(engine, rng.uniform(0.05, 0.9) * usual, rng) as killer:
             written = fitted.write(path, out, rows_per_file=PART)
-        count.runs += 1
-        logger.info("write %d: killed %s", count.runs, killer.done)
-        count.killed += killer.done
         Z = pd.read_parquet(out).to_numpy()
         left = [p.name for p in out.iterdir() if not p.name.startswith(("part-", "_krepes", "_SUCCESS"))]
         same = Z.shape == expected.shape and np.allclose(Z, expected, rtol=1e-9, atol=1e-10)
-        if same and written.n_files == len(list(out.glob("part-*"))) and not left:
-            count.right += 1
-        else:
-            count.faults.append(f"rows {Z.shape}, files {written.n_files}, left {left}")
-        wait_for_two(engine)
-    return count
+        right = same and written.n_files == len(list(out.glob("part-*"))) and not left
+        count.add(killer.done, None if right else f"rows {Z.shape}, files {written.n_files}, left {left}")
+        yield
 
 
 def campaign(n_runs: int, seed: int = 0) -> dict[str, Count]:
-    """Fits and writes, on one cluster of three workers."""
-    rng = np.random.default_rng(seed)
+    """Fits and writes in turn, on one cluster of three workers."""
+    rng, counts = np.random.default_rng(seed), {"fit": Count(), "write": Count()}
     with tempfile.TemporaryDirectory() as name, Dask(n_workers=3, rows_per_part=PART) as engine:
         folder = Path(name)
         np.save(folder / "rows.npy", ROWS)
-        return {
-            "fit": killed_fits(engine, folder / "rows.npy", n_runs, rng),
-            "write": killed_writes(engine, folder / "rows.npy", folder, n_runs, rng),
-        }
+        fits = killed_fits(engine, folder / "rows.npy", rng, counts["fit"])
+        writes = killed_writes(engine, folder / "rows.npy", folder, rng, counts["write"])
+        for _ in range(n_runs):
+            for work in (fits, writes):
+                next(work)
+                wait_for_two(engine)
+                logger.info("%s", {name: count.line() for name, count in counts.items()})
+    return counts
 
 
 if __name__ == "__main__":  # workers are processes that import this file
@@ -164,8 +168,6 @@ if __name__ == "__main__":  # workers are processes that import this file
     logging.basicConfig(format="%(asctime)s %(message)s")
     logger.setLevel(logging.INFO)
     for work, found in campaign(options.runs, options.seed).items():
-        print(  # noqa: T201
-            f"{work}: {found.runs} runs, {found.killed} workers killed before the end, {found.right} right"
-        )
+        print(f"{work}: {found.line()}")  # noqa: T201
         for fault in found.faults:
             print(f"    {fault}")  # noqa: T201
