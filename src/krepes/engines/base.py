@@ -29,7 +29,7 @@ Result = TypeVar("Result", bound=int)
 
 
 @dataclass(frozen=True)
-class Layout:
+class PassLayout:
     """Where a pass runs.
 
     Attributes
@@ -105,9 +105,9 @@ class Engine(ABC):
                 stage.advance(int(result))
                 yield result
 
-    def layout(self, n_rows: int) -> Layout:
+    def layout(self, n_rows: int) -> PassLayout:
         """How a pass over so many rows is divided."""
-        return Layout(1, torch.get_num_threads(), 1, None)
+        return PassLayout(1, torch.get_num_threads(), 1, None)
 
 
 class PassLog:

@@ -28,7 +28,7 @@ from krepes.base.checkpoint import Checkpoint
 from krepes.base.limits import check_count
 from krepes.base.model_file import State
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, Layout, Result, pass_log, shown
+from krepes.engines.base import Engine, PassLayout, Result, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
 from krepes.engines.local import Local, pass_identity
@@ -268,13 +268,13 @@ class Dask(Engine):
         """In this process: rows that have to be seen one after the other have nothing to gain elsewhere."""
         return Local().stream(reader, batch_rows, progress=progress, name=name)
 
-    def layout(self, n_rows: int) -> Layout:
+    def layout(self, n_rows: int) -> PassLayout:
         """See `Engine.layout`. A cluster that is not started yet is taken to be as it would be."""
         n_parts = max(1, round(n_rows / self.rows_per_part))
         if self.cluster is None and self._client is None:
-            return Layout(self.n_workers or os.cpu_count() or 1, 1, n_parts, None)
+            return PassLayout(self.n_workers or os.cpu_count() or 1, 1, n_parts, None)
         tasks = Tasks(self.client, self._address())
-        return Layout(tasks.n_workers, 1, n_parts, tasks.memory)
+        return PassLayout(tasks.n_workers, 1, n_parts, tasks.memory)
 
     def _parts(self, reader: Reader) -> Sequence[Reader]:
         """In the order of the rows. What travels is their `portable` form, which is made when its turn comes."""

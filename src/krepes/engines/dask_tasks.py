@@ -41,7 +41,7 @@ class Tasks:
     def submit(self, function: Callable, *arguments: Any) -> Future:
         return self.client.submit(function, *arguments, pure=False)
 
-    def send(self, value: Any) -> Future:
+    def send(self, value: object) -> Future:
         """A value that workers fetch from one another; the scheduler keeps what is needed to make it again."""
         sent = self.submit(_itself, value)
         self.held[sent] = []

@@ -60,7 +60,7 @@ class PassCost:
             "workers": f"{self.n_workers:,} with {self.n_threads:,} thread{'s' * (self.n_threads > 1)} each",
             "memory per worker": f"{readable_bytes(self.worker_bytes)}{limit}, besides the libraries",
             "rate of a worker": f"{self.rows_per_second:,.0f} rows/s",
-            "expected time": duration(self.seconds),
+            "expected time": time_in_words(self.seconds),
             "assumes": "workers as fast as this machine, which was measured on the first rows; rows that are read as "
             f"fast as here; {1000 * TASK_SECONDS:g} ms for each part",
         }
@@ -139,10 +139,10 @@ def check_worker_memory(limit: int | None, accumulator: Accumulator[S, R]) -> No
     )
 
 
-def duration(seconds: float) -> str:
+def time_in_words(seconds: float) -> str:
     """Seconds in words.
 
-    >>> duration(0.5), duration(90), duration(20_000), duration(300_000)
+    >>> time_in_words(0.5), time_in_words(90), time_in_words(20_000), time_in_words(300_000)
     ('under a second', '1.5 min', '5.6 h', '3.5 days')
     """
     if seconds < 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +23,24 @@ from krepes.sources.rows_in_sequence import Named, SequenceSource, in_sequence
 from krepes.sources.source import Source, TableSource, conform
 from krepes.sources.tables.frames import pandas_source
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class Recipe:
     """How Dask makes a partition: its graph, no larger than needed, and the key of the result."""
 
-    def __init__(self, graph: Mapping[Any, Any], key: Any):
+    def __init__(self, graph: Mapping[Hashable, object], key: Hashable):
         from dask.optimization import cull
 
         self.graph, self.key = cull(dict(graph), [key])[0], key
 
-    def computed(self) -> Any:
+    def computed(self) -> object:
         from dask.local import get_sync
 
-        return get_sync({key: _fetched(value) for key, value in self.graph.items()}, self.key)
+        graph: Any = {key: _fetched(value) for key, value in self.graph.items()}
+        key: Any = self.key
+        return get_sync(graph, key)
 
 
 class PartitionSource(Source):
@@ -62,7 +67,7 @@ class PartitionSource(Source):
     def _rows(self) -> Rows:
         return ready(np.asarray(self._computed()))
 
-    def _computed(self) -> Any:
+    def _computed(self) -> object:
         try:
             return self.recipe.computed()
         except MemoryError:
@@ -87,7 +92,7 @@ class PartitionTable(PartitionSource, TableSource):
         self.schema = schema
 
     def _rows(self) -> pa.Table:
-        frame = self._computed()
+        frame = cast("pd.DataFrame", self._computed())
         present = [str(column) for column in frame.columns]
         missing = [column for column in self.schema.names if column not in present]
         if missing:
@@ -171,7 +176,7 @@ def _open_frame(data: Any) -> SequenceSource:
     return in_sequence(parts, f"Dask frame, {len(keys):,} partitions", whole=True)
 
 
-def _described(frame: Any) -> tuple[int, pa.Schema | None, str | None]:
+def _described(frame: pd.DataFrame) -> tuple[int, pa.Schema | None, str | None]:
     """The number of rows, the columns and types, and what is wrong with a partition."""
     if not len(frame):
         return 0, None, None
@@ -181,8 +186,10 @@ def _described(frame: Any) -> tuple[int, pa.Schema | None, str | None]:
         return len(frame), None, str(error)
 
 
-def _fetched(value: Any) -> Any:
+def _fetched(value: object) -> object:
     """A node of a graph; results that a cluster holds (a persisted collection) are fetched by who needs them."""
     distributed = sys.modules.get("distributed")
     held = getattr(value, "value", value)
-    return held.result() if distributed is not None and isinstance(held, distributed.Future) else value
+    if distributed is None or not isinstance(held, distributed.Future):
+        return value
+    return held.result()
