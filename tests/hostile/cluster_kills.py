@@ -62,12 +62,22 @@ def slow_linear(A, B):
     return np.asarray(A) @ np.asarray(B).T
 
 
+def worker_pids(engine: Dask) -> list[int]:
+    """Of the processes of our cluster; asked again where one of them has just died."""
+    from distributed.comm.core import CommClosedError
+
+    while True:
+        try:
+            return sorted(set(engine.client.run(os.getpid).values()) - {os.getpid()})
+        except CommClosedError:
+            time.sleep(0.2)
+
+
 class Killer:
     """Kills one worker of a cluster of ours after some seconds."""
 
     def __init__(self, engine: Dask, seconds: float, rng: np.random.Generator):
-        self.pids = [pid for pid in engine.client.run(os.getpid).values() if pid != os.getpid()]
-        self.pid, self.done = int(rng.choice(self.pids)), False
+        self.pid, self.done = int(rng.choice(worker_pids(engine))), False
         self.timer = threading.Timer(seconds, self._kill)
 
     def _kill(self) -> None:
