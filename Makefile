@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 # Two test processes with one BLAS thread each are faster than one with two, and do not fight over cores.
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-full test-lowest fuzz lint install browser bench clean
+.PHONY: demo test test-full test-cluster test-lowest fuzz lint install browser bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/krepes demo --force
@@ -24,6 +24,11 @@ fuzz: $(VENV)/.developed
 # The lowest versions that pyproject.toml admits, in an environment of their own.
 test-lowest: $(LOWEST)/.developed
 	$(SINGLE) HYPOTHESIS_PROFILE=quick $(LOWEST)/bin/python -m pytest -n 2 -m "not full"
+
+# Everything about clusters, the long checks too: one, two and four workers, killed workers, certificates.
+test-cluster: $(VENV)/.developed
+	$(SINGLE) HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 0 tests/scale/test_dask.py tests/scale/test_engine_equality.py \
+	tests/scale/test_partitioned_output.py tests/scale/test_cluster_security.py tests/hostile/test_cluster_faults.py
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check .

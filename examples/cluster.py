@@ -26,7 +26,9 @@ def main() -> None:
         here.fit(path)
         there.fit(path)
         Z1, Z2 = here.transform(path), there.transform(path)
+        written = there.write(path, Path(folder) / "features", rows_per_file=5000)  # by the workers
     print(f"{there.moments_.n:,.0f} rows in {len(rows) // 2500} parts")
+    print(f"{written.n_rows:,} rows of features in {written.n_files} files")
     print(
         f"largest difference of the embeddings: {np.abs(Z1 - Z2).max() / np.abs(Z1).max():.0e} of their size"
     )

@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -38,7 +39,8 @@ from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.split import ROUNDING, Split, by_group
-from krepes.engines import Engine, as_engine
+from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
+from krepes.engines.partitioned_output import ROWS_PER_FILE, MethodResults
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
@@ -47,6 +49,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing import InputSpace, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
+from krepes.results import kept_columns
 from krepes.sources import Source, TableSource, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import fitted_matrix
 from krepes.tally import RowRanges, Tally
@@ -66,6 +69,16 @@ STATE = {
     "feature_names_in": list[str] | None,
     "group_column": str | None,
 }
+
+ROW_METHODS = (
+    "transform",
+    "coverage",
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "score_samples",
+    "p_values",
+)
 
 # The estimators that `load` knows, and where they are; imported when a file needs them.
 SAVED = {
@@ -551,6 +564,52 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, Tallied[T], ABC, Ge
         near 0. Linear, polynomial and arc-cosine kernels grow with the row instead: far away it may still be 1.
         """
         return self._mapped(self.features_.coverage, X)
+
+    def write(
+        self,
+        X: Any,
+        folder: str | os.PathLike,
+        method: str = "transform",
+        *,
+        keep: Sequence[str] = (),
+        rows_per_file: int = ROWS_PER_FILE,
+        overwrite: bool = False,
+    ) -> WrittenFolder:
+        """Write what a method says of every row of X as a folder of Parquet files, part by part, where `engine` says.
+
+        `method` is "transform", "coverage", "predict", "predict_proba", ...; `keep` names columns of a table to carry
+        over. A call that was interrupted goes on: files that are there are not written again. See
+        `krepes.engines.partitioned_output`.
+        """
+        self.check_input(X)
+        self._solved()
+        if not callable(getattr(self, method, None)):
+            known = [name for name in ROW_METHODS if hasattr(self, name)]
+            raise ValueError(f"method={method!r}: a {type(self).__name__} has {', '.join(map(repr, known))}.")
+        source = opener_of(None, self.kernel_)(X)
+        return write_partitions(
+            folder,
+            MethodResults(self.without_engine(), method),
+            source,
+            self.identity() | {"method": method},
+            engine=as_engine(self.engine),
+            keep=kept_columns(source, list(keep), folder),
+            rows_per_file=rows_per_file,
+            overwrite=overwrite,
+            progress=display(self.verbose),
+        )
+
+    def without_engine(self) -> Self:
+        """The same model as a worker uses it: alone."""
+        worker = copy(self)
+        worker.engine, worker.verbose = None, 0
+        return worker
+
+    def identity(self) -> dict[str, str]:
+        """A hash of all that the model's output depends on."""
+        state = self._state(total=False)
+        params = {name: v for name, v in state["parameters"].items() if name not in ("verbose", "device")}
+        return {"model": model_file.digest(state | {"parameters": params})}
 
     def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
         """The function of all rows."""

@@ -109,6 +109,42 @@ def sparse_npz(folder: Path, matrix, compressed: bool) -> Path:
     return folder / "sparse.npz"
 
 
+def csv_part(path: Path, start: int, stop: int) -> None:
+    TABLE.to_pandas()[start:stop].to_csv(path.with_suffix(".csv"), index=False)
+
+
+def npy_part(path: Path, start: int, stop: int) -> None:
+    np.save(path.with_suffix(".npy"), X[start:stop])
+
+
+def written_parts(folder: Path, write) -> Path:
+    """Four files, one of them without rows."""
+    (folder / "parts").mkdir()
+    for i, (start, stop) in enumerate([(0, 7), (7, 8), (8, 8), (8, N)]):
+        write(folder / "parts" / f"part{i}", start, stop)
+    return folder / "parts"
+
+
+def zarr_folder(folder: Path) -> Path:
+    zarr = pytest.importorskip("zarr", reason='needs pip install "krepes[scale]"')
+    zarr.open_array(folder / "x.zarr", mode="w", shape=X.shape, chunks=(4, 2), dtype=X.dtype)[:] = X
+    return folder / "x.zarr"
+
+
+def dask_array(array: np.ndarray):
+    """Chunks that cut through rows, and a function that has not been applied yet."""
+    da = pytest.importorskip("dask.array", reason='needs pip install "krepes[scale]"')
+    return da.from_array(array, chunks=(5, 2, *array.shape[2:])).map_blocks(np.copy)
+
+
+def dask_frame(frame: pd.DataFrame):
+    """Some partitions of which are empty."""
+    dd = pytest.importorskip("dask.dataframe", reason='needs pip install "krepes[scale]"')
+    late = frame.assign(late=frame["c"] > 3)
+    parts = dd.from_pandas(late, npartitions=4)
+    return dd.concat([parts, parts[parts["c"] > 100]])[list(frame.columns)]
+
+
 SOURCES = {
     "array": lambda _: X,
     "fortran array": lambda _: np.asfortranarray(X),
@@ -148,6 +184,13 @@ SOURCES = {
     "dictionaries": lambda _: Batches(lambda: ({"x": b} for b in parts(PIXELS)()), key="x", n_rows=N),
     "batches of objects": lambda _: Batches(parts([f"s{i}" for i in range(N)])),
     "batches of tables": lambda _: Batches([TABLE[:9], TABLE[9:].to_pandas()]),
+    "csv folder": lambda folder: written_parts(folder, csv_part),
+    "csv pattern": lambda folder: written_parts(folder, csv_part) / "part*.csv",
+    "npy folder": lambda folder: written_parts(folder, npy_part),
+    "zarr": lambda folder: zarr_folder(folder),
+    "dask array": lambda _: dask_array(X),
+    "dask images": lambda _: dask_array(PIXELS),
+    "dask frame": lambda _: dask_frame(TABLE.to_pandas()),
     "parquet by URL": lambda folder: write_parquet_folder(folder).as_uri(),
     "npy by URL": lambda folder: saved(folder, X).as_uri(),
     "tensor dataset": lambda _: TensorDataset(torch.from_numpy(X), torch.arange(N)),
@@ -208,7 +251,7 @@ def test_reservoir_is_the_same_for_every_way_of_reading(source):
     rows, indices = reservoir(source, 6, seed=3)
     assert len(set(indices.tolist())) == 6
     assert values(rows) == [whole(source)[i] for i in indices]
-    scanned = type("Scanned", (), {"random_access": False, "batches": source.batches})()
+    scanned = type("Scanned", (), {"random_access": False, "n_rows": N, "batches": source.batches})()
     for batch_rows in (1, 5, 100):
         again, same = reservoir(scanned, 6, seed=3, batch_rows=batch_rows)
         assert same.tolist() == indices.tolist()

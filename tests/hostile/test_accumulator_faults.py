@@ -40,6 +40,8 @@ from krepes.machines.normal_sums import NormalEquations
 from krepes.machines.novelty.novelty_pass import NoveltyPass
 from krepes.machines.targets import Classes
 from krepes.moments import MomentPass
+from krepes.preprocessing.column_scan import TableScan
+from krepes.sources.row_sampling import PickedRows
 from krepes.views import Paired, Tabular
 
 N = 64
@@ -117,7 +119,7 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
 
 
 def test_every_accumulator_has_a_case():
-    abstract = {SumOfValues}
+    abstract = {SumOfValues, PickedRows, TableScan}  # scans: tests/identities/test_table_scan.py
     known = {type(make()) for make, _ in CASES.values()}
     found = {cls for cls in subclasses(Accumulator) if cls.__module__.startswith("krepes.")} - abstract
     assert found == known

@@ -33,12 +33,6 @@ FEW = {**COMMON, "n_components": 4}
 FIXED = {**COMMON, "kernel": Gaussian(2.0), "input_metric": None, "preprocess": None}
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with Dask(n_workers=2, rows_per_part=100) as engine:
-        yield engine
-
-
 MODELS = {
     "embedding": (KernelEmbedding(**FEW), ()),
     "folds": (KernelEmbedding(**FEW, n_folds=3), ()),

@@ -37,10 +37,11 @@ class Value(Protocol):
 
 
 S = TypeVar("S")  # running sums
-T = TypeVar("T", bound=Value)
+R = TypeVar("R")  # what a pass results in
+T = TypeVar("T", bound=Value)  # where results of parts add up
 
 
-class Accumulator(ABC, Generic[S, T]):
+class Accumulator(ABC, Generic[S, R]):
     """A sum over blocks.
 
     Attributes
@@ -66,7 +67,7 @@ class Accumulator(ABC, Generic[S, T]):
         """The sums of two sets of rows together."""
 
     @abstractmethod
-    def value(self, sums: S) -> T:
+    def value(self, sums: S) -> R:
         """The result of these sums."""
 
     @abstractmethod
@@ -78,7 +79,7 @@ class Accumulator(ABC, Generic[S, T]):
         """The inverse of `sums_state`."""
 
     @abstractmethod
-    def value_from(self, state: State) -> T:
+    def value_from(self, state: State) -> R:
         """The result whose `state()` this is, for a model file."""
 
     def settled(self, sums: S) -> S:
@@ -99,6 +100,11 @@ class Accumulator(ABC, Generic[S, T]):
     def bytes_of_sums(self) -> int:
         """Memory of the sums, whatever the number of rows; of rows that are kept, nothing is known beforehand."""
         return _tensor_bytes(self.sums_state(self.zero()))
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many rows a block has, where the result depends on it; None leaves that to the engine."""
+        return None
 
     def fingerprint(self) -> dict[str, str]:
         """Hashes, by name, of all that the sums depend on besides the rows."""
@@ -129,7 +135,7 @@ class Accumulator(ABC, Generic[S, T]):
         self.sums = self.joined(self.sums, other.sums)
         return self
 
-    def result(self) -> T:
+    def result(self) -> R:
         """The value of everything added so far."""
         return self.value(self.settled(self.sums))
 

@@ -109,11 +109,26 @@ class Reader(ABC):
         """Hashes, by name, of what tells these rows from others: a checkpoint is for one reader."""
 
 
-def part_edges(n_rows: int, n_parts: int) -> list[int]:
-    """Where n_rows rows are cut into at most n_parts parts of nearly equal size.
+def part_edges(
+    start: int, stop: int, n_parts: int, chunk_rows: int = 1, seams: Sequence[int] | None = None
+) -> list[int]:
+    """Where the rows start to stop are cut into at most n_parts parts of nearly equal size.
 
-    >>> part_edges(10, 3), part_edges(2, 5)
-    ([0, 3, 6, 10], [0, 1, 2])
+    Parts begin at multiples of `chunk_rows`, and at `seams` where these are given: row indices between which rows are
+    made together.
+
+    >>> part_edges(0, 10, 3), part_edges(5, 7, 5), part_edges(0, 10, 3, chunk_rows=4)
+    ([0, 3, 6, 10], [5, 6, 7], [0, 4, 8, 10])
+    >>> part_edges(0, 10, 3, seams=[0, 1, 2, 9, 9, 10])
+    [0, 2, 9, 10]
     """
-    n = max(1, min(n_parts, n_rows))
-    return [n_rows * i // n for i in range(n + 1)]
+    n_chunks = -(-(stop - start) // chunk_rows)
+    n = max(1, min(n_parts, n_chunks))
+    edges = np.minimum(stop, start + chunk_rows * (n_chunks * np.arange(n + 1) // n))
+    if seams is None:
+        return edges.tolist()
+    known = np.unique([start, *(row for row in seams if start < row < stop), stop])
+    place = np.searchsorted(known, edges)
+    before, after = known[np.maximum(place - 1, 0)], known[np.minimum(place, len(known) - 1)]
+    nearest = np.where(edges - before < after - edges, before, after)
+    return np.unique([start, *nearest.tolist(), stop]).tolist()

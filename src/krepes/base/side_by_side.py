@@ -109,6 +109,10 @@ class SideBySide(Accumulator[tuple, Several[T]]):
         return max(each.bytes_per_row for each in self.accumulators)
 
     @property
+    def bytes_of_sums(self) -> int:
+        return sum(each.bytes_of_sums for each in self.accumulators)
+
+    @property
     def n_parts(self) -> int:
         return max(each.n_parts for each in self.accumulators)
 

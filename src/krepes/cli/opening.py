@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def check_exists(*paths: Path | str | None) -> None:
-    """Refuse a path that is not there before anything heavy is imported."""
+    """Refuse a path that is not there before anything heavy is imported; a pattern is looked up when it is opened."""
     for path in paths:
-        if path is not None and not Path(path).expanduser().exists():
+        pattern = path is not None and any(mark in Path(path).name for mark in "*?[")
+        if path is not None and not pattern and not Path(path).expanduser().exists():
             raise FileNotFoundError(f"There is no file or folder {path}.")
 
 

@@ -31,8 +31,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A .parquet, .csv, .tsv, .npy or .npz file, a folder of Parquet files, or a folder of PNG or JPEG images "
-        "(subfolders are their labels).",
+        help="A .parquet, .csv, .tsv, .npy or .npz file, a folder of Parquet, CSV or .npy files or of a Zarr array, a "
+        "pattern such as 'part-*.csv', or a folder of PNG or JPEG images (subfolders are their labels).",
         show_default=False,
     ),
 ]
@@ -187,6 +187,23 @@ Seed = Annotated[
 ]
 Threads = Annotated[
     int | None, option("Processor threads to use. By default all.", metavar="N", panel=RUN, min=1)
+]
+Engine = Annotated[
+    str | None,
+    option(
+        "Where passes over the data run: dask, a cluster of processes on this machine, or the address of a Dask "
+        "scheduler, such as tcp://host:8786. By default in this process.",
+        metavar="ADDRESS",
+        panel=RUN,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    flag(
+        "--dry-run",
+        "Print parts, rows, memory and expected time, measured on the first rows, and write nothing.",
+        RUN,
+    ),
 ]
 Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
 Verbose = Annotated[

@@ -86,7 +86,7 @@ class Predictions:
         names += [f"std{end}" for end in ends if self.deviation]
         return np.dtype([(name, np.float64) for name in names])
 
-    def of(self, rows: Rows) -> np.ndarray:
+    def of(self, rows: Rows | Source) -> np.ndarray:
         """The records of some rows, (n,)."""
         machine, q = self.machine, self.confidence
         columns: list[np.ndarray] = []

@@ -2,8 +2,22 @@
 
 from krepes.engines.base import Engine
 from krepes.engines.block_size import block_rows
-from krepes.engines.choosing import as_engine
+from krepes.engines.choosing import as_engine, engine_for
 from krepes.engines.dask_cluster import Dask
 from krepes.engines.local import Local
+from krepes.engines.partitioned_output import WrittenFolder, write_partitions
+from krepes.engines.pass_cost import PassCost, function_cost, sums_cost
 
-__all__ = ["Dask", "Engine", "Local", "as_engine", "block_rows"]
+__all__ = [
+    "Dask",
+    "Engine",
+    "Local",
+    "PassCost",
+    "WrittenFolder",
+    "as_engine",
+    "block_rows",
+    "engine_for",
+    "function_cost",
+    "sums_cost",
+    "write_partitions",
+]

@@ -7,15 +7,45 @@ out, progress and checkpoints live here once, for every estimator. An engine tha
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.progress import Progress, Silent
+
+logger = logging.getLogger("krepes")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result", bound=int)
+
+
+@dataclass(frozen=True)
+class PassLayout:
+    """Where a pass runs.
+
+    Attributes
+    ----------
+    n_workers, n_threads : int
+        Processes, and threads of each.
+    n_parts : int
+        Into how many parts the rows are divided.
+    memory : int or None
+        Bytes that a worker may take, where that is known.
+    """
+
+    n_workers: int
+    n_threads: int
+    n_parts: int
+    memory: int | None
 
 
 class Engine(ABC):
@@ -24,13 +54,13 @@ class Engine(ABC):
     @abstractmethod
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """Add all rows to the accumulator and return its result.
 
         With `checkpoint`, a file of that name keeps the state of the pass; the same call continues from there. The file
@@ -55,6 +85,61 @@ class Engine(ABC):
         self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
     ) -> Iterator[Block]:
         """All blocks in the order of the rows, read ahead: for what has to see them one after the other."""
+
+    def each(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        n_rows: int,
+        *,
+        progress: Progress | None = None,
+        name: str = "Writing",
+    ) -> Iterator[Result]:
+        """A function of every item, in their order; here, one after the other, unless an engine does it elsewhere.
+
+        Function and items can be pickled. The function returns how many of the `n_rows` rows are done.
+        """
+        with shown(progress).stage(name, n_rows) as stage:
+            for item in items:
+                result = function(item)
+                stage.advance(int(result))
+                yield result
+
+    def layout(self, n_rows: int) -> PassLayout:
+        """How a pass over so many rows is divided."""
+        return PassLayout(1, torch.get_num_threads(), 1, None)
+
+
+class PassLog:
+    """How far a pass is."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def advance(self, rows: int) -> None:
+        self.rows += rows
+
+
+@contextmanager
+def pass_log(name: str, n_rows: int, n_parts: int, engine: Engine) -> Iterator[PassLog]:
+    """Log lines of key=value pairs when a pass starts and when it ends, with its rate."""
+    where = (
+        repr(engine).partition("(")[0]
+        if type(engine).__repr__ is not object.__repr__
+        else type(engine).__name__
+    )
+    told = f'pass="{name}" engine={where} rows={n_rows} parts={n_parts}'
+    logger.info("event=start %s", told)
+    start, log, ended = time.perf_counter(), PassLog(), "failed"
+    try:
+        yield log
+        ended = "end"
+    finally:
+        seconds = time.perf_counter() - start
+        rate = log.rows / max(seconds, 1e-9)
+        logger.info(
+            "event=%s %s done=%d seconds=%.3f rows_per_second=%.0f", ended, told, log.rows, seconds, rate
+        )
 
 
 def shown(progress: Progress | None) -> Progress:

@@ -7,6 +7,7 @@ from functools import cache
 from krepes.engines.base import Engine
 from krepes.engines.dask_cluster import Dask
 from krepes.engines.local import Local
+from krepes.sources import Source
 
 
 def as_engine(value: Engine | str | None) -> Engine:
@@ -28,6 +29,11 @@ def as_engine(value: Engine | str | None) -> Engine:
         f"engine={value!r:.80}: expected None, which runs in this process, 'dask', the address of a scheduler such as "
         f"'tcp://host:8786', or a krepes.engines.Engine.{hint}"
     )
+
+
+def engine_for(source: Source, value: Engine | str | None) -> Engine:
+    """The engine that scans a source: rows in the memory of this process are scanned here, where they are."""
+    return as_engine(value) if source.by_reference else Local()
 
 
 @cache

@@ -14,33 +14,32 @@ workers changes rounding at most.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.limits import check_count
 from krepes.base.model_file import State
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, shown
+from krepes.engines.base import Engine, PassLayout, Result, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
-from krepes.engines.local import Local, add_batches, pass_identity
+from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
+from krepes.engines.local import Local, pass_identity
+from krepes.engines.pass_cost import check_worker_memory
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 ROWS_PER_PART = 50_000  # that a task reads, about
+LOST_WORKER_SECONDS = 300  # until a local cluster gives up a worker that has not come back
 WAVE = 4  # parts for each worker that are merged before they come here
-
-Item = TypeVar("Item")
 
 
 class Dask(Engine):
@@ -112,6 +111,10 @@ class Dask(Engine):
                 'A pass on Dask needs dask and distributed: pip install "krepes[scale]".'
             ) from error
         if self.cluster is None:
+            import dask
+
+            # A worker that was killed is started again, which on a busy machine takes longer than Dask waits for it.
+            dask.config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER_SECONDS})
             workers = os.cpu_count() if self.n_workers is None else self.n_workers
             return Client(
                 LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None),
@@ -121,7 +124,13 @@ class Dask(Engine):
             return self.cluster
         try:
             return Client(self.cluster, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            if self.cluster.startswith("tls://"):
+                raise ConnectionError(
+                    f"{self.cluster!r} asks for certificates ({error}). Give krepes.engines.Dask(Client(address, "
+                    "security=Security(tls_ca_file=..., tls_client_cert=..., tls_client_key=...))), or set Dask's "
+                    "configuration distributed.comm.tls."
+                ) from error
             raise ConnectionError(
                 f"No Dask scheduler answers at {self.cluster!r} ({error}). Start one with `dask scheduler`, and "
                 "workers with `dask worker ADDRESS`, or give engine='dask' for a cluster of this machine."
@@ -172,13 +181,13 @@ class Dask(Engine):
 
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """See `Engine.reduce`. With `checkpoint`, waves of parts that are done are kept."""
         parts, done, saved = self._parts(reader), 0, None
         if checkpoint is not None:
@@ -187,10 +196,17 @@ class Dask(Engine):
                 accumulator.restore(state["sums"])
                 done = state["next_part"]
         left = parts[done:]
-        with shown(progress).stage(name, sum(part.n_rows for part in left)) as stage, self._tasks() as tasks:
+        n_left = sum(part.n_rows for part in left)
+        with (
+            shown(progress).stage(name, n_left) as stage,
+            pass_log(name, n_left, len(left), self) as log,
+            self._tasks() as tasks,
+        ):
+            check_worker_memory(tasks.memory, accumulator)
             sent = tasks.send(accumulator.empty())
             width = WAVE * tasks.n_workers
-            waves = (left[first : first + width] for first in range(0, len(left), width))
+            starts = range(0, len(left), width)
+            waves = ([part.portable() for part in left[first : first + width]] for first in starts)
             for wave, state in tasks.ahead(waves, lambda wave: tasks.merged(sent, wave), depth=2):
                 other = accumulator.empty()
                 other.restore(state)
@@ -198,6 +214,7 @@ class Dask(Engine):
                 accumulator.flush()
                 done += len(wave)
                 stage.advance(sum(part.n_rows for part in wave))
+                log.advance(sum(part.n_rows for part in wave))
                 if saved is not None:
                     saved.offer(partial(_pass_state, accumulator, done), f"part {done:,} of {len(parts):,}")
         return accumulator.result()
@@ -219,14 +236,31 @@ class Dask(Engine):
             sent = tasks.send(function)
 
             def mapped(part: Reader) -> Future:
-                return tasks.submit(_mapped, sent, part, size)
+                return tasks.submit(mapped_part, sent, part, size)
 
             def results() -> Iterator[Tensor]:
-                for part, result in tasks.ahead(parts, mapped, depth=2 * tasks.n_workers):
+                portable = (part.portable() for part in parts)
+                for part, result in tasks.ahead(portable, mapped, depth=2 * tasks.n_workers):
                     yield result
                     stage.advance(part.n_rows)
 
             yield from rebatched(results(), rows)
+
+    def each(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        n_rows: int,
+        *,
+        progress: Progress | None = None,
+        name: str = "Writing",
+    ) -> Iterator[Result]:
+        with shown(progress).stage(name, n_rows) as stage, self._tasks() as tasks:
+            sent = tasks.send(function)
+            results = tasks.ahead(items, lambda item: tasks.submit(applied, sent, item), 2 * tasks.n_workers)
+            for _, result in results:
+                stage.advance(int(result))
+                yield result
 
     def stream(
         self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
@@ -234,126 +268,29 @@ class Dask(Engine):
         """In this process: rows that have to be seen one after the other have nothing to gain elsewhere."""
         return Local().stream(reader, batch_rows, progress=progress, name=name)
 
+    def layout(self, n_rows: int) -> PassLayout:
+        """See `Engine.layout`. A cluster that is not started yet is taken to be as it would be."""
+        n_parts = max(1, round(n_rows / self.rows_per_part))
+        if self.cluster is None and self._client is None:
+            return PassLayout(self.n_workers or os.cpu_count() or 1, 1, n_parts, None)
+        tasks = Tasks(self.client, self._address())
+        return PassLayout(tasks.n_workers, 1, n_parts, tasks.memory)
+
     def _parts(self, reader: Reader) -> Sequence[Reader]:
-        """In the order of the rows, each with no more than it needs."""
-        return [part.portable() for part in reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))]
+        """In the order of the rows. What travels is their `portable` form, which is made when its turn comes."""
+        return reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))
 
     @contextmanager
-    def _tasks(self) -> Iterator[_Tasks]:
+    def _tasks(self) -> Iterator[Tasks]:
         """Tasks that end with the block, whatever ends it."""
-        tasks = _Tasks(self.client, self._address())
+        tasks = Tasks(self.client, self._address())
         try:
             yield tasks
         finally:
             tasks.cancel()
 
 
-class _Tasks:
-    """Tasks of one pass."""
-
-    def __init__(self, client: Client, address: str | None):
-        self.client, self.address = client, address
-        self.running: list[Future] = []
-        self.n_workers = max(1, len(client.scheduler_info()["workers"]))
-
-    def submit(self, function: Callable, *arguments: Any) -> Future:
-        future = self.client.submit(function, *arguments, pure=False)
-        self.running.append(future)
-        return future
-
-    def send(self, value: Any) -> Future:
-        """A value that workers fetch from one another; the scheduler keeps what is needed to make it again."""
-        return self.submit(_itself, value)
-
-    def merged(self, sent: Future, parts: Sequence[Reader]) -> Future:
-        """The state of the sums of consecutive parts, merged in pairs of neighbours."""
-        states = [self.submit(_summed, sent, part) for part in parts]
-        while len(states) > 1:
-            pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
-            states = [self.submit(_joined, sent, *pair) if len(pair) > 1 else pair[0] for pair in pairs]
-        return states[0]
-
-    def ahead(
-        self, items: Iterable[Item], start: Callable[[Item], Future], depth: int
-    ) -> Iterator[tuple[Item, Any]]:
-        """Items with their results, in order, some of them started ahead."""
-        waiting: deque[tuple[Item, Future]] = deque()
-        for item in items:
-            waiting.append((item, start(item)))
-            if len(waiting) > depth:
-                yield self._next(waiting)
-        while waiting:
-            yield self._next(waiting)
-
-    def _next(self, waiting: deque[tuple[Item, Future]]) -> tuple[Item, Any]:
-        item, future = waiting.popleft()
-        result = self._result(future)
-        future.release()
-        return item, result
-
-    def _result(self, future: Future) -> Any:
-        from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
-        from distributed.comm.core import CommClosedError
-
-        try:
-            return future.result()
-        except KilledWorker as error:
-            raise RuntimeError(
-                "A part of the rows ended several workers, one after the other. They may have too little memory: give "
-                "workers more, or take a smaller rows_per_part or fewer landmarks. Their logs say more."
-            ) from error
-        except (FutureCancelledError, CommClosedError, CancelledError) as error:
-            raise ConnectionError(
-                f"The connection to the Dask scheduler at {self.address} was lost during a pass. Nothing was added to "
-                "the model; a pass with checkpoint= goes on from its last one."
-            ) from error
-
-    def cancel(self) -> None:
-        if self.running and self.client.status == "running":
-            self.client.cancel(self.running, asynchronous=False)
-        self.running = []
-
-
-# In workers
-
-
-def _itself(value: Item) -> Item:
-    return value
-
-
-def _summed(accumulator: Accumulator[S, T], reader: Reader) -> State:
-    """The state of the sums of a part."""
-    _use_own_threads()
-    own = accumulator.empty()
-    for _ in add_batches(own, reader):
-        pass
-    return own.state()
-
-
-def _joined(accumulator: Accumulator[S, T], first: State, second: State) -> State:
-    """The state of the sums of two parts together."""
-    own, other = accumulator.empty(), accumulator.empty()
-    own.restore(first)
-    other.restore(second)
-    return own.merge(other).state()
-
-
-def _mapped(function: Callable[[Block], Tensor], reader: Reader, size: int) -> Tensor:
-    """A function of all blocks of a part, one below the other."""
-    _use_own_threads()
-    blocks = (block for batch in reader.read(BLOCKS_PER_BATCH * size) for block in batch.blocks(size))
-    return torch.cat([function(block) for block in blocks])
-
-
-def _use_own_threads() -> None:
-    """As many threads as the worker was given: more of them would fight over its cores."""
-    from distributed import get_worker
-
-    torch.set_num_threads(max(1, get_worker().state.nthreads))
-
-
-def _pass_state(accumulator: Accumulator[S, T], next_part: int) -> State:
+def _pass_state(accumulator: Accumulator[S, R], next_part: int) -> State:
     return {"next_part": next_part, "sums": accumulator.state()}
 
 

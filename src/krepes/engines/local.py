@@ -16,12 +16,12 @@ from typing import Generic, TypeVar, cast
 
 import torch
 
-from krepes.base.accumulator import Accumulator, S, T
+from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.model_file import State, digest
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, shown
+from krepes.engines.base import Engine, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, SMALLEST_BLOCK, block_rows
 
 logger = logging.getLogger("krepes")
@@ -34,13 +34,13 @@ class Local(Engine):
 
     def reduce(
         self,
-        accumulator: Accumulator[S, T],
+        accumulator: Accumulator[S, R],
         reader: Reader,
         *,
         checkpoint: str | os.PathLike | None = None,
         progress: Progress | None = None,
         name: str = "Moments",
-    ) -> T:
+    ) -> R:
         """See `Engine.reduce`.
 
         Sums are brought into their final precision at the end of every batch, so that a pass resumed there has the
@@ -54,9 +54,13 @@ class Local(Engine):
         if state is not None:
             accumulator.restore(state["sums"])
             start = state["next_row"]
-        with shown(progress).stage(name, reader.n_rows - start) as stage:
+        with (
+            shown(progress).stage(name, reader.n_rows - start) as stage,
+            pass_log(name, reader.n_rows - start, 1, self) as log,
+        ):
             for n, batch_ends in add_batches(accumulator, reader, start):
                 stage.advance(n)
+                log.advance(n)
                 start += n
                 if batch_ends and saved is not None:
                     saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")
@@ -88,13 +92,15 @@ class Local(Engine):
                 stage.advance(len(batch))
 
 
-def add_batches(accumulator: Accumulator[S, T], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
+def add_batches(accumulator: Accumulator[S, R], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
     """Add all rows from `start` on; after each block, how many rows it had, and whether it ended a batch."""
-    size = block_rows(accumulator.bytes_per_row)
-    with prefetched(reader.read(BLOCKS_PER_BATCH * size, start)) as ahead:
+    size, n_blocks = block_rows(accumulator.bytes_per_row), BLOCKS_PER_BATCH
+    if accumulator.rows_at_once is not None:
+        size, n_blocks = accumulator.rows_at_once, 1
+    with prefetched(reader.read(n_blocks * size, start)) as ahead:
         for batch in ahead:
             added = 0
-            for block in batch.blocks(size * min(accumulator.n_parts, BLOCKS_PER_BATCH)):
+            for block in batch.blocks(size * min(accumulator.n_parts, n_blocks)):
                 add_halving(accumulator, block)
                 added += len(block)
                 ends = added == len(batch)
@@ -103,16 +109,16 @@ def add_batches(accumulator: Accumulator[S, T], reader: Reader, start: int = 0) 
                 yield len(block), ends
 
 
-def pass_identity(accumulator: Accumulator[S, T], reader: Reader, size: int) -> dict[str, str]:
+def pass_identity(accumulator: Accumulator[S, R], reader: Reader, size: int) -> dict[str, str]:
     """Hashes, by name, of all that a pass depends on."""
     return reader.identity() | {"rows per block": digest(size)} | accumulator.fingerprint()
 
 
-def _pass_state(accumulator: Accumulator[S, T], next_row: int) -> State:
+def _pass_state(accumulator: Accumulator[S, R], next_row: int) -> State:
     return {"next_row": next_row, "sums": accumulator.state()}
 
 
-def add_halving(accumulator: Accumulator[S, T], block: Block) -> None:
+def add_halving(accumulator: Accumulator[S, R], block: Block) -> None:
     """Add a block; where memory runs out, add its two halves instead."""
     try:
         accumulator.add(block)

@@ -130,21 +130,22 @@ class RowReader(Reader):
                 return
             last = min(first + count_rows(batches[0][1]), self.stop)
             rows = torch.arange(self.first_row + first, self.first_row + last)
-            inputs = tuple(self._encoded(slice_rows(batch, 0, last - first)) for _, batch in batches)
+            inputs = tuple(
+                self._encoded(slice_rows(batch, 0, last - first), source, np.arange(first, last))
+                for source, (_, batch) in zip(self.data.sources, batches)
+            )
             yield Block(rows, inputs, *self._alongside(slice(first, last)))
             first = last
 
     def take(self, indices: np.ndarray) -> Block:
         """The rows at these positions of the range, in that order."""
         places = self.start + indices
-        inputs = tuple(self._encoded(source.take(places)) for source in self.data.sources)
+        inputs = tuple(self._encoded(source.take(places), source, places) for source in self.data.sources)
         return Block(torch.from_numpy(self.first_row + places), inputs, *self._alongside(places))
 
     def parts(self, n: int) -> list[RowReader]:
-        edges = part_edges(self.n_rows, n)
-        return [
-            replace(self, start=self.start + first, stop=self.start + stop) for first, stop in pairwise(edges)
-        ]
+        edges = part_edges(self.start, self.stop, n, seams=self.data.sources[0].seams)
+        return [replace(self, start=first, stop=stop) for first, stop in pairwise(edges)]
 
     def portable(self) -> RowReader:
         """With only its own targets and weights, and of data in memory only its own rows."""
@@ -170,8 +171,8 @@ class RowReader(Reader):
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()
         return {name: digest(value) for name, value in known.items()}
 
-    def _encoded(self, batch: Rows) -> Rows:
-        return self.inputs.tensor(batch, self.placement.dtype, self.placement.device)
+    def _encoded(self, batch: Rows, source: Source, places: np.ndarray) -> Rows:
+        return self.inputs.tensor_from(source, places, batch, self.placement.dtype, self.placement.device)
 
     def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
         values = (getattr(self.data, name) for name in ALONGSIDE)

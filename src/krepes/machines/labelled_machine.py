@@ -47,7 +47,7 @@ from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
-from krepes.sources.joined_rows import one_after_other
+from krepes.sources.rows_in_sequence import one_after_other
 from krepes.tally import RowRanges, Tally
 
 AUTO_LANDMARKS = 2000

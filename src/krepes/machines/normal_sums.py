@@ -25,7 +25,7 @@ from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
-from krepes.moments.outer_sum import OuterSum
+from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
 
 STATE = {
     "scalars": Tensor,
@@ -230,6 +230,10 @@ class NormalEquations(Accumulator[RunningSums, NormalSums]):
     @property
     def bytes_per_row(self) -> int:
         return self.space.bytes_per_row + 16 * self.targets.n_outputs
+
+    @property
+    def bytes_of_sums(self) -> int:
+        return OUTER_BYTES * self.space.rank**2 + 8 * self.space.rank * self.targets.n_outputs
 
     def fingerprint(self) -> dict[str, str]:
         return self.space.fingerprint() | self.space.seed_fingerprint() | self.targets.fingerprint()

@@ -29,7 +29,7 @@ from krepes.base.model_file import State
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.moments.moments import Moments
-from krepes.moments.outer_sum import OuterSum
+from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +190,10 @@ class MomentPass(Accumulator[MomentSums, Moments]):
     @property
     def bytes_per_row(self) -> int:
         return self.space.bytes_per_row
+
+    @property
+    def bytes_of_sums(self) -> int:
+        return 2 * OUTER_BYTES * self.space.rank**2
 
     def fingerprint(self) -> dict[str, str]:
         return self.space.fingerprint() | self.space.seed_fingerprint()

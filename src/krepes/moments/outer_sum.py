@@ -19,6 +19,8 @@ from krepes.base.linalg import row_blocks
 STRIPS = 4  # of the lower triangle
 FLUSH_ROWS = 8192  # that are summed in the precision of the blocks
 
+OUTER_BYTES = 12  # of a sum, for every entry of the matrix: float64, and a buffer of float32
+
 
 @dataclass(frozen=True, eq=False)
 class OuterSum:

@@ -155,7 +155,7 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
         )
     if kind == "empty" or _present(name, scan) == 0:
         return "no value present"
-    if ids and _ID_NAME.fullmatch(name) and (name in scan.last or kind == "text"):
+    if ids and _ID_NAME.fullmatch(name) and (name in scan.ends or kind == "text"):
         return "an id or row number, by its name"
     if ids and scan.n_rows >= _ORDERED_ROWS and scan.strictly_increasing(name):
         return "an id or row number: integers that increase with every row (as float it would be used)"

@@ -8,13 +8,18 @@ one pass. Cells are read once per chunk for each distinct value. Cost O(n d), me
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from krepes.base.accumulator import Accumulator
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+from krepes.base.rows import Rows
 from krepes.preprocessing.cells.dates import DATE_FORMS, read_dates
 from krepes.preprocessing.cells.numbers import (
     HAS_UNIT,
@@ -26,12 +31,15 @@ from krepes.preprocessing.cells.numbers import (
     units_of,
 )
 from krepes.preprocessing.cells.words import MORE_MISSING, folded
-from krepes.preprocessing.column_moments import ColumnMoments
+from krepes.preprocessing.column_moments import ColumnMoments, MomentTree
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
+from krepes.sources.row_sampling import PickedRows
 
 MAX_DISTINCT = 100_000
 FORMS = (*NUMBER_FORMS, *DATE_FORMS, *UNIT_FORMS)
 MANY_UNITS = 20
+Ends = tuple[int, int]  # the first and the last value of a column that increases; None where it does not
+Scanned = tuple["ColumnScan", tuple[Rows, ...]]  # and picked rows
 _LIKE_A_VALUE = r"^.{0,60}$"  # and a digit: what may be a number or a date
 
 
@@ -57,24 +65,42 @@ class TextScan:
         self.n_spelled = 0  # words of two letters or more
         self.n_cells = 0  # of text
         self.units: set[str] = set()  # words behind numbers; no more are kept than say that they differ
-        self.moments = ColumnMoments(len(FORMS))
+        self.tree = MomentTree(len(FORMS))
 
-    def add(self, column: pa.ChunkedArray, n_rows: int) -> None:
+    @property
+    def moments(self) -> ColumnMoments:
+        """Of what the cells say in every form."""
+        return self.tree.total
+
+    def add(self, column: pa.ChunkedArray, n_rows: int, place: int = 0) -> None:
+        """Add the cells of the chunk at this place."""
         read = np.full((len(FORMS), n_rows), np.nan)
         first = 0
         for codes, values in text_chunks(column):
             present = codes >= 0
             counts = np.bincount(codes[present], minlength=len(values))
             self._count(values, counts, int((~present).sum()))
-            self._add_levels(values, counts)
+            self._count_levels(zip(values, counts.tolist()))
             forms = read_forms(values, self.words)
             self._add_units(values, forms)
             for j, numbers in enumerate(forms):
                 if numbers is not None:
                     read[j, first : first + len(codes)] = np.append(numbers, np.nan)[codes]
             first += len(codes)
-        if not np.isnan(read).all():
-            self.moments.add(read)
+        empty = ColumnMoments(len(FORMS))
+        self.tree = self.tree.with_chunk(place, empty if np.isnan(read).all() else ColumnMoments.of(read))
+
+    def joined(self, other: TextScan) -> TextScan:
+        """What the cells of both say, those of this one first."""
+        both = TextScan(self.words)
+        for name in ("n_missing", "n_words", "n_whole", "n_coded", "n_spelled", "n_cells"):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        both.units = self.units | other.units
+        both.tree = self.tree.joined(other.tree)
+        both.levels = None if self.levels is None or other.levels is None else dict(self.levels)
+        if other.levels is not None:
+            both._count_levels(other.levels.items())
+        return both
 
     @property
     def unit(self) -> str | None:
@@ -111,10 +137,10 @@ class TextScan:
             counts @ pc.count_substring_regex(text, r"\p{L}{2,}").to_numpy(zero_copy_only=False)
         )
 
-    def _add_levels(self, values: list[str], counts: np.ndarray) -> None:
+    def _count_levels(self, counted: Iterable[tuple[str, int]]) -> None:
         if self.levels is None:
             return
-        for value, n in zip(values, counts.tolist()):
+        for value, n in counted:
             if n:
                 value = value.strip()  # spaces around a level are nothing that anybody means
                 self.levels[value] = self.levels.get(value, 0) + n
@@ -144,20 +170,37 @@ class ColumnScan:
         kinds = {field.name: "text" if field.name in as_text else family(field.type) for field in schema}
         self.numbers = [name for name, kind in kinds.items() if kind in ("number", "date or time")]
         self.position = {name: j for j, name in enumerate(self.numbers)}
-        self.moments = ColumnMoments(len(self.numbers))
+        self.tree = MomentTree(len(self.numbers))
         self.texts = {name: TextScan(words) for name, kind in kinds.items() if kind == "text"}
         self.sentinels = number_words(words)
-        self.n_rows = 0
+        self.n_rows, self.n_chunks = 0, 0
         integers = [name for name in self.numbers if pt.is_integer(schema.field(name).type)]
-        self.last: dict[str, int | None] = dict.fromkeys(integers, -(2**64))  # None: not increasing
+        self.ends: dict[str, Ends | None] = dict.fromkeys(integers, (2**64, -(2**64)))
 
-    def add(self, table: pa.Table) -> None:
-        self.n_rows += table.num_rows
-        self.moments.add(number_matrix(table, self.numbers, self.sentinels))
-        for name in self.last:
-            self._add_order(name, table.column(name))
+    @property
+    def moments(self) -> ColumnMoments:
+        """Of the columns of numbers, dates and times."""
+        return self.tree.total
+
+    def add(self, table: pa.Table, place: int | None = None) -> None:
+        """Add the chunk at this place, by default the next one."""
+        place = self.n_chunks if place is None else place
+        self.n_rows, self.n_chunks = self.n_rows + table.num_rows, self.n_chunks + 1
+        numbers = number_matrix(table, self.numbers, self.sentinels)
+        self.tree = self.tree.with_chunk(place, ColumnMoments.of(numbers))
+        for name, ends in self.ends.items():
+            self.ends[name] = _one_after_other(ends, _ends(table.column(name)))
         for name, scan in self.texts.items():
-            scan.add(table.column(name), table.num_rows)
+            scan.add(table.column(name), table.num_rows, place)
+
+    def joined(self, other: ColumnScan) -> ColumnScan:
+        """What is known of the rows of both, those of this one first."""
+        both = copy(self)
+        both.n_rows, both.n_chunks = self.n_rows + other.n_rows, self.n_chunks + other.n_chunks
+        both.tree = self.tree.joined(other.tree)
+        both.ends = {name: _one_after_other(ends, other.ends[name]) for name, ends in self.ends.items()}
+        both.texts = {name: scan.joined(other.texts[name]) for name, scan in self.texts.items()}
+        return both
 
     @property
     def infinite(self) -> list[str]:
@@ -166,17 +209,76 @@ class ColumnScan:
 
     def strictly_increasing(self, name: str) -> bool:
         """Whether an integer column has no missing value and every value is larger than the one before."""
-        return self.last.get(name) is not None
+        return self.ends.get(name) is not None
 
-    def _add_order(self, name: str, column: pa.ChunkedArray) -> None:
-        last = self.last[name]
-        if last is None:
-            return
-        values = column.to_numpy()
-        if column.null_count or int(values[0]) <= last or not (values[1:] > values[:-1]).all():
-            self.last[name] = None
-        else:
-            self.last[name] = int(values[-1])
+
+class TableScan(Accumulator[Scanned, tuple[ColumnScan, pa.Table]]):
+    """One scan of a table, here or in the workers of a cluster: what its columns are like, and some of its rows.
+
+    Parameters
+    ----------
+    empty : ColumnScan without rows, which says how to read the columns
+    columns : names of the columns to scan; the picked rows have all that the reader gives.
+    picked : sorted indices of the rows to pick
+    chunk_rows : rows that are scanned at once. Parts begin at multiples of it, so that the result has the same bits
+        whoever adds up which of them.
+    """
+
+    def __init__(self, empty: ColumnScan, columns: Sequence[str], picked: np.ndarray, chunk_rows: int):
+        self.empty_scan, self.columns, self.chunk_rows = empty, list(columns), chunk_rows
+        self.rows = PickedRows(picked)
+        super().__init__()
+
+    @property
+    def rows_at_once(self) -> int:
+        return self.chunk_rows
+
+    def zero(self) -> Scanned:
+        return self.empty_scan, ()
+
+    def plus(self, sums: Scanned, block: Block) -> Scanned:
+        table = block.inputs[0]
+        assert isinstance(table, pa.Table)
+        chunk = self.empty_scan.joined(self.empty_scan)  # a copy
+        chunk.add(table.select(self.columns), int(block.rows[0]) // self.chunk_rows)
+        return sums[0].joined(chunk), self.rows.plus(sums[1], block)
+
+    def joined(self, first: Scanned, second: Scanned) -> Scanned:
+        return first[0].joined(second[0]), self.rows.joined(first[1], second[1])
+
+    def value(self, sums: Scanned) -> tuple[ColumnScan, pa.Table]:
+        rows = self.rows.value(sums[1])
+        return sums[0], rows if isinstance(rows, pa.Table) else pa.table(
+            {}
+        )  # of a part that has none of them
+
+    def sums_state(self, sums: Scanned) -> State:
+        return {"scan": sums[0], "rows": sums[1]}
+
+    def sums_from(self, state: State) -> Scanned:
+        return state["scan"], tuple(state["rows"])
+
+    def value_from(self, state: State) -> tuple[ColumnScan, pa.Table]:
+        return self.value(self.sums_from(state))
+
+
+def _ends(column: pa.ChunkedArray) -> Ends | None:
+    """The first and the last value of a column that increases."""
+    values = column.to_numpy()
+    if column.null_count or not (values[1:] > values[:-1]).all():
+        return None
+    return int(values[0]), int(values[-1])
+
+
+def _one_after_other(first: Ends | None, second: Ends | None) -> Ends | None:
+    """Of the values of both, which increase if they do in each, and from the first to the second.
+
+    >>> _one_after_other((1, 3), (4, 9)), _one_after_other((1, 3), (3, 9))
+    ((1, 9), None)
+    """
+    if first is None or second is None or second[0] <= first[1]:
+        return None
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
 def is_missing_number(cell: str, words: Collection[str] | None) -> bool:

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.rows import slice_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.series_rows import (
@@ -264,6 +265,27 @@ class InputSpace(Component):
             X = X / self.divide
         self._check_finite(X)
         return X if self.normalize is None else self.normalize(X)
+
+    def tensor_from(
+        self,
+        source: Source,
+        places: np.ndarray,
+        batch: Rows,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> Tensor | SparseRows | list[Any]:
+        """`tensor` of the rows of a source at these places; an error names the file, where there are several."""
+        try:
+            return self.tensor(batch, dtype, device)
+        except ValueError as error:
+            if source.where(int(places[0])) is None:
+                raise
+            for i, row in enumerate(places.tolist()):
+                try:
+                    self.tensor(slice_rows(batch, i, i + 1), dtype)
+                except ValueError:
+                    raise ValueError(f"{source.where(row)}: {error}") from error
+            raise
 
     def _series(self, batch: Rows, dtype: torch.dtype, device: torch.device | str) -> Tensor | list[Any]:
         found = as_series(batch)

@@ -20,12 +20,14 @@ from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import writable
-from krepes.engines import Engine
+from krepes.engines import Engine, Local, engine_for
 from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.series_rows import check_series_source
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
+from krepes.sources.raw_blocks import RawReader
+from krepes.sources.row_sampling import PickedRows, sampled_indices
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter
@@ -63,10 +65,11 @@ def prepare_inputs(
     """
     if is_series(preprocess):
         check_series_source(source)
-        with progress.stage("Preparing", None):
-            sample, indices = reservoir(source, n_candidates, seed)
+        sample, indices = _sampled(source, n_candidates, seed, engine, progress)
         space = InputSpace.of_series(sample)
-        return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+        return space, Candidates(
+            space.tensor_from(source, indices, sample, placement.dtype, placement.device), indices
+        )
     encoder = choose_encoder(preprocess, source)
     chosen = None
     if isinstance(encoder, TableEncoder) and table_columns is not None:
@@ -84,8 +87,7 @@ def prepare_inputs(
                 InputSpace.of_records(encoder, raw, names) if raw else InputSpace("table", encoder=encoder)
             )
         else:
-            with progress.stage("Preparing", None):
-                sample, indices = reservoir(table.select(raw), n_candidates, seed)
+            sample, indices = _sampled(table.select(raw), n_candidates, seed, engine, progress)
             space = InputSpace.of_records(None, raw, names)
     elif isinstance(encoder, TableEncoder):
         encoder = clone(encoder)
@@ -94,14 +96,29 @@ def prepare_inputs(
         )
         space = InputSpace("table", encoder=encoder)
     else:
-        with progress.stage("Preparing", None):
-            sample, indices = reservoir(source, n_candidates, seed)
+        sample, indices = _sampled(source, n_candidates, seed, engine, progress)
         space = InputSpace.of(source, sample)
         if space.kind == "vectors" and not tokens and placement.dtype == torch.float32:
             _keep_spread(space, sample, may_shift)
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
-    return space, Candidates(space.tensor(sample, placement.dtype, placement.device), indices)
+    return space, Candidates(
+        space.tensor_from(source, indices, sample, placement.dtype, placement.device), indices
+    )
+
+
+def _sampled(
+    source: Source, size: int, seed: int, engine: Engine, progress: Progress
+) -> tuple[Rows, np.ndarray]:
+    """A uniform sample, read by its indices where that is cheap, and else in one pass."""
+    if source.random_access or isinstance(engine, Local):
+        with progress.stage("Preparing", None):
+            return reservoir(source, size, seed)
+    indices = sampled_indices(source.n_rows, size, seed)
+    rows = engine_for(source, engine).reduce(
+        PickedRows(indices), RawReader(source), progress=progress, name="Preparing"
+    )
+    return rows, indices
 
 
 def is_series(preprocess: Preprocess) -> bool:

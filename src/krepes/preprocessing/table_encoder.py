@@ -26,13 +26,13 @@ from sklearn.utils.validation import check_is_fitted
 from krepes.base.caller_warning import warn
 from krepes.base.components import Component
 from krepes.base.progress import Progress
-from krepes.base.rows import rebatch
+from krepes.base.rows import take_rows
 from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix
-from krepes.engines import Engine, as_engine
+from krepes.engines import Engine, engine_for
 from krepes.preprocessing.column_encodings import ENTRIES, OPTIONAL, Column, check_column, output_names
 from krepes.preprocessing.column_roles import TARGET_NAMES, Role, RoleChoice, readable_columns
-from krepes.preprocessing.column_scan import ColumnScan
+from krepes.preprocessing.column_scan import ColumnScan, TableScan
 from krepes.preprocessing.column_values import example, family, first_value, holds_numbers
 from krepes.preprocessing.row_encoding import (
     as_arrow,
@@ -42,20 +42,15 @@ from krepes.preprocessing.row_encoding import (
     refuse_infinite,
 )
 from krepes.preprocessing.text_reading import KINDS
-from krepes.sources import Reservoir, Rows, Source, TableSource, open_source
+from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.raw_blocks import RawReader
+from krepes.sources.row_sampling import sampled_indices
 from krepes.sources.source import check_columns
 from krepes.sources.tables.frames import is_pandas, is_polars
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
-
-
-def _only(table: Rows, names: list[str]) -> pa.Table:
-    """A table with only these columns."""
-    assert isinstance(table, pa.Table)
-    return table if table.column_names == names else table.select(names)
 
 
 def empty_table(X: Any) -> list[str] | None:
@@ -209,7 +204,7 @@ class TableEncoder(TransformerMixin, Component):
         seed : int, of the sample.
         n_candidates : rows in the sample.
         batch_rows : rows to read at once; changes no result.
-        engine : who reads the rows ahead; by default this process.
+        engine : who scans the rows; by default, and for rows in memory, this process.
         progress : what shows how far the scan is.
         along : columns that the sample has besides, which need not be features.
 
@@ -225,27 +220,28 @@ class TableEncoder(TransformerMixin, Component):
         n_columns = len(table_source.schema)
         chunk_rows = max(64, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
         median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
-        sample = Reservoir(max(n_candidates, median_rows), seed)
         scan = ColumnScan(table_source.schema, as_text, self.missing)
         scanned = table_source.column_names
         if along:
             whole = source if isinstance(source, TableSource) else VectorsTable(source)
             table_source = whole.select([*dict.fromkeys([*scanned, *along])]).as_text(as_text)
-        blocks = as_engine(engine).stream(
-            RawReader(table_source), batch_rows or chunk_rows, progress=progress, name="Preparing"
+        seen_rows = sampled_indices(source.n_rows, max(n_candidates, median_rows), seed)
+        scan, sample = engine_for(table_source, engine).reduce(
+            TableScan(scan, scanned, seen_rows, chunk_rows),
+            RawReader(table_source, chunk_rows=chunk_rows, read_rows=batch_rows),
+            progress=progress,
+            name="Preparing",
         )
-        for start, table in rebatch((block.inputs[0] for block in blocks), chunk_rows):
-            scan.add(_only(table, scanned))
-            sample.add(start, table)
         refuse_infinite(sorted(scan.infinite))
         decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_, columns=self.columns or {})
-        seen = _only(sample.rows()[0], scanned)
+        seen = sample.select(scanned)
         self.columns_, self.roles_ = decide(usable.schema, scan, seen)
         self._examples = {
             name: str(value) for name in scanned if (value := first_value(seen.column(name))) is not None
         }
         self._finish()
-        return sample.rows(n_candidates)
+        indices = sampled_indices(source.n_rows, n_candidates, seed)
+        return take_rows(sample, np.searchsorted(seen_rows, indices)), indices
 
     def part(self, columns: Sequence[str]) -> TableEncoder:
         """A fitted encoder of only these columns; an error that says why where one was left out."""

@@ -20,6 +20,9 @@ from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
 from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
+from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folder, open_zarr
+from krepes.sources.dask_collections import is_dask, open_dask
+from krepes.sources.file_sets import CSV, PARQUET, open_pattern, open_set
 from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
@@ -40,11 +43,12 @@ from krepes.sources.tables.frames import (
 from krepes.sources.tables.parquet_files import open_parquet
 from krepes.sources.urls import is_url, located
 
-_PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
 _EXCEL = ".xlsx"
-_PATHS = "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet files or of PNG and JPEG images"
+_PATHS = (
+    "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet, CSV or .npy files, of a Zarr array, or "
+    "of PNG and JPEG images"
+)
 
 
 def open_source(
@@ -66,7 +70,8 @@ def open_source(
         tuple (equally long sequences of numbers are an array, anything else is objects); map-style torch or Hugging
         Face dataset; torch DataLoader that does not shuffle, `Batches`, or a function that returns an iterator over
         batches; or a `str` or `PathLike`, which is always a path or the URL of a file: an .npy, .npz, .csv, .tsv, .xlsx
-        or .parquet file, or a folder of Parquet files or of PNG and JPEG images.
+        or .parquet file, a folder of Parquet, CSV or .npy files or of PNG and JPEG images, a Zarr array, or a pattern
+        such as "part-*.csv". Dask frames and arrays, and Zarr arrays, are read where they are.
     array : the array to use of an .npz file.
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
@@ -126,6 +131,10 @@ def _open_object(data: Any) -> Source:
         return SparseSource(data.csr)
     if isinstance(data, np.ndarray):
         return _open_array(data)
+    if is_dask(data):
+        return open_dask(data)
+    if is_zarr(data):
+        return ZarrSource(data)
     if is_tensor(data):
         return ArraySource(data)
     if is_pandas(data):
@@ -233,7 +242,7 @@ def _is_torch_dataset(data: object) -> bool:
 def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Source:
     """Parquet files are read where they are; any other file is copied first, unless it is on this machine."""
     place = located(str(url))
-    tables = place.files(_PARQUET)
+    tables = place.files(PARQUET)
     if tables:
         return open_parquet(tables, place.root, place.filesystem)
     return _open_path(place.copied(), array, None, None, encoding)
@@ -241,7 +250,7 @@ def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Sourc
 
 def is_csv(path: str | os.PathLike) -> bool:
     """Whether a file is a CSV file by its name, and so has an encoding."""
-    return str(path).lower().endswith(_CSV)
+    return str(path).lower().endswith(CSV)
 
 
 def _open_path(
@@ -254,7 +263,9 @@ def _open_path(
     if encoding is not None and not is_csv(path):
         raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
     if path.is_dir():
-        return _open_folder(path, size, progress)
+        return _open_folder(path, array, size, progress)
+    if not path.exists() and any(mark in path.name for mark in "*?["):
+        return open_pattern(path, progress)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     if not path.is_file():
@@ -268,7 +279,7 @@ def _open_path(
         return open_npy(path)
     if name.endswith(".npz"):
         return open_sparse_npz(path) if is_sparse_npz(path, array) else open_npz(path, array)
-    if name.endswith(_PARQUET):
+    if name.endswith(PARQUET):
         return open_parquet([path])
     if is_csv(path):
         return open_csv(path, progress, encoding)
@@ -279,11 +290,13 @@ def _open_path(
 
 
 def _open_folder(
-    folder: Path, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
+    folder: Path, array: str, size: int | tuple[int, int] | None, progress: Callable[[int], None] | None
 ) -> Source:
+    if is_zarr_folder(folder):
+        return open_zarr(folder, array)
     files = _visible_files(folder)
     images = [file for file in files if file.suffix.lower() in SUFFIXES]
-    tables = [file for file in files if file.suffix.lower() in _PARQUET]
+    tables = [file for file in files if file.suffix.lower() in PARQUET]
     if images and tables:
         raise ValueError(
             f"{folder} has both {len(images)} images and {len(tables)} Parquet files. Give one folder for each."
@@ -294,9 +307,12 @@ def _open_folder(
         return open_parquet(tables, folder)
     if images:
         return open_images(folder, images, size, progress)
+    found = open_set(files, str(folder), folder, progress) if files else None
+    if found is not None:
+        return found
     suffixes = ", ".join(sorted({file.suffix or "no suffix" for file in files})) or "nothing"
     raise ValueError(
-        f"{folder} has neither Parquet files (.parquet) nor images ({', '.join(SUFFIXES)}); found: {suffixes}."
+        f"{folder} has neither Parquet, CSV or .npy files nor images ({', '.join(SUFFIXES)}); found: {suffixes}."
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
 
 from krepes.base.blocks import Block, Reader, part_edges
 from krepes.base.model_file import digest
-from krepes.base.rows import count_rows, slice_rows
+from krepes.base.rows import count_rows, rebatch
+from krepes.sources.sections import section
 from krepes.sources.source import Source
 
 
@@ -27,6 +28,9 @@ class RawReader(Reader):
     source: Source
     start: int = 0
     stop: int | None = None
+    chunk_rows: int = 1  # parts begin at multiples of it
+    read_rows: int | None = None  # to read at once; None: as many as are asked for
+    first_row: int = 0  # the global index of row 0 of the source
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
@@ -37,15 +41,23 @@ class RawReader(Reader):
         return self.source.n_rows if self.stop is None else self.stop
 
     def read(self, batch_rows: int, start: int = 0) -> Iterator[Block]:
-        for first, batch in self.source.batches(batch_rows, self.start + start):
-            if first >= self._stop:
-                return
-            rows = slice_rows(batch, 0, self._stop - first)
-            yield Block(torch.arange(first, first + count_rows(rows)), (rows,))
+        first = self.start + start
+        batches = (
+            rows for _, rows in section(self.source, first, self._stop).batches(self.read_rows or batch_rows)
+        )
+        for place, rows in rebatch(batches, batch_rows, first):
+            indices = torch.arange(place, place + count_rows(rows))
+            yield Block(self.first_row + indices, (rows,))
 
     def parts(self, n: int) -> list[RawReader]:
-        edges = part_edges(self.n_rows, n)
-        return [RawReader(self.source, self.start + a, self.start + b) for a, b in pairwise(edges)]
+        seams = self.source.seams if self.chunk_rows == 1 else None
+        edges = part_edges(self.start, self._stop, n, self.chunk_rows, seams)
+        return [replace(self, start=first, stop=stop) for first, stop in pairwise(edges)]
+
+    def portable(self) -> RawReader:
+        """With no more of the source than is needed; of data in memory only its own rows."""
+        part = section(self.source, self.start, self._stop)
+        return replace(self, source=part, start=0, stop=None, first_row=self.first_row + self.start)
 
     def identity(self) -> dict[str, str]:
         data = [self.start, self._stop, self.source.identity()]

@@ -3,7 +3,8 @@
 Row i has a priority u_i, the i-th number of one Philox stream keyed by the seed; the sample is the rows with
 the `size` smallest priorities, in the order of their indices. Every subset of that size is equally likely.
 The stream is counter-based: rows 1024 c to 1024 (c + 1) start at counter 256 c, so that any part of it is
-drawn without the parts before. Samples nest: the sample of size s is part of the sample of size 2 s.
+drawn without the parts before. Samples nest: the sample of size s is part of the sample of size 2 s. Which rows they
+are follows from n, size and seed, so that a scan, here or in the workers of a cluster, only picks them up.
 
 Memory O(size) and one batch; O(n) draws and about size·(1 + log(n / size)) rows copied.
 """
@@ -13,7 +14,11 @@ from __future__ import annotations
 import operator
 
 import numpy as np
+import torch
 
+from krepes.base.accumulator import Accumulator
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.sources.source import SCAN_ROWS, Source
 
@@ -104,15 +109,68 @@ def reservoir(source: Source, size: int, seed: int, batch_rows: int | None = Non
     Sources with random access read the sampled rows only; the others are scanned once. Both give the same
     rows, for any `batch_rows`.
     """
-    sample = Reservoir(size, seed)
+    indices = sampled_indices(source.n_rows, size, seed)
     if source.random_access:
-        for start in range(0, source.n_rows, SCAN_ROWS):
-            sample.add(start, np.arange(start, min(start + SCAN_ROWS, source.n_rows)))
-        _, indices = sample.rows()
         return source.take(indices), indices
+    picked = PickedRows(indices)
     for start, batch in source.batches(batch_rows or source.scan_rows):
-        sample.add(start, batch)
-    return sample.rows()
+        picked.add(Block(torch.arange(start, start + count_rows(batch)), (batch,)))
+    return picked.result(), indices
+
+
+def sampled_indices(n_rows: int, size: int, seed: int) -> np.ndarray:
+    """Which rows of n the sample of this size has, sorted: known before any row is read.
+
+    >>> few, more = sampled_indices(10_000, 5, 0), sampled_indices(10_000, 50, 0)
+    >>> len(few), set(few.tolist()) <= set(more.tolist())
+    (5, True)
+    """
+    sample = Reservoir(size, seed)
+    for start in range(0, n_rows, SCAN_ROWS):
+        sample.add(start, np.arange(start, min(start + SCAN_ROWS, n_rows)))
+    return sample.rows()[1]
+
+
+class PickedRows(Accumulator[tuple[Rows, ...], Rows]):
+    """The rows at some indices, in one pass over all of them.
+
+    Blocks and workers may come in any number; parts are joined in the order of the rows.
+
+    >>> picked = PickedRows(np.array([1, 3]))
+    >>> picked.add(Block(torch.arange(4), (np.arange(10, 14),)))
+    >>> picked.result()
+    array([11, 13])
+    """
+
+    def __init__(self, indices: np.ndarray):
+        self.indices = indices
+        super().__init__()
+
+    def zero(self) -> tuple[Rows, ...]:
+        return ()
+
+    def plus(self, sums: tuple[Rows, ...], block: Block) -> tuple[Rows, ...]:
+        first, last = int(block.rows[0]), int(block.rows[-1])
+        low, high = np.searchsorted(self.indices, [first, last + 1])
+        if low == high:
+            return sums
+        return self.joined(sums, (take_rows(block.inputs[0], self.indices[low:high] - first),))
+
+    def joined(self, first: tuple[Rows, ...], second: tuple[Rows, ...]) -> tuple[Rows, ...]:
+        both = (*first, *second)
+        return both if len(both) <= _MANY_PARTS else (concat_rows(both),)
+
+    def value(self, sums: tuple[Rows, ...]) -> Rows:
+        return concat_rows(sums) if sums else []
+
+    def sums_state(self, sums: tuple[Rows, ...]) -> State:
+        return {"rows": sums}
+
+    def sums_from(self, state: State) -> tuple[Rows, ...]:
+        return tuple(state["rows"])
+
+    def value_from(self, state: State) -> Rows:
+        return self.value(self.sums_from(state))
 
 
 def _smallest(draws: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:

@@ -56,6 +56,19 @@ class SubsetSource(Source):
     def paths(self) -> list[Path]:
         return self.source.paths
 
+    @property
+    def by_reference(self) -> bool:
+        return self.source.by_reference
+
+    def narrowed(self, start: int, stop: int) -> tuple[SubsetSource, int]:
+        """Only the rows that are asked for, of only what is needed to read them."""
+        first, last = int(self.rows[start]), int(self.rows[stop - 1]) + 1
+        source, offset = self.source.narrowed(first, last)
+        return subset(source, self.rows[start:stop] - first + offset), 0
+
+    def where(self, row: int) -> str | None:
+        return self.source.where(int(self.rows[row]))
+
     def identity(self) -> dict[str, object]:
         return {"rows": content_hash([self.rows]), "of": self.source.identity()}
 

@@ -79,6 +79,25 @@ class Source(ABC):
         """The files that the rows are read from; empty where they are in memory."""
         return []
 
+    @property
+    def by_reference(self) -> bool:
+        """Whether rows are read from where they are kept, such as files: then a part is sent without its rows."""
+        return bool(self.paths)
+
+    @property
+    def seams(self) -> Sequence[int] | None:
+        """Row indices, with 0 and n, between which rows are made together; None where any rows can be read alone."""
+        return None
+
+    def narrowed(self, start: int, stop: int) -> tuple[Source, int]:
+        """A source of the same kind that knows no more than is needed to read rows start to stop, and where in it row
+        `start` stands."""
+        return self, start
+
+    def where(self, row: int) -> str | None:
+        """The file (or partition) that holds a row, where there are several; for errors."""
+        return None
+
     def identity(self) -> dict[str, object]:
         """What tells these data from others, as JSON values: how a checkpoint knows whether data changed.
 

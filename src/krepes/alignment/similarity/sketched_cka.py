@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from krepes.alignment.inputs import row_indices
+from krepes.alignment.inputs import FeatureReader, row_indices
 from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
@@ -36,6 +36,7 @@ from krepes.base.blocks import Block
 from krepes.base.model_file import State, digest
 from krepes.base.streams import uniform
 from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
+from krepes.engines import Engine, as_engine
 
 BLOCK_ROWS = 16_384
 
@@ -143,6 +144,19 @@ class SketchedCKA(SumOfValues[Sketches]):
             some = {name: X for name, X in matrices.items() if starts[name] == start}
             found = found + self._sketched(some, indices, n)
         self.sums = found if self.sums is None else self.sums + found
+        return self
+
+    def read(self, features: Mapping[str, Any], *, engine: Engine | str | None = None) -> SketchedCKA:
+        """Add all rows of representations, where an engine says: arrays, files, folders or Dask collections.
+
+        `features`: {name: (n, d)}, of the same n rows, which have the global indices 0 to n - 1. `engine` is as in
+        `KernelEmbedding`: None is this process, "dask" or an address a cluster.
+        """
+        part = SketchedCKA(
+            self.n_buckets, self.n_hashes, debias=self.debias, seed=self.seed, inputs=list(features)
+        )
+        as_engine(engine).reduce(part, FeatureReader.of(features), name="Sketch")
+        self.merge(part)
         return self
 
     def of(self, block: Block, before: Sketches | None) -> Sketches:

@@ -14,6 +14,7 @@ features: they answer different questions, which is why all are shown. Cost per 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,14 +22,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import Numbers
+from krepes.alignment.inputs import FeatureReader, Numbers
 from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.alignment.layers.recording import iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.validation import as_array, check_dense, check_same_rows
-from krepes.sources import Batches
+from krepes.engines import Engine, as_engine
+from krepes.sources import Batches, Source
+from krepes.sources.dask_collections import is_dask
 from krepes.sources.loaders import is_loader
 
 if TYPE_CHECKING:
@@ -194,6 +197,7 @@ def transferability(
     max_width: int = 2048,
     batch_rows: int | None = None,
     seed: int = 0,
+    engine: Engine | str | None = None,
 ) -> Transferability:
     """Rank models, or layers, by how well their features suit the labels.
 
@@ -202,7 +206,7 @@ def transferability(
     models : {name: features}
         Features of the labelled rows: an array or tensor (n, d), an iterable of batches (b, d) in the order of the
         labels (also a torch DataLoader or `krepes.sources.Batches`), or a torch module, which gives features of `X`.
-        Each is read once.
+        Each is read once. Also a path, a Dask array or another source of rows of numbers.
     y : labels of shape (n,)
     X : array or tensor of shape (n, ...), a torch DataLoader or `krepes.sources.Batches`, optional
         What torch modules take. A loader is read once for every module, and must not shuffle.
@@ -210,6 +214,8 @@ def transferability(
         The source classifier's probabilities of models that have one, for LEEP.
     scores, method, n_buckets, n_permutations, max_width, seed : see `TransferStatistics`
     rank_by : str, default="log_cka"
+    engine : None, "dask", the address of a scheduler, or Engine, default=None
+        Where features that are arrays, files or Dask collections are read.
     batch_rows : int, optional
         Rows that are read at a time; by default 8192 of an array, and 256 that go through a module.
 
@@ -239,8 +245,11 @@ def transferability(
     for name, features in models.items():
         statistics = TransferStatistics(target, scores=wanted, method=method, max_width=max_width)
         try:
-            for batch in _batches(features, X, batch_rows, target.n_rows):
-                statistics.update(batch)
+            if _is_source(features) or (engine is not None and _is_array(features)):
+                _read_all(statistics, name, features, target.n_rows, engine)
+            else:
+                for batch in _batches(features, X, batch_rows, target.n_rows):
+                    statistics.update(batch)
             found[name] = statistics.score()
         except ValueError as error:
             raise ValueError(f"Model {name!r}: {error}") from error
@@ -273,6 +282,18 @@ def table_of(
         n_rows=target.n_rows,
         n_classes=len(target.classes),
     )
+
+
+def _read_all(
+    statistics: TransferStatistics, name: str, features: Any, n_rows: int, engine: Engine | str | None
+) -> None:
+    reader = FeatureReader.of({name: features})
+    check_same_rows(reader.n_rows, n_rows, "Its features", "y")
+    as_engine(engine).reduce(statistics, reader, name=f"Features of {name}")
+
+
+def _is_source(features: Any) -> bool:
+    return isinstance(features, str | os.PathLike | Source) or is_dask(features)
 
 
 def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iterator[Any]:

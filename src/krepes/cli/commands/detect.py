@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.machines import NoveltyDetector
+    from krepes.machines.novelty.monitoring import Reading
     from krepes.sources import Source
 
 _BATCH_ROWS = 8192
@@ -31,7 +32,9 @@ def detect(
         option(
             "--output",
             "-o",
-            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array detection).",
+            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array detection). A name "
+            "without an ending is a folder of Parquet files, written part by part; after an interruption the same "
+            "command goes on.",
             metavar="FILE",
         ),
     ],
@@ -48,6 +51,7 @@ def detect(
     encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
+    engine: options.Engine = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Write for every row of DATA how normal it is (score), its p-value, and whether it is an alarm.
@@ -61,15 +65,14 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     """
     from krepes.base.files import check_writable, readable_bytes
     from krepes.base.limits import check_share
+    from krepes.cli import folder_results
     from krepes.cli.describe import line
     from krepes.cli.opening import check_exists, load_detector, open_for
-    from krepes.cli.outputs import check_result_file
 
     if rate is not None:
         check_share("rate", rate)
-    check_result_file(output, keep)
+    folder_results.check_output(output, keep, overwrite, engine, needs_folder=True)
     check_exists(model, data)
-    check_writable(output, overwrite)
     from krepes.results import kept_columns, output_bytes, write_rows
 
     detector = load_detector(model, **place)
@@ -78,20 +81,29 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
         detector.set_params(false_alarm_rate=rate)
     source = open_for(detector, data, array, encoding)
     kept = kept_columns(source, keep, output)
-    check_writable(output, overwrite, output_bytes(output, source.n_rows, len(_COLUMNS), 8))
-    counted = _Counted(detector)
-    write_rows(
-        output,
-        counted.batches(source),
-        source.n_rows,
-        None,
-        dtype=counted.dtype,
-        name="detection",
-        columns=list(_COLUMNS),
-        keep=kept,
-        overwrite=overwrite,
-    )
-    size, seconds = output.stat().st_size, time.perf_counter() - start
+    counted, more = _Counted(detector), {}
+    if folder_results.is_folder(output):
+        detector.engine = engine
+        results = _Counted(detector.without_engine()).of
+        what = ["detect", detector.false_alarm_rate]
+        written = folder_results.write_folder(output, detector, results, source, kept, what, overwrite)
+        size, more = written.n_bytes, folder_results.folder_facts(written)
+        counted.alarms = _alarms_in(output)
+    else:
+        check_writable(output, overwrite, output_bytes(output, source.n_rows, len(_COLUMNS), 8))
+        write_rows(
+            output,
+            counted.batches(source),
+            source.n_rows,
+            None,
+            dtype=counted.dtype,
+            name="detection",
+            columns=list(_COLUMNS),
+            keep=kept,
+            overwrite=overwrite,
+        )
+        size = output.stat().st_size
+    seconds = time.perf_counter() - start
     share = counted.alarms / max(1, source.n_rows)
     chance = counted.chance(source.n_rows)
     line(f"Wrote {output}: {source.n_rows:,} rows, {readable_bytes(size)}, in {seconds:.1f} s.")
@@ -109,7 +121,7 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
         "chance": chance,
         "bytes": size,
         "seconds": seconds,
-    }
+    } | more
 
 
 class _Counted:
@@ -123,24 +135,38 @@ class _Counted:
 
     def batches(self, source: Source) -> Iterator[np.ndarray]:
         """Records of all rows, in parts."""
-        import numpy as np
-
         from krepes.base.progress import Bars
 
         with Bars().stage("Detecting", source.n_rows) as stage:
             parts = (batch for _, batch in source.batches(_BATCH_ROWS))
             for reading in self.detector.monitor(parts):
-                records = np.empty(len(reading.scores), dtype=self.dtype)
-                for name, column in zip(_COLUMNS, (reading.scores, reading.p_values, reading.alarms)):
-                    records[name] = column
+                records = self._records(reading)
                 self.alarms = reading.n_alarms
                 yield records
                 stage.advance(len(records))
+
+    def of(self, rows: Source) -> np.ndarray:
+        """The records of some rows."""
+        return self._records(next(iter(self.detector.monitor([rows]))))
+
+    def _records(self, reading: Reading) -> np.ndarray:
+        import numpy as np
+
+        records = np.empty(len(reading.scores), dtype=self.dtype)
+        for name, column in zip(_COLUMNS, (reading.scores, reading.p_values, reading.alarms)):
+            records[name] = column
+        return records
 
     def chance(self, n_rows: int) -> float:
         """Of at least so many alarms among normal rows."""
         detector = self.detector
         return detector._solved().calibration.chance(self.alarms, n_rows, detector.false_alarm_rate)
+
+
+def _alarms_in(folder: Path) -> int:
+    from krepes.sources import open_source
+
+    return int(open_source(folder).label_column("alarm").sum())
 
 
 def _expected(detector: NoveltyDetector, chance: float) -> str:

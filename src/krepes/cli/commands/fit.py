@@ -94,6 +94,8 @@ def fit(
         ),
     ] = None,
     checkpoint: options.Checkpoint = None,
+    engine: options.Engine = None,
+    dry_run: options.DryRun = False,
     random_state: options.Seed = 0,
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -105,6 +107,8 @@ def fit(
     [cyan]krepes fit people.parquet --label income --select -o people.krepes[/]
 
     [cyan]krepes fit digits.npz -o digits.krepes --n-landmarks 2000[/]
+
+    [cyan]krepes fit /shared/people/ -o people.krepes --engine tcp://host:8786 --dry-run[/]
 
     [cyan]krepes fit digits.npz -o digits.krepes --loss simclr --epochs 20[/]
 
@@ -150,7 +154,8 @@ def fit(
             data, base, parameters, changes, label, exclude, groups, random_state, column, missing
         )
         return follow_folder(data, model, output, once, poll, given)
-    check_writable(output, overwrite)
+    if not dry_run:
+        check_writable(output, overwrite)
     source = open_data(data, array, pixels, encoding)
     line(f"{data}: {source.describe()}")
     from krepes import KernelEmbedding
@@ -170,14 +175,19 @@ def fit(
     own, of_parts = split_by_component(parameters)
     own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude, column, missing)
     start = time.perf_counter()
-    model = KernelEmbedding(**own, random_state=random_state, verbose=1)
+    model = KernelEmbedding(**own, engine=engine, random_state=random_state, verbose=1)
     folds, h = model.folds_kept or 1, model.n_components
     check_fit_memory(m, 3 * (folds - 1))
     matrices = 0 if no_moments else 1 + 3 * folds
     needed = model_bytes(m, row_width(source), m if isinstance(h, str) else h, matrices)
-    check_writable(output, overwrite, needed)
+    if not dry_run:
+        check_writable(output, overwrite, needed)
     if of_parts | changes:
         model.set_params(**of_parts, **changes)
+    if dry_run:
+        from krepes.cli.folder_results import fit_cost, say_cost
+
+        return say_cost(fit_cost(model, source), "Landmarks and columns were those of the first rows.")
     space = model.prepare(source, sample_weight=counts)
     show_columns(space.inputs)
     model.fit(source, groups=groups, sample_weight=counts, checkpoint=checkpoint, space=space)

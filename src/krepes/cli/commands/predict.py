@@ -25,7 +25,9 @@ def predict(
         option(
             "--output",
             "-o",
-            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array prediction).",
+            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array prediction). A name "
+            "without an ending is a folder of Parquet files, written part by part; after an interruption the same "
+            "command goes on.",
             metavar="FILE",
         ),
     ],
@@ -55,6 +57,7 @@ def predict(
     encoding: options.Encoding = None,
     array: options.Array = "X",
     threads: options.Threads = None,
+    engine: options.Engine = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Write the prediction for every row of DATA, in the order of its rows.
@@ -65,19 +68,20 @@ In .npy and .npz files, more than the prediction makes an array of records.
     [cyan]krepes predict income.krepes new_people.csv -o predictions.parquet --keep id --proba[/]
 
     [cyan]krepes predict price.krepes houses.csv -o prices.csv --interval 0.9[/]
+
+    [cyan]krepes predict income.krepes /shared/people/ -o /shared/predictions --engine tcp://host:8786[/]
     """
     from krepes.base.files import check_writable, readable_bytes
+    from krepes.cli import folder_results
     from krepes.cli.describe import line
     from krepes.cli.opening import check_exists, load_predicting, open_for
-    from krepes.cli.outputs import check_result_file
 
     if confidence is not None and not 0 < confidence < 1:
         raise typer.BadParameter(
             f"--interval or --confidence {confidence:g}: expected a share between 0 and 1, such as 0.9."
         )
-    check_result_file(output, keep)
+    folder_results.check_output(output, keep, overwrite, engine, needs_folder=True)
     check_exists(model, data)
-    check_writable(output, overwrite)
     from krepes.cli.predictions import Predictions
     from krepes.results import kept_columns, output_bytes, write_rows
 
@@ -87,6 +91,22 @@ In .npy and .npz files, more than the prediction makes an array of records.
     source = open_for(machine, data, array, encoding)
     kept = kept_columns(source, keep, output)
     dtype, names = wanted.dtype, list(wanted.dtype.names or ())
+    facts = {
+        "output": str(output),
+        "rows": source.n_rows,
+        "columns": names,
+        "kept": [] if kept is None else kept.column_names,
+    }
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    if folder_results.is_folder(output):
+        machine.engine = engine
+        alone = Predictions(machine.without_engine(), proba, confidence, std)
+        written = folder_results.write_folder(
+            output, machine, alone.of, source, kept, [proba, confidence, std], overwrite
+        )
+        seconds = time.perf_counter() - start
+        folder_results.say_folder(written, output, f" ({shown})", seconds)
+        return facts | {"seconds": seconds} | folder_results.folder_facts(written)
     needed = output_bytes(output, source.n_rows, len(names), dtype.itemsize // len(names) + 1)
     check_writable(output, overwrite, needed)
     write_rows(
@@ -101,13 +121,5 @@ In .npy and .npz files, more than the prediction makes an array of records.
         overwrite=overwrite,
     )
     size, seconds = output.stat().st_size, time.perf_counter() - start
-    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     line(f"Wrote {output}: {source.n_rows:,} rows ({shown}), {readable_bytes(size)}, in {seconds:.1f} s.")
-    return {
-        "output": str(output),
-        "rows": source.n_rows,
-        "columns": names,
-        "kept": [] if kept is None else kept.column_names,
-        "bytes": size,
-        "seconds": seconds,
-    }
+    return facts | {"bytes": size, "seconds": seconds}

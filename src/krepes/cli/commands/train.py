@@ -112,6 +112,7 @@ def train(
     base: options.Base = None,
     first_row: options.FirstRow = None,
     checkpoint: options.Checkpoint = None,
+    engine: options.Engine = None,
     random_state: options.Seed = 0,
     threads: options.Threads = None,
     overwrite: options.Force = False,
@@ -188,7 +189,7 @@ Rows without a label are not used.
             parameters["preprocess"], source, data, named, [*exclude, *columns], column, missing
         )
         wanted = split, n_train, sample_weight, groups, checkpoint, no_sums, overwrite
-        detector = detector_from(parameters, detecting, changes, random_state)
+        detector = detector_from(parameters, detecting, changes, random_state).set_params(engine=engine)
         return DetectorFit(source, data, output, *wanted).run(detector)
     target = _target(source, data, label, labels, encoding, split, n_train, sample_weight, task)
     _say_target(target)
@@ -198,6 +199,7 @@ Rows without a label are not used.
         parameters["preprocess"], source, data, own_label, [*exclude, *columns], column, missing
     )
     machine = _machine(kind, target.task, parameters | variances, changes, random_state)
+    machine.engine = engine
     _check_memory(machine, source, target, output, overwrite, no_sums)
     start = time.perf_counter()
     space = machine.prepare(source, target.y, sample_weight=target.weight)

@@ -22,7 +22,7 @@ from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows
 from krepes.machines.novelty.calibration import calibrates
 from krepes.machines.novelty.one_class_sums import OneClassSums, unit_features
-from krepes.moments.outer_sum import OuterSum
+from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +137,10 @@ class NoveltyPass(Accumulator[Running, NoveltyTotal]):
     @property
     def bytes_per_row(self) -> int:
         return self.space.bytes_per_row
+
+    @property
+    def bytes_of_sums(self) -> int:
+        return OUTER_BYTES * self.space.rank**2
 
     def fingerprint(self) -> dict[str, str]:
         return self.space.fingerprint() | self.space.seed_fingerprint() | {"settings": self.settings}

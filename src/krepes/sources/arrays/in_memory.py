@@ -73,6 +73,10 @@ class ArraySource(Source):
     def paths(self) -> list[Path]:
         return self._paths
 
+    @property
+    def by_reference(self) -> bool:
+        return False
+
     def identity(self) -> dict[str, object]:
         there = [path for path in self._paths if path.is_file()]
         return super().identity() | (files_identity(there) if there else {})

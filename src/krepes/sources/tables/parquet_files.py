@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,9 @@ class ParquetFile:
 class ParquetSource(TableSource):
     """The rows of one or more Parquet files with the same columns."""
 
-    def __init__(self, files: Sequence[ParquetFile], schema: pa.Schema):
+    def __init__(self, files: Sequence[ParquetFile], schema: pa.Schema, several: bool = False):
         self.files, self.schema = list(files), schema
+        self.several = several or len(self.files) > 1  # files, of which these may be a part
         self.n_rows = sum(file.n_rows for file in files)
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -67,13 +68,33 @@ class ParquetSource(TableSource):
 
     def select(self, columns: Sequence[str]) -> ParquetSource:
         return ParquetSource(
-            self.files, pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
+            self.files,
+            pa.schema([self.schema.field(name) for name in self._checked_columns(columns)]),
+            self.several,
         )
 
     @property
     def paths(self) -> list[Path]:
         local = (None, "local")  # files elsewhere cannot be an output of ours
         return [f.path for f in self.files if getattr(f.filesystem, "type_name", None) in local]
+
+    @property
+    def by_reference(self) -> bool:
+        return True
+
+    def narrowed(self, start: int, stop: int) -> tuple[ParquetSource, int]:
+        """Only the files that hold some of the rows."""
+        held = [file for file in self.files if file.first < stop and file.first + file.n_rows > start]
+        if not held:
+            return self, start
+        offset = held[0].first
+        files = [replace(file, first=file.first - offset) for file in held]
+        return ParquetSource(files, self.schema, self.several), start - offset
+
+    def where(self, row: int) -> str | None:
+        if not self.several:
+            return None
+        return str(next(file.path for file in self.files if row < file.first + file.n_rows))
 
     def identity(self) -> dict[str, object]:
         filesystem = self.files[0].filesystem

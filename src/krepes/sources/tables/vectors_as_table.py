@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,23 @@ class VectorsTable(TableSource):
     @property
     def paths(self) -> list[Path]:
         return self.source.paths
+
+    @property
+    def by_reference(self) -> bool:
+        return self.source.by_reference
+
+    @property
+    def seams(self) -> Sequence[int] | None:
+        return self.source.seams
+
+    def narrowed(self, start: int, stop: int) -> tuple[VectorsTable, int]:
+        narrow = copy(self)
+        narrow.source, first = self.source.narrowed(start, stop)
+        narrow.n_rows = narrow.source.n_rows
+        return narrow, first
+
+    def where(self, row: int) -> str | None:
+        return self.source.where(row)
 
     def identity(self) -> dict[str, object]:
         return {"columns": self.column_names, "of": self.source.identity()}

@@ -1,0 +1,224 @@
+"""Results as a folder of Parquet files, one for each part of the rows, written where they are computed.
+
+    _krepes.json                     what is written: the model's and the data's identity, and where the rows are cut
+    part-00007-1f0c5a9be2d4.parquet  the results of part 7; the name holds a hash of all that they depend on
+    _SUCCESS                         every part is there
+
+A file is written under another name and moved to its place when it is whole, so that it is either there or not. A
+folder that is not finished goes on: parts whose file is there are not computed again, whichever engine began. A worker
+that dies, or is taken for dead and goes on, changes nothing: a part has one name, and one content. Readers of Parquet
+folders, `krepes.sources` among them, skip names that begin with an underscore.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from krepes.base.files import SUFFIX, atomic_path
+from krepes.base.model_file import digest
+from krepes.base.progress import Progress
+from krepes.engines.base import Engine, pass_log
+from krepes.results import write_rows
+from krepes.sources import Source, TableSource
+from krepes.sources.raw_blocks import RawReader
+from krepes.sources.sections import section
+
+MANIFEST, DONE = "_krepes.json", "_SUCCESS"
+ROWS_PER_FILE = 50_000
+
+logger = logging.getLogger("krepes")
+
+Results = Callable[[Source], np.ndarray]  # rows -> (b,), (b, h) or records (b,)
+
+
+@dataclass(frozen=True)
+class WrittenFolder:
+    """What is in a folder of results.
+
+    Attributes
+    ----------
+    folder : Path
+    n_rows, n_files, n_bytes : int
+    n_resumed : int
+        Files that were there already.
+    """
+
+    folder: Path
+    n_rows: int
+    n_files: int
+    n_bytes: int
+    n_resumed: int
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfRows:
+    """The rows of one file, and the columns to carry over."""
+
+    path: Path
+    rows: Source
+    kept: TableSource | None
+
+
+class MethodResults:
+    """What a method of a model says of rows."""
+
+    def __init__(self, model: object, method: str):
+        self.model, self.method = model, method
+
+    def __call__(self, rows: Source) -> np.ndarray:
+        return np.asarray(getattr(self.model, self.method)(rows))
+
+
+class PartWriter:
+    """Computes the results of a part and writes them; sent to every worker once."""
+
+    def __init__(self, results: Results, columns: Sequence[str] | None):
+        self.results, self.columns = results, None if columns is None else list(columns)
+
+    def __call__(self, part: PartOfRows) -> int:
+        if not is_finished(part.path, part.rows.n_rows):
+            values = self.results(part.rows)
+            width = values.shape[1] if values.ndim > 1 else None
+            write_rows(
+                part.path,
+                [values],
+                part.rows.n_rows,
+                width,
+                dtype=values.dtype,
+                columns=self.columns,
+                keep=part.kept,
+                overwrite=True,
+            )
+        return part.rows.n_rows
+
+
+def write_partitions(
+    folder: str | os.PathLike,
+    results: Results,
+    source: Source,
+    identity: dict[str, str],
+    *,
+    engine: Engine,
+    columns: Sequence[str] | None = None,
+    keep: TableSource | None = None,
+    rows_per_file: int = ROWS_PER_FILE,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    name: str = "Writing",
+) -> WrittenFolder:
+    """Write the results of all rows of a source, part by part, on an engine.
+
+    Parameters
+    ----------
+    folder : made where it is not there. One with the results of the same model and rows goes on.
+    results : a function that can be pickled, of a source with the rows of a part.
+    source : the rows.
+    identity : hashes, by name, of what the results depend on besides the rows.
+    engine : who computes and writes. Workers must reach the folder under the same path.
+    columns : names of the columns, by default those of records, or z0, z1, ...
+    keep : columns to carry over, a table of the same rows.
+    rows_per_file : about how many rows a file has.
+    overwrite : whether the results of another model, or of other rows, may be replaced.
+    """
+    target = Path(os.path.abspath(folder))
+    known = (
+        identity | RawReader(source).identity() | {"columns": digest([columns, keep and keep.column_names])}
+    )
+    edges = _begun(target, known, source, rows_per_file, overwrite)
+    names = [
+        target / f"part-{i:05d}-{digest([known, *ends])[:12]}.parquet"
+        for i, ends in enumerate(pairwise(edges))
+    ]
+    ranges = list(zip(names, pairwise(edges)))
+    left = [(path, ends) for path, ends in ranges if not is_finished(path, ends[1] - ends[0])]
+    parts = (_part(path, source, keep, *ends) for path, ends in left)
+    n_left = sum(stop - start for _, (start, stop) in left)
+    with pass_log(name, n_left, len(left), engine) as log:
+        for n in engine.each(PartWriter(results, columns), parts, n_left, progress=progress, name=name):
+            log.advance(n)
+    _finish(target, names)
+    return WrittenFolder(
+        target, source.n_rows, len(names), sum(path.stat().st_size for path in names), len(names) - len(left)
+    )
+
+
+def is_finished(path: Path, n_rows: int) -> bool:
+    """Whether a file is there, whole and with so many rows. What its results are of is in its name."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.metadata.num_rows == n_rows
+    except (OSError, ValueError):  # not there, or not whole
+        return False
+
+
+def _part(path: Path, source: Source, keep: TableSource | None, start: int, stop: int) -> PartOfRows:
+    kept = None if keep is None else section(keep, start, stop)
+    assert kept is None or isinstance(kept, TableSource)
+    return PartOfRows(path, section(source, start, stop), kept)
+
+
+def _begun(
+    folder: Path, identity: dict[str, str], source: Source, rows_per_file: int, overwrite: bool
+) -> Sequence[int]:
+    """The edges of the parts: those of an earlier run where there was one."""
+    manifest = folder / MANIFEST
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; give the name of a folder to write.")
+    if manifest.is_file():
+        found = _read(manifest)
+        if found.get("identity") == identity:
+            return list(found["edges"])
+        if not overwrite:
+            other = [name for name in identity if found.get("identity", {}).get(name) != identity[name]]
+            raise FileExistsError(
+                f"{folder} holds other results: they differ in {', '.join(other) or 'their form'}. Choose another "
+                "folder, or allow overwriting (overwrite=True)."
+            )
+        for path in [*_parts_in(folder), folder / DONE]:
+            path.unlink(missing_ok=True)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} exists already, and holds other files; choose another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    n_parts = max(1, round(source.n_rows / rows_per_file))
+    parts = RawReader(source).parts(n_parts)
+    edges = [0, *(part.start + part.n_rows for part in parts)]
+    with atomic_path(manifest, overwrite=True) as temporary:
+        temporary.write_text(json.dumps({"identity": identity, "edges": edges}))
+    return edges
+
+
+def _read(manifest: Path) -> dict:
+    try:
+        found = json.loads(manifest.read_text())
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"{manifest} cannot be read ({error}): delete the folder, or choose another one."
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _parts_in(folder: Path) -> Iterator[Path]:
+    return folder.glob("part-*.parquet")
+
+
+def _finish(folder: Path, names: Sequence[Path]) -> None:
+    """Remove what killed workers left, and say that all is there."""
+    expected = set(names)
+    for path in _parts_in(folder):
+        if path not in expected:
+            raise FileExistsError(
+                f"{path} is not a part of these results: remove it, or choose another folder."
+            )
+    for path in folder.glob(f".part-*{SUFFIX}"):
+        shutil.rmtree(path, ignore_errors=True)
+    (folder / DONE).touch()

@@ -1,0 +1,123 @@
+"""Zarr arrays: chunks of rows in a folder or a store, read as they are needed; `pip install "krepes[scale]"`.
+
+Rows are read in whole chunks, and work is divided between them, because a chunk is decompressed as a whole. Memory is
+one batch and the chunks that it comes from. zarr is imported when a Zarr array is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from krepes.base.rows import Rows
+from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
+from krepes.sources.identity_of_files import files_identity, gone
+from krepes.sources.source import Source
+
+MARKS = ("zarr.json", ".zarray", ".zgroup")  # files that a Zarr array or group has
+
+
+class ZarrSource(Source):
+    """Rows of a Zarr array."""
+
+    def __init__(self, array: Any):
+        self.array = array
+        check_array(tuple(array.shape), array.dtype, f"{self._place}: ")
+        self.kind, self.n_rows = array_kind(tuple(array.shape)), int(array.shape[0])
+
+    @property
+    def _place(self) -> str:
+        return f"Zarr array {self.root or self.array.name}"
+
+    @property
+    def root(self) -> Path | None:
+        """The folder of the store, where it is one."""
+        folder = getattr(self.array.store, "root", None)
+        return None if folder is None else Path(folder)
+
+    @property
+    def _chunk_rows(self) -> int:
+        return int((getattr(self.array, "shards", None) or self.array.chunks)[0])
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            with self._reading():
+                rows = np.asarray(self.array[first : min(first + batch_rows, self.n_rows)])
+            yield first, ready(channels_last(rows))
+
+    def take(self, indices: np.ndarray) -> Rows:
+        wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
+        with self._reading():
+            rows = np.asarray(self.array.oindex[wanted])
+        return ready(channels_last(rows[inverse]))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError:
+            raise
+        except FileNotFoundError as error:
+            raise gone(self.root or Path(str(self.array.store))) from error
+        except Exception as error:  # codecs raise what they like
+            raise ValueError(f"{self._place} cannot be read: {type(error).__name__}: {error}.") from error
+
+    @property
+    def by_reference(self) -> bool:
+        return type(self.array.store).__name__ != "MemoryStore"
+
+    @property
+    def seams(self) -> Sequence[int]:
+        return [*range(0, self.n_rows, self._chunk_rows), self.n_rows]
+
+    @property
+    def paths(self) -> list[Path]:
+        return [] if self.root is None else [self.root]
+
+    def identity(self) -> dict[str, object]:
+        if self.root is None:
+            return super().identity()
+        files = sorted(path for path in self.root.rglob("*") if path.is_file())
+        return {
+            "array": [self.array.path, list(self.array.shape), str(self.array.dtype)],
+            **files_identity(files),
+        }
+
+    def describe(self) -> str:
+        shape = " × ".join(f"{size:,}" for size in self.array.shape)
+        return f"Zarr array, {shape}, {self.array.dtype}"
+
+
+def is_zarr(data: object) -> bool:
+    kind = type(data)
+    return kind.__module__.partition(".")[0] == "zarr" and kind.__name__ == "Array"
+
+
+def is_zarr_folder(folder: Path) -> bool:
+    return any((folder / mark).is_file() for mark in MARKS)
+
+
+def open_zarr(folder: Path, name: str) -> ZarrSource:
+    """The array in a folder, or the one of this name in a group."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(f'{folder}: a Zarr array needs zarr: pip install "krepes[scale]".') from error
+    try:
+        found: Any = zarr.open(folder, mode="r")
+    except Exception as error:  # of many kinds, by version and codec
+        raise ValueError(f"{folder}: cannot be read as Zarr: {type(error).__name__}: {error}.") from error
+    if is_zarr(found):
+        return ZarrSource(found)
+    names = sorted(found.array_keys())
+    if name not in names and len(names) != 1:
+        listed = ", ".join(names) or "none"
+        raise ValueError(
+            f"{folder}: there is no array {name!r}; the group has: {listed}. Choose one with array=."
+        )
+    return ZarrSource(found[name if name in names else names[0]])
