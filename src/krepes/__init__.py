@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
     from krepes.kernels import check_kernel
-    from krepes.one_pass import load
     from krepes.preprocessing import TableEncoder
+    from krepes.saved_models import load
 
 # Resolved on first use (PEP 562), so that `krepes --help` does not import torch.
 _PUBLIC = {
@@ -19,7 +19,7 @@ _PUBLIC = {
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
     "check_kernel": "krepes.kernels",
-    "load": "krepes.one_pass",
+    "load": "krepes.saved_models",
 }
 
 __all__ = ["KernelAutoencoder", "KernelEmbedding", "TableEncoder", "__version__", "check_kernel", "load"]

@@ -10,7 +10,6 @@ sample weights; adds rows with `partial_fit`, models with `merge`; and is saved 
 
 from __future__ import annotations
 
-import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from torch import Tensor
 
@@ -41,12 +39,13 @@ from krepes.base.schema import check_entries
 from krepes.base.split import ROUNDING, Split, by_group
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE, MethodResults
-from krepes.features import FeatureSpace, FitData, NystromMap
+from krepes.features import FeatureSpace, FitData
+from krepes.features.has_space import HasSpace
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.precomputed import is_precomputed
 from krepes.landmarks import LandmarkSelector
-from krepes.preprocessing import InputSpace, TableEncoder
+from krepes.preprocessing import TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import Preprocess
 from krepes.results import kept_columns
@@ -80,19 +79,8 @@ ROW_METHODS = (
     "p_values",
 )
 
-# The estimators that `load` knows, and where they are; imported when a file needs them.
-SAVED = {
-    "GaussianProcessClassifier": "krepes.machines",
-    "GaussianProcessRegressor": "krepes.machines",
-    "KernelAutoencoder": "krepes.autoencoder",
-    "KernelEmbedding": "krepes.embedding",
-    "KernelRidgeClassifier": "krepes.machines",
-    "KernelRidgeRegressor": "krepes.machines",
-    "NoveltyDetector": "krepes.machines",
-}
 
-
-class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, Tallied[T], ABC, Generic[T, R]):
+class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T], ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
     Parameters
@@ -129,7 +117,6 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, Tallied[T], ABC, Ge
     total_name: ClassVar[str] = "total"  # of the sums, in a model file
     views: str | Views | None = None
 
-    space_: FeatureSpace
     _solution: R | None
 
     def __init__(
@@ -698,54 +685,6 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, Tallied[T], ABC, Ge
             "landmarks": f"{len(self.landmarks_):,}, rank {self.rank_:,}",
         }
 
-    # Parts of the space, under the names that fitted attributes have
-
-    def _fitted_space(self) -> FeatureSpace:
-        """The feature space, or an error where there is none; cheaper than scikit-learn's own check."""
-        if "space_" not in vars(self):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit first.")
-        return self.space_
-
-    @property
-    def input_space_(self) -> InputSpace:
-        return self._fitted_space().inputs
-
-    @property
-    def kernel_(self) -> Kernel:
-        return self._fitted_space().kernel
-
-    @property
-    def views_(self) -> Views:
-        return self._fitted_space().views
-
-    @property
-    def landmarks_(self) -> Rows:
-        return self._fitted_space().landmarks
-
-    @property
-    def landmark_indices_(self) -> np.ndarray | None:
-        return self._fitted_space().landmark_rows
-
-    @property
-    def views_per_landmark_(self) -> int:
-        return self._fitted_space().views_per_landmark
-
-    @property
-    def features_(self) -> NystromMap:
-        return self._fitted_space().features
-
-    @property
-    def rank_(self) -> int:
-        return self._fitted_space().rank
-
-    @property
-    def exact_views_(self) -> bool:
-        return self._fitted_space().exact_views
-
-    @property
-    def seed_(self) -> int:
-        return self._fitted_space().seed
-
 
 def opener_of(
     space: FeatureSpace | None, kernel: str | Kernel | Callable | list | tuple = "auto"
@@ -759,25 +698,3 @@ def opener_of(
             f"space= takes a FeatureSpace, from prepare(X) or another model's space_; got {type(space).__name__}."
         )
     return space.inputs.open
-
-
-def load(
-    path: str | os.PathLike, *, kernel: Kernel | Callable | None = None, device: str = "auto"
-) -> OnePassEstimator:
-    """Read a model file, whichever of krepes's estimators wrote it.
-
-    `kernel` gives back a user's kernel function, which a file cannot hold. An estimator class of your own reads its
-    files with `YourClass.load(path)`.
-    """
-    kind = model_file.kind_of(path)
-    if kind == "Checkpoint":
-        raise ValueError(
-            f"{path} is the checkpoint of a fit that has not ended: call the same fit again with checkpoint=that file, "
-            "and it continues."
-        )
-    if kind not in SAVED:
-        raise ValueError(
-            f"{path} holds a {kind}, which is not an estimator of krepes. If that is a class of your own, "
-            f"call {kind}.load(path)."
-        )
-    return getattr(importlib.import_module(SAVED[kind]), kind).load(path, kernel=kernel, device=device)
