@@ -45,23 +45,25 @@ def test_it_leaves_a_model_a_figure_the_data_and_a_report(shown):
         assert len(picture.convert("RGB").getcolors(1 << 24)) > 100
 
 
-def test_the_landmarks_named_are_the_most_influential(shown):
-    """iota_l = k(x, x_l) |a_l|, computed here with a loop over all landmarks."""
+def test_the_landmarks_named_add_most_to_the_row(shown):
+    """k(x, x_l) a_l . v along v = (z - c) / |z - c|^2, computed here with a loop over all landmarks."""
     folder, text = shown
     model, data = load(folder / "digits.krepes"), np.load(folder / "digits.npz")
     row = int(re.search(r"test row (\d+)", text).group(1))
     x = data["X"][row].ravel().astype(float)
-    influence = {}
+    centre = model.transform(data["X"][model.landmark_indices_]).mean(axis=0)
+    own = model.transform(data["X"][row : row + 1])[0] - centre
+    adds = {}
     for index, a in zip(model.landmark_indices_, model.coefficients_):
         distance = np.linalg.norm(x - data["X"][index].ravel())
         similarity = np.exp(-(distance**2) / (2 * model.kernel_.lengthscale**2))
-        influence[int(index)] = similarity * np.linalg.norm(a)
-    expected = sorted(influence, key=lambda index: -influence[index])[:N_SHOWN]
-    named = re.findall(r"row +(\d+) +a (\d) +influence ([\d.]+)", text)
+        adds[int(index)] = similarity * (a @ own) / (own @ own)
+    expected = sorted(adds, key=lambda index: -adds[index])[:N_SHOWN]
+    named = re.findall(r"row +(\d+) +a (\d) +adds ([\d.]+)", text)
     assert [int(index) for index, _, _ in named] == expected
     for index, digit, value in named:
         assert int(digit) == data["y"][int(index)]
-        assert float(value) == pytest.approx(influence[int(index)], rel=0.01)
+        assert float(value) == pytest.approx(adds[int(index)], rel=0.01)
 
 
 @pytest.mark.parametrize("step", range(6))

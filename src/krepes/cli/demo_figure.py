@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from krepes.cli.commands.demo import Compared, Digits, Influence
+    from krepes.cli.commands.demo import Compared, Digits, Explained
 
 # Ten colours of similar lightness that stay apart for colour-blind readers as far as ten can.
 COLOURS = (
@@ -29,7 +29,7 @@ COLOURS = (
 INK, FAINT, GROUND = "#22272e", "#8b949e", "#ffffff"
 
 
-def draw(path: Path, digits: Digits, Z: np.ndarray, rows: Compared, influence: Influence, seed: int) -> None:
+def draw(path: Path, digits: Digits, Z: np.ndarray, rows: Compared, explained: Explained, seed: int) -> None:
     """Write the figure as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -55,8 +55,8 @@ def draw(path: Path, digits: Digits, Z: np.ndarray, rows: Compared, influence: I
         va="center",
     )
     places = flat_map(Z, seed)
-    _map(figure.add_axes((0.02, 0.03, 0.56, 0.84)), places, digits, influence)
-    _explanation(figure, digits, influence)
+    _map(figure.add_axes((0.02, 0.03, 0.56, 0.84)), places, digits, explained)
+    _explanation(figure, digits, explained)
     _accuracies(figure, rows)
     figure.savefig(path, format="png")
 
@@ -69,7 +69,7 @@ def flat_map(Z: np.ndarray, seed: int) -> np.ndarray:
     return TSNE(init="pca", perplexity=40, max_iter=300, random_state=seed).fit_transform(scaled)
 
 
-def _map(axes: Axes, places: np.ndarray, digits: Digits, influence: Influence) -> None:
+def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -> None:
     """All rows as dots in the colour of their digit, with one row and its landmarks joined by lines."""
     from matplotlib.patheffects import withStroke
 
@@ -90,37 +90,37 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, influence: Influence) -
             path_effects=halo,
             zorder=4,
         )
-    x, y = places[influence.row]
-    for landmark in influence.landmarks:
+    x, y = places[explained.row]
+    for landmark in explained.landmarks:
         axes.plot(
             [x, places[landmark, 0]], [y, places[landmark, 1]], color=INK, linewidth=0.9, alpha=0.8, zorder=3
         )
-    marks = places[influence.landmarks]
+    marks = places[explained.landmarks]
     axes.scatter(marks[:, 0], marks[:, 1], s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
     axes.scatter([x], [y], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
     axes.set_axis_off()
     axes.margins(0.03)
 
 
-def _explanation(figure: Figure, digits: Digits, influence: Influence) -> None:
+def _explanation(figure: Figure, digits: Digits, explained: Explained) -> None:
     """The row and its landmarks as images."""
     left, top = 0.615, 0.855
     figure.text(left, top, "Why does ★ lie there?", fontsize=14, weight="bold", color=INK, va="center")
-    words = "The training images that influence it most, and by how much:"
+    words = "The training images that add most to it, in parts of the way there:"
     figure.text(left, top - 0.042, words, fontsize=10.5, color=FAINT, va="center")
     star = (left, 0.53, 0.125, 0.125 * 13 / 7.2)
-    _picture(figure, star, digits.X[influence.row], "#f2b705", 3.0)
-    caption = f"★ row {influence.row}, a {digits.y[influence.row]}"
+    _picture(figure, star, digits.X[explained.row], "#f2b705", 3.0)
+    caption = f"★ row {explained.row}, a {digits.y[explained.row]}"
     figure.text(
         left + star[2] / 2, star[1] - 0.025, caption, fontsize=10, color=INK, ha="center", va="center"
     )
-    for i, (row, value) in enumerate(zip(influence.landmarks, influence.values)):
+    for i, (row, value) in enumerate(zip(explained.landmarks, explained.parts)):
         x, y = 0.765 + 0.074 * (i % 3), 0.655 - 0.165 * (i // 3)
         _picture(figure, (x, y, 0.055, 0.055 * 13 / 7.2), digits.X[row], COLOURS[digits.y[row]], 2.0)
         caption = f"row {row}, a {digits.y[row]}"
         figure.text(x + 0.0275, y - 0.018, caption, fontsize=8.5, color=INK, ha="center", va="center")
         figure.text(
-            x + 0.0275, y - 0.040, f"{value:.1f}", fontsize=8.5, color=FAINT, ha="center", va="center"
+            x + 0.0275, y - 0.040, f"{value:.2f}", fontsize=8.5, color=FAINT, ha="center", va="center"
         )
 
 

@@ -159,7 +159,7 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
         return "an id or row number, by its name"
     if ids and scan.n_rows >= _ORDERED_ROWS and scan.strictly_increasing(name):
         return "an id or row number: integers that increase with every row (as float it would be used)"
-    if ids and name in scan.last and _size(name, scan) > EXACT:
+    if ids and name in scan.ends and _size(name, scan) > EXACT:
         return f"an id, by its {len(str(int(_size(name, scan))))} digits (as float it would be used)"
     return None
 

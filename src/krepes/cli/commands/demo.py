@@ -34,12 +34,12 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class Influence:
-    """The landmarks that influence one row most: iota_l = k(x, x_l) |a_l|.  [krepes, section 4]"""
+class Explained:
+    """The landmarks that put one row where it lies, and the part of the way there that the term of each makes."""
 
     row: int
-    landmarks: np.ndarray  # row numbers, most influential first
-    values: np.ndarray
+    landmarks: np.ndarray  # row numbers, largest part first
+    parts: np.ndarray
 
 
 @command
@@ -93,13 +93,13 @@ learns to predict a column of a small table.
     model, rows = compare(digits, random_state)
     console().print(_table(rows))
     line(f"krepes: {_words(model)}\n", style="dim")
-    influence = most_influential(model, digits, digits.n_train + SAMPLE)
-    line(_explanation(digits, influence))
+    explained = explain_row(model, digits, digits.n_train + SAMPLE)
+    line(_explanation(digits, explained))
     model.save(paths["model"], overwrite=overwrite)
     with atomic_path(paths["data"], overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, X=digits.X, y=digits.y, n_train=digits.n_train)
     with atomic_path(paths["figure"], overwrite=overwrite) as temporary:
-        draw(temporary, digits, model.transform(digits.X), rows, influence, random_state)
+        draw(temporary, digits, model.transform(digits.X), rows, explained, random_state)
     write_report(
         model,
         digits.X,
@@ -111,7 +111,7 @@ learns to predict a column of a small table.
         advice=ON_THE_COMMAND_LINE,
     )
     machine = show_machine(paths["table"], paths["machine"], random_state, overwrite)
-    _next_steps(paths, influence.row)
+    _next_steps(paths, explained.row)
     compared = {
         name: {
             "accuracies": result.accuracies,
@@ -122,11 +122,11 @@ learns to predict a column of a small table.
         for name, (result, seconds, rank) in rows.items()
     }
     landmarks = [
-        {"row": row, "label": digits.y[row], "influence": value}
-        for row, value in zip(influence.landmarks.tolist(), influence.values)
+        {"row": row, "label": digits.y[row], "part": part}
+        for row, part in zip(explained.landmarks.tolist(), explained.parts)
     ]
-    explained = {"row": influence.row, "label": digits.y[influence.row], "landmarks": landmarks}
-    return {"compared": compared, "explained": explained, "machine": machine, "files": paths}
+    told = {"row": explained.row, "label": digits.y[explained.row], "landmarks": landmarks}
+    return {"compared": compared, "explained": told, "machine": machine, "files": paths}
 
 
 def load_digits(seed: int) -> Digits:
@@ -162,13 +162,13 @@ def compare(digits: Digits, seed: int) -> tuple[KernelEmbedding, Compared]:
     return model, rows
 
 
-def most_influential(model: KernelEmbedding, digits: Digits, row: int) -> Influence:
-    """The landmarks with the largest k(x, x_l) |a_l|."""
-    from krepes.explain import top_influence
+def explain_row(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
+    """The landmarks of the default explanation, see `krepes.explain.top_landmarks`."""
+    from krepes.explain import top_landmarks
 
-    top = top_influence(model, digits.X[row : row + 1], N_SHOWN)
+    top = top_landmarks(model, digits.X[row : row + 1], n_top=N_SHOWN)
     assert top.rows is not None
-    return Influence(row, top.rows[0], top.values[0])
+    return Explained(row, top.rows[0], top.values[0])
 
 
 def _table(rows: Compared) -> Table:
@@ -201,14 +201,15 @@ def _words(model: KernelEmbedding) -> str:
     return f"{len(model.landmarks_):,} landmarks, {', '.join(parts)}"
 
 
-def _explanation(digits: Digits, influence: Influence) -> str:
+def _explanation(digits: Digits, explained: Explained) -> str:
     examples = "\n".join(
-        f"  row {row:>4}  a {digits.y[row]}  influence {value:.3g}"
-        for row, value in zip(influence.landmarks, influence.values)
+        f"  row {row:>4}  a {digits.y[row]}  adds {part:.2f}"
+        for row, part in zip(explained.landmarks, explained.parts)
     )
     return (
-        f"Why does test row {influence.row}, a {digits.y[influence.row]}, lie where it lies? Its most influential "
-        f"landmarks, real training rows:\n{examples}\n"
+        f"Why does test row {explained.row}, a {digits.y[explained.row]}, lie where it lies? The landmarks, real "
+        f"training rows, that add most to it:\n{examples}\n"
+        "1 is the whole way from the middle of the data to its place; others take some of it back.\n"
     )
 
 
