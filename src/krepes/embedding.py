@@ -539,7 +539,9 @@ class KernelEmbedding(
             )
         given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
         parts = list(self.row_moments(X, rows, **given))
-        gone = Tally(sum(parts[1:], start=parts[0]), len(parts), 0, RowRanges.of_rows(np.unique(rows)))
+        gone: Tally[Moments | Parts[Moments]] = Tally(
+            sum(parts[1:], start=parts[0]), len(parts), 0, RowRanges.of_rows(np.unique(rows))
+        )
         copy.tally_ = replace(self.tally_, total=self.moments_, groups=None) - gone
         if isinstance(self.n_components, str) or self.folds_kept is not None:  # the sums by fold are gone
             copy.set_params(n_components=self.n_components_, n_folds=None)

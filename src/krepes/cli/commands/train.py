@@ -175,7 +175,7 @@ Rows without a label are not used.
         given: dict[str, Any] = {"first_row": first_row, "groups": groups}
         if task != "detect":
             label = label if label is not None or labels is not None else machine.label_
-            part = _target(source, data, label, labels, split, n_train, sample_weight, task)
+            part = _target(source, data, label, labels, encoding, split, n_train, sample_weight, task)
             given |= {"y": part.y, "sample_weight": part.weight}
         elif sample_weight is not None:
             given |= {"sample_weight": weights_of(source, data, sample_weight)}
