@@ -47,7 +47,7 @@ def folder(tmp_path) -> Path:
     ("arguments", "message"),
     [
         ("fit nothing.csv -o new", "There is no file or folder nothing.csv"),
-        ("fit empty -o new", "neither Parquet files"),
+        ("fit empty -o new", "neither Parquet, CSV or .npy files nor images"),
         ("fit x.npy -o empty/none/new", "does not exist; create it first"),
         ("fit x.npy -o empty", "is a folder"),
         ("fit x.npz --array Q -o new", "--array"),

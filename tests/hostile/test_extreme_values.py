@@ -68,13 +68,18 @@ from krepes.explain import (
     concept_profile,
     contrast,
     effective_rank,
+    faithfulness,
     influence,
     landmark_norms,
     landmarks_are_rows_of,
     leave_out,
+    re_expansion,
+    row_effect,
     target_direction,
+    tcav,
     top_attribution,
     top_influence,
+    top_landmarks,
     top_leave_out,
 )
 from krepes.kernels import Gaussian
@@ -463,6 +468,14 @@ OF_ROWS: dict[str, list[Call]] = {
     "landmarks_are_rows_of": [Call(lambda Z: landmarks_are_rows_of(model(), Z))],
     "leave_out": [Call(lambda Z: leave_out(model(), Z)), Call(lambda Z: leave_out(Z, X))],
     "top_attribution": [Call(lambda Z: top_attribution(model(), Z, 0))],
+    "faithfulness": [Call(lambda Z: faithfulness(model(), Z, n_rows=5, methods=["contributions"]))],
+    "re_expansion": [Call(lambda Z: re_expansion(model(), Z))],
+    "row_effect": [
+        Call(lambda Z: row_effect(model(), Z, [0], on=X)),
+        Call(lambda Z: row_effect(model(), X, [0], on=Z)),
+    ],
+    "tcav": [Call(lambda Z: tcav(concept(), Z, PROBE, 1))],
+    "top_landmarks": [Call(lambda Z: top_landmarks(model(), Z))],
     "top_influence": [Call(lambda Z: top_influence(model(), Z))],
     "top_leave_out": [Call(lambda Z: top_leave_out(model(), Z))],
     "write_report": [

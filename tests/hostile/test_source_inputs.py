@@ -131,10 +131,10 @@ def test_options_for_other_kinds_are_refused(tmp_path):
 def test_paths_that_are_not_data(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file or folder .*missing\.csv"):
         open_source(tmp_path / "missing.csv")
-    with pytest.raises(ValueError, match=r"neither Parquet .* nor images .*found: nothing"):
+    with pytest.raises(ValueError, match=r"neither Parquet, CSV .* nor images .*found: nothing"):
         open_source(tmp_path)
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(ValueError, match=r"neither Parquet .* nor images .*found: \.txt"):
+    with pytest.raises(ValueError, match=r"neither Parquet, CSV .* nor images .*found: \.txt"):
         open_source(str(tmp_path))
     with pytest.raises(ValueError, match=r"suffix '\.txt' is not known\. Expected an \.npy"):
         open_source(tmp_path / "notes.txt")

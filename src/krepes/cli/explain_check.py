@@ -41,7 +41,7 @@ def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int
     for note in found.notes:
         line(note)
     console().print(ABOUT, style="dim", highlight=False)
-    return {"faithfulness": as_numbers(found), "most_faithful": found.best, "accuracy": found.accuracy}
+    return {"faithfulness": plain_table(found), "most_faithful": found.best, "accuracy": found.accuracy}
 
 
 ABOUT = (
@@ -51,7 +51,7 @@ ABOUT = (
 )
 
 
-def as_numbers(found: Faithfulness) -> list[dict[str, Any]]:
+def plain_table(found: Faithfulness) -> list[dict[str, Any]]:
     """The table with plain numbers, errors beside them."""
     rows = []
     for row in found.table():

@@ -64,7 +64,7 @@ def learned_similarity(expansion: Expansion) -> Values:
     return lambda K: expansion.similarity(K.double()) * (expansion.own_position(K.double()) @ toward.mT)
 
 
-def by_groups(expansion: Expansion, groups: np.ndarray | None = None) -> Values:
+def group_contributions(expansion: Expansion, groups: np.ndarray | None = None) -> Values:
     """The landmarks of the group whose contributions have the largest sum, the most similar first; then the next group.
 
     groups : (m,), the group of every landmark; None for groups of similar landmarks.
@@ -110,7 +110,7 @@ METHODS: dict[str, Callable[[Expansion], Values]] = {
     "support": support,
     "shares": own_shares,
     "learned": learned_similarity,
-    "groups": by_groups,
+    "groups": group_contributions,
     "re_expansion": few_landmarks,
     "leave_out": changes,
     "influence": influence_lengths,

@@ -105,7 +105,7 @@ def tcav(
     return TcavScore(score, float(np.sqrt(score * (1 - score) / len(Z))), chance, p_value, values)
 
 
-def _place(classifier: Any, label: Label) -> int:
+def _place(classifier: object, label: Label) -> int:
     classes = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
     if not classes or not hasattr(classifier, "predict_proba"):
         raise TypeError(

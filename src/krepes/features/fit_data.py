@@ -64,7 +64,7 @@ class FitData:
         *,
         y: Any = None,
         weight: Any = None,
-        group: Any = None,
+        group: np.ndarray | None = None,
         opener: Callable[[Any], Source] = open_source,
         positives_name: str = "positives",
     ) -> FitData:

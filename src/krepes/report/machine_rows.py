@@ -11,7 +11,6 @@ the columns on which the scores of a row depend most (`heat_maps.py`). A sample 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -168,7 +167,7 @@ def _truth(machine: Machine, source: Source, samples: bool) -> dict[str, list[st
     return {label: ["" if value is None else _cell(value) for value in source.label_column(label).tolist()]}
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -93,7 +93,7 @@ learns to predict a column of a small table.
     model, rows = compare(digits, random_state)
     console().print(_table(rows))
     line(f"krepes: {_words(model)}\n", style="dim")
-    explained = explain_row(model, digits, digits.n_train + SAMPLE)
+    explained = put_there_by(model, digits, digits.n_train + SAMPLE)
     line(_explanation(digits, explained))
     model.save(paths["model"], overwrite=overwrite)
     with atomic_path(paths["data"], overwrite=overwrite) as temporary, temporary.open("wb") as stream:
@@ -162,7 +162,7 @@ def compare(digits: Digits, seed: int) -> tuple[KernelEmbedding, Compared]:
     return model, rows
 
 
-def explain_row(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
+def put_there_by(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
     """The landmarks of the default explanation, see `krepes.explain.top_landmarks`."""
     from krepes.explain import top_landmarks
 

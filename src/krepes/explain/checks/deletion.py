@@ -53,7 +53,7 @@ def added(rows: Rows, chosen: Tensor) -> Tensor:
     return rows.expansion.gamma + rows.terms(chosen)
 
 
-def left_out(rows: Rows, chosen: Tensor) -> Tensor:
+def others_take_over(rows: Rows, chosen: Tensor) -> Tensor:
     B, places = rows.expansion.landmarks.inverse, rows.centres(chosen)
     parts = (rows.K @ B).gather(1, places)  # (n, k p)
     moves = torch.linalg.solve(B[places[:, :, None], places[:, None]], rows.expansion.A[places])
@@ -70,7 +70,7 @@ def alone(rows: Rows, chosen: Tensor) -> Tensor:
 
 CURVES: dict[str, Callable[[Rows, Tensor], Tensor]] = {
     "subtracted": subtracted,
-    "left out": left_out,
+    "left out": others_take_over,
     "added": added,
     "alone": alone,
 }

@@ -31,7 +31,7 @@ from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
 from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import METHODS, by_groups, method_name
+from krepes.explain.rankings import METHODS, group_contributions, method_name
 from krepes.explain.top_landmarks import (
     Explained,
     Values,
@@ -120,7 +120,7 @@ def _chosen(names: Sequence[str] | None, rows: Rows, seed: int) -> dict[str, Met
 
     chosen = {name: method(name) for name in map(method_name, METHODS if names is None else names)}
     if names is None and rows.landmark_labels is not None:
-        chosen["classes"] = lambda rows: by_groups(rows.expansion, rows.landmark_labels)
+        chosen["classes"] = lambda rows: group_contributions(rows.expansion, rows.landmark_labels)
     generator = torch.Generator().manual_seed(seed)
     chosen["random"] = lambda rows: (
         lambda K: torch.rand(

@@ -186,7 +186,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return self.solver == "conjugate_gradients" or (self.solver == "auto" and m > DIRECT_LANDMARKS)
 
     def _fit_by_iterations(
-        self, X: Any, y: np.ndarray, weight: Any, space: FeatureSpace, checkpoint: str | os.PathLike | None
+        self,
+        X: Any,
+        y: np.ndarray,
+        weight: ArrayLike | None,
+        space: FeatureSpace,
+        checkpoint: str | os.PathLike | None,
     ) -> Self:
         if checkpoint is not None:
             raise ValueError(
