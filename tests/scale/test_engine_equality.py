@@ -2,8 +2,9 @@
 
 Moments agree to 1e-6 relative; embeddings (by Z Z^T) and other outputs to 1e-5 where features are double precision. In
 single precision, sums in another order differ by 1e-7, as with other blocks in one process, and the closed form, which
-divides by the roots of small eigenvalues, makes that about 1e-5 of Z Z^T: 1e-4 is asked for. Two workers are quick; one
-and four run with the long checks.
+divides by the roots of small eigenvalues, makes that about 1e-5 of Z Z^T: 1e-4 is asked for. A descent ends where its
+steps are small, at one of many points that are as good: losses without a closed form agree to 1e-5 in value. Two
+workers are quick; one and four run with the long checks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
+from krepes.solvers import MomentDescent
 
 pytest.importorskip("distributed", reason='needs pip install "krepes[scale]"')
 
@@ -88,6 +90,10 @@ def check_equal(name: str, engine: Dask, data, rows_per_part: int) -> None:
     if isinstance(here, KernelEmbedding):
         mine, theirs = here.moments_.S, there.moments_.S
         assert (mine - theirs).abs().max() <= 1e-6 * mine.abs().max()
+    if isinstance(here, KernelEmbedding) and isinstance(here.solver_, MomentDescent):
+        values = [each.history_[-1]["total"] for each in (here, there)]
+        assert abs(values[0] - values[1]) <= 1e-5 * abs(values[0])
+        return
     expected, found = output(here, data), output(there, data)
     tolerance = 1e-4 if str(here.space_.dtype) == "torch.float32" else 1e-5
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
