@@ -14,7 +14,7 @@ from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
 from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import METHODS, by_groups, own_contributions
+from krepes.explain.rankings import METHODS, group_contributions, own_contributions
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
@@ -137,7 +137,7 @@ def test_groups_come_one_after_the_other():
     expansion = Expansion.of(model)
     K = torch.from_numpy(values_of(model, NEW)[0])
     groups = np.arange(20) % 3
-    order = by_groups(expansion, groups)(K).argsort(1, descending=True).numpy()
+    order = group_contributions(expansion, groups)(K).argsort(1, descending=True).numpy()
     sums = np.stack(
         [own_contributions(expansion)(K).numpy()[:, groups == g].sum(1) for g in range(3)], axis=1
     )
