@@ -68,11 +68,6 @@ def krepes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Moments:
     return model.predict(new, return_std=True, include_noise=True)
 
 
-def krepes_spaces(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Moments:
-    model = GaussianProcessRegressor(random_state=seed, preprocess=None, n_spaces=3).fit(X, y)
-    return model.predict(new, return_std=True, include_noise=True)
-
-
 def ridge(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Moments:
     """With one deviation for all rows: that of the errors of rows left out."""
     model = KernelRidgeRegressor(random_state=seed, preprocess=None).fit(X, y)
@@ -130,7 +125,6 @@ def svgp(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Moments:
 
 MODELS = {
     "krepes": krepes,
-    "krepes 3 spaces": krepes_spaces,
     "krepes ridge": ridge,
     "GPyTorch SVGP": svgp,
     "scikit-learn": scikit_learn,

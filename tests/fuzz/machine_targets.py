@@ -244,7 +244,7 @@ OF_PROCESSES = {
     "input_metric": mostly([None, "diagonal"], ["full", 3]),
     "amplitude": VARIANCES,
 }
-OF_REGRESSION = {"noise": VARIANCES, "fit_intercept": st.booleans(), "n_spaces": mostly([1, 2], [0, "many"])}
+OF_REGRESSION = {"noise": VARIANCES, "fit_intercept": st.booleans()}
 
 
 @st.composite

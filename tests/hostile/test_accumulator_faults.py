@@ -27,7 +27,6 @@ from krepes.autoencoder.decoder import DecoderSums, Encoder
 from krepes.base.accumulator import Accumulator, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.components import subclasses
-from krepes.base.side_by_side import SideBySide
 from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
 from krepes.features import FeatureSpace, NystromMap
@@ -92,10 +91,6 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     ),
     "novelty": (
         lambda: NoveltyPass(space(), share=0.4, n_kept=10),
-        Block(torch.arange(N), tensors(X), weight=WEIGHT),
-    ),
-    "side by side": (
-        lambda: SideBySide([MomentPass(space()), MomentPass(space())]),
         Block(torch.arange(N), tensors(X), weight=WEIGHT),
     ),
     "kernel products": (

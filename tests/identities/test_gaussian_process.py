@@ -250,20 +250,6 @@ def test_more_landmarks_give_a_higher_bound():
     assert bounds == sorted(bounds)
 
 
-def test_the_space_with_the_highest_bound_is_taken():
-    model = GaussianProcessRegressor(
-        kernel=["gaussian", "matern", "laplacian"],
-        n_landmarks=20,
-        n_spaces=3,
-        input_metric=None,
-        random_state=0,
-    ).fit(X, y)
-    assert len(model.space_errors_) == 3
-    unit = len(X) * np.log(y.std())
-    assert -model.space_errors_.min() - unit == pytest.approx(model.log_marginal_likelihood_)
-    assert model.choice_.chosen.kernel is model.kernel_
-
-
 KERNELS = [Gaussian(), Matern(nu=0.5), Matern(nu=1.5), Matern(nu=2.5), Laplacian(), Laplacian(norm=1)]
 
 

@@ -354,27 +354,6 @@ def test_the_chosen_kernel_is_the_one_tried():
     assert fixed.penalty_errors_.errors[0] == pytest.approx(chosen.error, rel=1e-4)
 
 
-# Several spaces in one read
-
-
-def test_the_best_of_several_spaces_is_that_of_fits_in_each():
-    """All rivals are summed in one read; the winner is the fit in its space alone."""
-    model = KernelRidgeRegressor(n_landmarks=25, n_spaces=4, n_kept=30, random_state=0).fit(X, y)
-    alone = [
-        KernelRidgeRegressor(n_kept=30, random_state=0).fit(X, y, space=model.space_.with_kernel(each.kernel))
-        for each in model.choice_.shortlist(4)
-    ]
-    errors = [each.penalty_errors_.errors.min() for each in alone]
-    assert sorted(errors) == pytest.approx(sorted(model.space_errors_), rel=1e-6)
-    best = alone[int(np.argmin(errors))]
-    assert model.penalty_ == pytest.approx(best.penalty_)
-    np.testing.assert_allclose(model.predict(NEW), best.predict(NEW), rtol=1e-6)
-    assert model.metric_ == model.choice_.chosen.metric
-    np.testing.assert_allclose(
-        model.partial_fit(X[:5], y[:5]).predict(NEW), best.partial_fit(X[:5], y[:5]).predict(NEW), rtol=1e-6
-    )
-
-
 def test_the_transductive_form_is_that_of_its_features():
     labelled, free = np.arange(0, 150, 5), np.setdiff1d(np.arange(150), np.arange(0, 150, 5))
     model = KernelRidgeClassifier(transductive=True, random_state=0)

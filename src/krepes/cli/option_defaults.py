@@ -45,7 +45,6 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('n_landmarks', '--n-landmarks', 'int', 'auto', 'Number of landmarks, the rows that all others are compared with. More are better, and slower. auto is 1000, none is all rows.', choices=('auto', 'none'), least=1, null='none'),
         Parameter('n_folds', '--n-folds', 'int', 5, 'Folds by which the penalty is chosen where there are more rows than --n-kept, and for prediction intervals.', least=3),
         Parameter('n_kept', '--n-kept', 'int', 20000, 'How many rows, at most, are kept in the file, for held-out scores, probabilities and intervals.', least=1),
-        Parameter('n_spaces', '--n-spaces', 'int', 1, 'How many of the kernels that did best on the sample are summed in the read, and compared by their exact errors on folds of all rows; space_errors_ has these.', least=1),
         Parameter('preprocess', '--preprocess', 'str', 'auto', 'How the data are prepared. auto encodes tables; the columns of an array are used as given or standardised, whichever predicts better.', choices=('auto', 'table', 'series', 'normalize', 'none'), panel='Data', null='none'),
         Parameter('device', '--device', 'str', 'auto', 'Where to compute: auto, cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.', panel='Running'),
         Parameter('dtype', '--dtype', 'str', 'auto', 'Precision of kernel values and features. auto is float64 up to 20,000 rows.', choices=('auto', 'float32', 'float64'), panel='Running'),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from krepes.kernels import Kernel, Reweighted
 
@@ -43,15 +42,6 @@ class KernelChoice:
     chosen: TriedKernel
     tried: Sequence[TriedKernel]
     n_rows: int
-
-    def shortlist(self, n: int) -> list[TriedKernel]:
-        """The chosen one and the next best, n in all."""
-        others = sorted((each for each in self.tried if each is not self.chosen), key=lambda each: each.error)
-        return [self.chosen, *others][:n]
-
-    def choosing(self, other: TriedKernel) -> Self:
-        """The same with another choice."""
-        return replace(self, chosen=other)
 
 
 def short_name(kernel: Kernel) -> str:

@@ -2,10 +2,10 @@
 
     rows, y -> targets -> kernel from a sample of rows and targets -> FeatureSpace -> sums -> solve
 
-What every machine with a y needs, beside the pass: targets that are an array or a column of the data, encoded once and
-alike for ever; a kernel that is chosen by rows and targets before the landmarks are, also among several that are summed
-in one read; scores f(x) = A^T k_x + b; and the targets in the model's file. A machine writes `_targets_of`,
-`_choose_kernel` and `_solution_of`, and the two hooks of `OnePassEstimator`.
+What every machine with a y needs beside the pass: targets that are an array or a column of the data, encoded once and
+consistently thereafter; a kernel chosen by rows and targets, before the landmarks; scores f(x) = A^T k_x + b; and the
+targets in the model's file. A machine writes `_targets_of`, `_choose_kernel` and `_solution_of`, and the two hooks of
+`OnePassEstimator`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
-from krepes.base.side_by_side import SideBySide
 from krepes.base.sparse_rows import SparseRows, as_sparse
 from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
@@ -48,7 +47,6 @@ from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.rows_in_sequence import one_after_other
-from krepes.tally import RowRanges, Tally
 
 AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
@@ -76,7 +74,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
     chooses_on_sparse_rows: ClassVar[bool] = (
         False  # whether kernels are compared there, or the first is taken
     )
-    n_spaces: int = 1  # how many of the kernels that did best on the sample are summed in the read
     choice_: KernelChoice | None
     metric_: str | None
 
@@ -104,10 +101,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
         self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
     ) -> KernelChoice:
         """The kernel, from a sample of rows, whose targets are in the data; of objects, where several are given."""
-
-    @abstractmethod
-    def _space_error(self, total: T, space: FeatureSpace) -> float:
-        """How well a space does on all rows, by their sums; the lower, the better."""
 
     @abstractmethod
     def _solution_of(self, state: State) -> S:
@@ -217,28 +210,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
             self.choice_ = self._choose_kernel(data, candidates, inputs, seed)
         self.metric_ = self.choice_.chosen.metric
         return self.choice_.chosen.kernel
-
-    def _read(
-        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
-    ) -> tuple[FeatureSpace, Tally[T]]:
-        """With several spaces: sum all of them in one read, and take the one with the lowest error."""
-        rivals = [] if self.choice_ is None else self.choice_.shortlist(self.n_spaces)
-        if self.choice_ is None or len(rivals) < 2 or rivals[0].kernel is not space.kernel:
-            return super()._read(space, data, checkpoint)
-        spaces = [space, *(space.with_kernel(rival.kernel) for rival in rivals[1:])]
-        totals = as_engine(self.engine).reduce(
-            SideBySide([self._pass(each, data) for each in spaces]),
-            data.reader(space.inputs, space.placement),
-            checkpoint=checkpoint,
-            progress=display(self.verbose),
-        )
-        tallies = [Tally.of(total, RowRanges.of(0, data.n_rows), data.group) for total in totals]
-        errors = [self._space_error(each.total, space) for each, space in zip(tallies, spaces)]  # type: ignore[arg-type]
-        best = int(np.argmin(errors))
-        self.space_errors_ = np.array(errors)
-        self.choice_ = self.choice_.choosing(rivals[best])
-        self.metric_ = rivals[best].metric
-        return spaces[best], tallies[best]
 
     def _prepared(
         self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None

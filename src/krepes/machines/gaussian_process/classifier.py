@@ -64,7 +64,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
     once, about ten times in all, unless their features fit into 512 MB. A row of weight w counts as w rows.
 
     {PARAMETERS.format(unit="; it is chosen on the sample, too")}
-    {OTHERS.format(spaces="")}
+    {OTHERS}
 
     Attributes
     ----------
@@ -211,9 +211,6 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
     def _accumulator(self, space: FeatureSpace) -> LikelihoodPass:
         zero = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
         return LikelihoodPass(space, self.targets_, zero)
-
-    def _space_error(self, total: LikelihoodSums, space: FeatureSpace) -> float:
-        raise TypeError(READS_AGAIN)
 
     def _solve(self, value: LikelihoodSums) -> Posterior:
         raise TypeError(READS_AGAIN)

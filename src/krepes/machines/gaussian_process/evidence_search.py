@@ -47,6 +47,7 @@ AMPLITUDES = (1e-5, 1e5)  # within which it is looked for, where k(x, x) is 1 on
 NOISES = (1e-8, 1e2)
 STRETCHES = (1e-4, 1e3)  # of a column, from where its climb starts
 ONE_SCALE_STEPS, MANY_SCALES_STEPS, LAST_STEPS = 25, 30, 15
+FINALISTS = 2  # kernels that are compared on the whole sample
 ENOUGH = 1e-6  # relative gain of a step below which a climb ends
 
 MakeEvidence = Callable[[Tensor, Tensor | None], SampleEvidence]  # of targets (n, c) and weights
@@ -98,15 +99,12 @@ class EvidenceSearch(KernelSearch):
     kernel, lengthscale, metric, intercept, preprocess, n_landmarks : as in KernelSearch
     amplitude, noise : float or None
         None where they are looked for.
-    n_spaces : int
-        How many kernels are compared on the whole sample, at least.
     few, most : int
         Rows of the first comparison, and of the sample.
     """
 
     amplitude: float | None = None
     noise: float | None = None
-    n_spaces: int = 1
     few: int = 400
     most: int = 1000
 
@@ -147,7 +145,7 @@ class EvidenceSearch(KernelSearch):
             found += [climb.climbed(evidence, self.few, MANY_SCALES_STEPS) for climb in more]
         tried = [climb.result() for climb in found]
         if len(X) > self.few:
-            leading = sorted(found, key=lambda climb: climb.error)[: max(2, self.n_spaces)]
+            leading = sorted(found, key=lambda climb: climb.error)[:FINALISTS]
             tried += [climb.climbed(evidence, self.most, LAST_STEPS).result() for climb in leading]
         last = [each for each in tried if each.n_rows == tried[-1].n_rows]
         return EvidenceChoice(min(last, key=lambda each: each.error), tried, len(X))

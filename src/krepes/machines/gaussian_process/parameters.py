@@ -20,18 +20,12 @@ OTHERS = """landmarks : str, LandmarkSelector, array of points or of row indices
     n_landmarks : int, "auto" or None, default="auto"
         Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows. With no more rows than
         landmarks the solution is exact.
-    {spaces}preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever has the
         higher evidence.
     engine, device, random_state, verbose : as in KernelEmbedding
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of kernel values and features; "auto" is float64 up to 20 000 rows."""
-
-SPACES = """n_spaces : int, default=1
-        How many of the kernels that did best on the sample are summed in the read, and compared by the bound on the
-        evidence of all rows; `space_errors_` has minus the bounds. Sums take as many times the time and memory. Of
-        `fit` only.
-    """
 
 ATTRIBUTES = """amplitude_ : float
     log_marginal_likelihood_ : float

@@ -20,7 +20,7 @@ from krepes.features import FeatureSpace
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
 from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
-from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS, SPACES
+from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
 from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
@@ -44,7 +44,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         The variance of the noise in y, in units of the variance of y.
     fit_intercept : bool, default=True
         Whether the mean is that of the targets; otherwise it is zero, and units are those of the mean square of y.
-    {OTHERS.format(spaces=SPACES)}
+    {OTHERS}
 
     Attributes
     ----------
@@ -76,7 +76,6 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         fit_intercept: bool = True,
         landmarks: Any = "pivoted_cholesky",
         n_landmarks: int | str | None = "auto",
-        n_spaces: int = 1,
         preprocess: Preprocess = "auto",
         engine: Engine | str | None = None,
         device: str = "auto",
@@ -100,7 +99,6 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         self.amplitude = amplitude
         self.noise = noise
         self.fit_intercept = fit_intercept
-        self.n_spaces = n_spaces
 
     # Fitting
 
@@ -146,7 +144,6 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("noise", self.noise)
-        check_count("n_spaces", self.n_spaces)
 
     @property
     def _search(self) -> EvidenceSearch:
@@ -158,7 +155,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
             self.preprocess,
             self.n_landmarks,
         )
-        return EvidenceSearch(*asked, given(self.amplitude), given(self.noise), self.n_spaces)
+        return EvidenceSearch(*asked, given(self.amplitude), given(self.noise))
 
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
         if self.fit_intercept:
@@ -174,10 +171,6 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
 
     def _accumulator(self, space: FeatureSpace) -> NormalEquations:
         return NormalEquations(space, self.targets_)
-
-    def _space_error(self, total: NormalSums, space: FeatureSpace) -> float:
-        bound = VariationalBound(total, self.fit_intercept, space.dtype)
-        return -bound.best(given(self.amplitude), given(self.noise)).bound
 
     def _solve(self, value: NormalSums) -> Posterior:
         bound = VariationalBound(value, self.fit_intercept, self.space_.dtype)

@@ -51,7 +51,7 @@ from krepes.machines.kernel_ridge.solution import (
     folds_of,
     kept_features,
 )
-from krepes.machines.kernel_ridge.solving import penalty_errors, ridge_fits, solution_of
+from krepes.machines.kernel_ridge.solving import ridge_fits, solution_of
 from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.input_space import InputSpace
@@ -86,7 +86,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         n_landmarks: int | str | None = "auto",
         n_folds: int = 5,
         n_kept: int = 20_000,
-        n_spaces: int = 1,
         preprocess: Preprocess = "auto",
         engine: Engine | str | None = None,
         device: str = "auto",
@@ -112,7 +111,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self.solver = solver
         self.n_folds = n_folds
         self.n_kept = n_kept
-        self.n_spaces = n_spaces
 
     # What a subclass writes
 
@@ -252,7 +250,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
-        check_count("n_spaces", self.n_spaces)
         if self.penalty != "auto" and not is_number(self.penalty, above=0):
             raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
         if self.input_metric not in METRICS:
@@ -283,11 +280,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
     ) -> SpaceChoice:
         return self._search.choose(data, candidates, inputs, self.targets_, seed)
-
-    def _space_error(self, total: RidgeTotal, space: FeatureSpace) -> float:
-        """The lowest fold error of all penalties."""
-        folds = total.by_fold(self._class_weight(total))
-        return float(penalty_errors(folds, None, self.penalty, space.dtype, self.fit_intercept).errors.min())
 
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)

@@ -32,9 +32,6 @@ PARAMETERS = """Parameters
     n_kept : int, default=20000
         How many rows, at most, are kept with the model for what needs single predictions: leave-one-out errors,
         calibration, conformal intervals. They are saved with it.
-    n_spaces : int, default=1
-        How many of the kernels that did best on the sample are summed in the read, and compared by their exact errors
-        on folds of all rows; `space_errors_` has these. Sums take as many times the time and memory. Of `fit` only.
     preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever
         predicts better.
