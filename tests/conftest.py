@@ -18,8 +18,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 torch.set_num_threads(1)  # two test processes share two cores
 
-collect_ignore = ["fixtures/write.py"]  # runs at the commit whose files it writes
-
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

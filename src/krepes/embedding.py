@@ -48,7 +48,7 @@ from krepes.solvers.output_scale import check_scale
 from krepes.solvers.task import Task
 from krepes.sources import Source, open_source
 from krepes.tally import RowRanges, Tally
-from krepes.views import Image, Paired, Views
+from krepes.views import Views
 
 REFITTED = {
     "loss",
@@ -722,24 +722,11 @@ class KernelEmbedding(
         solved = "A" in state
         check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
         model.loss_ = state["loss"]
-        if "scale" not in state["parameters"]:
-            model._keep_earlier_meaning()
         if solved:
             model.solver_ = state["solver"]
             model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
             model._restore_inverse(state)
         return model
-
-    def _keep_earlier_meaning(self) -> None:
-        """Of a file from before `scale`: its output is the loss's, and its strengths were relative to tr(S) / r."""
-        self.scale = "loss"
-        moments = self.moments_
-        if moments is None:
-            return
-        unit = moments.S.trace().item() / moments.rank / moments.variance
-        automatic = 0.0 if isinstance(self.views_, Image | Paired) else 0.1
-        noise = automatic if self.feature_noise == "auto" else float(self.feature_noise)
-        self.regularization, self.feature_noise = self.regularization * unit, noise * unit
 
 
 def _is(value: Any, default: str) -> bool:

@@ -636,7 +636,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
-        check_entries("The model", state, STATE, optional={"group_column"})
+        check_entries("The model", state, STATE, optional=set())
         unknown = sorted(set(state["parameters"]) - set(cls._get_param_names()))
         if unknown:
             raise ValueError(f"The model has parameters that {cls.__name__} does not: {', '.join(unknown)}.")
@@ -646,7 +646,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
         model = cls(**parameters)
-        model._start(space, state.get("group_column"))
+        model._start(space, state["group_column"])
         model._restore_record(state)
         model.tally_ = Tally.from_state(state)
         model._restore(state)

@@ -191,11 +191,11 @@ def change_class(content: Content, rng: np.random.Generator) -> str:
 
 def change_heading(content: Content, rng: np.random.Generator) -> str:
     key = _one(rng, ["class", "format", "version", "state", "checksum", "more"])
-    value = _one(rng, [*VALUES, "Checkpoint", "KernelEmbedding", "TableEncoder", 1, 2, 3, 1.0])
+    value = _one(rng, [*VALUES, "Checkpoint", "KernelEmbedding", "TableEncoder", 1, 2, 3, 4, 3.0])
     content.header[key] = copy.deepcopy(value)
     if key == "state" and not isinstance(value, dict):
         content.header[key] = {"~dict": {}}
-    content.checksum = not (content.header.get("format") == 1 and rng.random() < 0.5)
+    content.checksum = not (content.header.get("format") != model_file.FORMAT and rng.random() < 0.5)
     return f"header {key} = {value!r}, {'with' if content.checksum else 'without'} a checksum"
 
 

@@ -120,9 +120,11 @@ def test_other_safetensors_newer_formats_and_other_classes_are_named(tmp_path):
 )
 def test_a_file_cannot_name_anything_but_components(tmp_path, state):
     path = tmp_path / "a.krepes"
-    header = {"format": 1, "version": "0", "class": "Thing", "state": {"~dict": {"a": state}}}
-    save_file({"x": torch.ones(1)}, path, metadata={"krepes": json.dumps(header)})
-    with pytest.raises(ValueError, match=r"does not have|unknown entry|damaged"):
+    header = {"format": model_file.FORMAT, "version": "0", "class": "Thing", "state": {"~dict": {"a": state}}}
+    tensors = {"x": torch.ones(1)}
+    header["checksum"] = model_file._checksum(header, tensors)
+    save_file(tensors, path, metadata={"krepes": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"does not have|unknown entry|absent"):
         model_file.read(path)
 
 

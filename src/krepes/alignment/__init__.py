@@ -24,7 +24,6 @@ from krepes.alignment.transfer.logme import logme
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.alignment.transfer.transferability import Transferability, transferability
-from krepes.base.earlier_paths import keep_paths
 
 __all__ = [
     "AlignmentSelector",
@@ -58,38 +57,3 @@ __all__ = [
     "stable_rank",
     "transferability",
 ]
-
-keep_paths(
-    __name__,
-    {
-        "active_set": "similarity.nonnegative_minimum",
-        "augmented_rows": "similarity.augmented_rows",
-        "cka": "similarity.cka",
-        "class_moments": "transfer.class_moments",
-        "column_groups": "similarity.column_groups",
-        "combination": "similarity.kernel_combination",
-        "ensemble_members": "pruning.ensemble_members",
-        "h_score": "transfer.h_score",
-        "hsic": "similarity.hsic",
-        "layer_choice": "layers.layer_weights",
-        "layer_features": "layers.low_rank_features",
-        "layer_machine": "layers.layer_ridge",
-        "layer_outputs": "layers.layer_outputs",
-        "layer_transfer": "layers.transfer_classifier",
-        "leep": "transfer.leep",
-        "logme": "transfer.logme",
-        "member_selection": "pruning.member_selection",
-        "prediction_matrices": "pruning.prediction_matrices",
-        "pruned_ensemble": "pruning.pruned_ensemble",
-        "pruning_report": "pruning.member_report",
-        "pruning_scores": "pruning.held_out_scores",
-        "pruning_targets": "pruning.target_columns",
-        "signed_sums": "similarity.signed_sums",
-        "sketch": "similarity.sketched_cka",
-        "stable_rank": "similarity.stable_rank",
-        "streamed": "similarity.streamed_cka",
-        "transfer_statistics": "transfer.one_pass_statistics",
-        "transfer_target": "transfer.target_and_chance",
-        "transferability": "transfer.transferability",
-    },
-)

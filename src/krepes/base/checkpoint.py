@@ -22,7 +22,6 @@ logger = logging.getLogger("krepes")
 
 KIND = "Checkpoint"
 SECONDS = "KREPES_CHECKPOINT_SECONDS"
-LATER = ("data",)  # hashes that checkpoints of format 1 do not have
 
 
 class Checkpoint:
@@ -56,12 +55,10 @@ class Checkpoint:
             return None
         remedy = "Name another file, or delete this one to start again if nothing else needs it."
         try:
-            header, content = model_file.read(self.path, KIND)
+            _, content = model_file.read(self.path, KIND)
         except ValueError as error:
             raise ValueError(f"{self.path} cannot be read as a checkpoint. {remedy} ({error})") from error
         found, mine = content["fingerprint"], self.fingerprint
-        if header["format"] < model_file.FORMAT and isinstance(found, dict):
-            mine = {name: hashed for name, hashed in mine.items() if name in found or name not in LATER}
         if found != mine:
             other = (
                 [name for name in mine if found.get(name) != mine[name]] if isinstance(found, dict) else []

@@ -33,14 +33,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from krepes._version import __version__
-from krepes.base.caller_warning import warn
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
 from krepes.base.files import atomic_path
 from krepes.base.schema import check_state
 from krepes.base.sparse_rows import SparseRows
 
-FORMAT = 2  # 1: paths were stored, a checksum was not required
+FORMAT = 3  # the first of a released version; 1 and 2 were not
+FIRST_FORMAT = 3  # the oldest that is read
 HEADER_BYTES = 100_000_000  # more than any description that krepes writes
 KEY = "krepes"
 
@@ -98,16 +98,11 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """The checksum, which files of the present format must have, and finite numbers."""
+    """The checksum, and finite numbers."""
     written = header.pop("checksum", None)
-    if header["format"] < FORMAT and header.get("class") != "Checkpoint":
-        warn(
-            f"{path} was written by krepes {header.get('version')}, whose files need not have a checksum. Load it only "
-            "if you know where it comes from, and save it again.",
-        )
-    if written is None and header["format"] >= FORMAT:
+    if written is None:
         raise ValueError(f"{path} is damaged: it has no checksum. Save or copy it again.")
-    if written is not None and written != _checksum(header, tensors):
+    if written != _checksum(header, tensors):
         raise ValueError(
             f"{path} is damaged: its bytes are not those that were written. Save or copy it again."
         )
@@ -183,6 +178,10 @@ def _content(description: object, tensors: dict[str, Tensor]) -> Iterator[bytes 
 def _check_header(header: object, path: Path) -> None:
     if not isinstance(header, dict) or not isinstance(header.get("format"), int) or "state" not in header:
         raise ValueError(f"{path} is damaged: its description is not one that krepes writes.")
+    if header["format"] < FIRST_FORMAT:
+        raise ValueError(
+            f"{path} was written before format {FIRST_FORMAT}, by an unreleased krepes: fit and save again."
+        )
     if header["format"] > FORMAT:
         raise ValueError(
             f"{path} was written by krepes {header.get('version')} in format {header['format']}; this krepes "

@@ -1,6 +1,5 @@
 """How good a representation is: probes, the protocol of the paper, comparisons and their verdict, and a search."""
 
-from krepes.base.earlier_paths import keep_paths
 from krepes.evaluation.bandwidth_choice import BandwidthChoice, choose_bandwidth
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.figures import plot_label_curve
@@ -67,19 +66,3 @@ __all__ = [
     "search",
     "verdict",
 ]
-
-keep_paths(
-    __name__,
-    {
-        "inputs": "probe_inputs",
-        "logistic": "krepes.machines.logistic",
-        "neural": "neural_baseline",
-        "result": "probe_result",
-        "search": "tuning.search",
-        "search_result": "tuning.search_result",
-        "search_space": "tuning.search_space",
-        "search_split": "tuning.search_split",
-        "search_study": "tuning.study",
-        "squared_hinge": "krepes.machines.squared_hinge",
-    },
-)

@@ -1,7 +1,6 @@
 """Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
 
 from krepes.base.display import displayed
-from krepes.base.earlier_paths import keep_paths
 from krepes.explain.attribution import attribution, contrast, top_attribution
 from krepes.explain.checks.faithfulness import faithfulness
 from krepes.explain.checks.result import Faithfulness
@@ -50,6 +49,5 @@ __all__ = [
     "top_leave_out",
 ]
 
-keep_paths(__name__, {"ranking": "top_landmarks"})
 for _shown in (ClassCoverage, Concept, ConceptProfile, TopLandmarks):
     displayed(_shown)

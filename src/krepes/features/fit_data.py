@@ -27,7 +27,6 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
 from krepes.sources.sections import section
 
-IDENTITY_ROWS = 256  # of pairs, by which a checkpoint knows them
 ALONGSIDE = ("y", "weight", "group")
 
 
@@ -155,17 +154,10 @@ class RowReader(Reader):
         return replace(self, data=data, first_row=self.first_row + self.start, start=0, stop=self.n_rows)
 
     def identity(self) -> dict[str, str]:
-        """The number of rows, the pairs by a sample of them, all targets and weights, and the data.
-
-        "data" is what the sources promise of their identity (`Source.identity`), and which rows of them these are.
-        "pairs" is what earlier versions knew of positives and negatives; their checkpoints are compared by it.
-        """
-        n = self.n_rows
-        chosen = self.start + np.unique(np.linspace(0, n - 1, min(n, IDENTITY_ROWS)).astype(np.int64))
-        pairs = [self._known(source.take(chosen)) for source in self.data.sources[1:]]
-        known: dict[str, Any] = {"number of rows": n, "pairs": pairs + [None] * (2 - len(pairs))}
+        """Hashes of the number of rows, the sources (`Source.identity`) with the place in them, targets and weights."""
         place = [self.first_row, self.start, self.stop]
-        known["data"] = [place, [source.identity() for source in self.data.sources]]
+        sources = [source.identity() for source in self.data.sources]
+        known: dict[str, Any] = {"number of rows": self.n_rows, "data": [place, sources]}
         for name, values in zip(ALONGSIDE, self._alongside(slice(self.start, self.stop))):
             if values is not None:  # text is hashed as JSON
                 known[name] = values if values.dtype.kind in "biuf" else values.tolist()
@@ -177,13 +169,6 @@ class RowReader(Reader):
     def _alongside(self, part: slice | np.ndarray) -> Sequence[np.ndarray | None]:
         values = (getattr(self.data, name) for name in ALONGSIDE)
         return [None if array is None else array[part] for array in values]
-
-    def _known(self, rows: Rows) -> Rows:
-        """Rows as a hash can take them in: numbers; of objects, those that are text or numbers."""
-        values = self.inputs.tensor(rows, torch.float64, torch.device("cpu"))
-        if not isinstance(values, list):
-            return values
-        return [value if isinstance(value, str | int | float) else None for value in values]
 
 
 def _opened_like(first: Source, data: Any, opener: Callable[[Any], Source]) -> Source:

@@ -425,21 +425,21 @@ class FeatureSpace:
             state["views"],
             landmarks,
             state["landmark_indices"],
-            state.get("views_per_landmark", 1),
+            state["views_per_landmark"],
             NystromMap.restored(fitted, landmarks, placement.dtype, factors),
             state["rank"],
             state["exact_views"],
             placement,
             state["seed"],
-            state.get("n_folds"),
+            state["n_folds"],
         )
 
 
 def _check_state(state: State) -> None:
     """Types, shapes and ranges of what a file says."""
-    check_entries("The model", state, STATE, optional={"views_per_landmark", "n_folds", "F", "eigenvalues"})
+    check_entries("The model", state, STATE, optional={"F", "eigenvalues"})
     m, r, rows = len(state["landmarks"]), state["rank"], state["landmark_indices"]
-    p, probed = state.get("views_per_landmark", 1), min(m, PROBE)
+    p, probed = state["views_per_landmark"], min(m, PROBE)
     problems = {
         "its landmarks": m == 0,
         "its rank": not 1 <= r <= m,
@@ -449,7 +449,7 @@ def _check_state(state: State) -> None:
         "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed)
         or not state["kernel_probe"].is_floating_point(),
         "its seed": state["seed"] < 0,
-        "its folds": (state.get("n_folds") or LEAST_FOLDS) < LEAST_FOLDS,
+        "its folds": (state["n_folds"] or LEAST_FOLDS) < LEAST_FOLDS,
     }
     if "F" in state:
         F, eigenvalues = state["F"], state.get("eigenvalues")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from krepes.base.components import resolve
-from krepes.base.earlier_paths import keep_paths
 from krepes.losses.abilities import (
     Ability,
     Classification,
@@ -82,6 +81,3 @@ def as_loss(value: str | Loss | Callable | type[Loss]) -> Loss:
     if callable(value) and not isinstance(value, Loss | type):
         return CallableLoss(value)
     return resolve(Loss, value)
-
-
-keep_paths(__name__, {"forms": "moment_forms"})

@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from krepes.base.renaming import old_parameters, renamed
-
 Terms = dict[str, Tensor]  # named scalars whose sum is the loss
 
 
-@old_parameters(phi_norm="phi_norm_sq")
 @dataclass
 class Batch:
     """What a loss sees of b samples.
@@ -41,8 +38,6 @@ class Batch:
     gram: Tensor | None = None
     target_Z: tuple[Tensor, ...] | None = None  # noqa: N815 - Z as everywhere
     parameters: dict[str, Tensor] = field(default_factory=dict)
-
-    phi_norm = renamed("phi_norm", "phi_norm_sq")
 
     @property
     def negatives(self) -> Tensor | None:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.base.renaming import renamed
 from krepes.losses.statistics import MomentStatistics
 from krepes.moments import Moments
 
@@ -54,11 +53,6 @@ class MomentForms:
     phi_norm_sq: Tensor
     S_1n: Tensor | None = None
     basis_norm_sq: Tensor | None = None
-
-    mean_a, mean_b = renamed("mean_a", "mean_1"), renamed("mean_b", "mean_2")
-    V_aa, V_bb, V_ab = renamed("V_aa", "V_11"), renamed("V_bb", "V_22"), renamed("V_ab", "V_12")
-    S_an, norm = renamed("S_an", "S_1n"), renamed("norm", "basis_norm_sq")
-    phi_norm = renamed("phi_norm", "phi_norm_sq")
 
     @classmethod
     def of(cls, moments: Moments) -> MomentForms:

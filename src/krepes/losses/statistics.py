@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from krepes.base.renaming import renamed
 from krepes.losses.batch import Batch
 
 if TYPE_CHECKING:
@@ -71,8 +70,6 @@ class Statistics(ABC):
     @property
     @abstractmethod
     def phi_norm_sq(self) -> Tensor: ...
-
-    norms, phi_norm = renamed("norms", "norm_sq"), renamed("phi_norm", "phi_norm_sq")
 
     @cached_property
     def mean_1(self) -> Tensor:

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.model_file import State
-from krepes.base.renaming import old_parameters, renamed
 from krepes.base.schema import check_entries
 
 # What a file says of moments: sums under the names that they have there.
@@ -38,7 +37,6 @@ STORED = {
 STATE = dict.fromkeys(("scalars", *STORED.values()), Tensor)
 
 
-@old_parameters(**{stored: name for name, stored in STORED.items()})
 @dataclass(frozen=True)
 class Moments:
     """Sums over n samples of the features' first and second moments, float64.
@@ -264,10 +262,3 @@ class Moments:
         tensors.setdefault("sum_22", tensors["sum_11"])
         tensors.setdefault("sum_2", tensors["sum_1"])
         return cls(n=n, trace=trace, **tensors)
-
-    sum_a, sum_b = renamed("sum_a", "sum_1"), renamed("sum_b", "sum_2")
-    gram_aa, gram_bb = renamed("gram_aa", "sum_11"), renamed("gram_bb", "sum_22")
-    gram_ab, gram_an = renamed("gram_ab", "sum_12"), renamed("gram_an", "sum_1n")
-    mean_a, mean_b = renamed("mean_a", "mean_1"), renamed("mean_b", "mean_2")
-    S_aa, S_bb, S_ab = renamed("S_aa", "S_11"), renamed("S_bb", "S_22"), renamed("S_ab", "S_12")
-    mean_norm = renamed("mean_norm", "mean_norm_sq")

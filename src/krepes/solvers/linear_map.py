@@ -39,7 +39,7 @@ class LinearMap:
     history, n_iter, converged, dropped, parameters
         As in `Solution`. The loss's own parameters (a predictor, a decoder) belong to A_loss.
     spread : Spread or None
-        The spread of the loss's components. None in files of earlier versions, which have the loss's scale only.
+        The spread of the loss's components; None for the scale of the loss alone.
     change : Tensor of shape (h_loss, h), or None for the identity
         T, from what the loss minimised to the output's scale.
     """
@@ -72,10 +72,7 @@ class LinearMap:
         if self.spread is None:
             if scale == "loss":
                 return self
-            raise ValueError(
-                f"This model was saved by an earlier version, which kept the scale of its loss only: scale={scale!r} "
-                "needs another fit, or refit(scale=...) where the file has moments."
-            )
+            raise ValueError(f"scale={scale!r}: this map knows the scale of its loss alone.")
         A, gamma = self._of_loss()
         change = self.spread.change(scale, loss)
         if change is not None:

@@ -138,17 +138,17 @@ class Tally(Generic[T]):
 
     @classmethod
     def from_state(cls, state: State) -> Tally[T]:
-        """What a file says, without its sums; files of earlier versions know the number of rows alone."""
-        check_entries("The model", state, STATE, optional=set(STATE) - {"n_samples_seen"})
+        """What a file says, without its sums."""
+        check_entries("The model", state, STATE, optional=set())
         n: int = state["n_samples_seen"]
-        next_row: int = state.get("next_row", n)
-        half_life, rows = state.get("half_life"), state.get("rows_seen")
+        next_row: int = state["next_row"]
+        half_life, rows = state["half_life"], state["rows_seen"]
         if not 0 <= n <= MOST_ROWS or not 0 <= next_row <= MOST_ROWS:
-            raise ValueError("The model is damaged: the number of its rows cannot be.")
+            raise ValueError("Corrupt model file: invalid row count.")
         if half_life is not None and not is_number(half_life, above=0):
             raise ValueError("The model is damaged: its half-life must be positive.")
         ranges = None if rows is None else RowRanges.from_state(rows)
-        return cls(None, n, next_row, ranges, None, half_life, state.get("files", {}))
+        return cls(None, n, next_row, ranges, None, half_life, state["files"])
 
     def with_groups(self, parts: Parts[T], state: State) -> Tally[T]:
         """With sums by group from a file."""

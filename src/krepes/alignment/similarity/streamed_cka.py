@@ -101,7 +101,7 @@ class PairedGrams:
 
     @classmethod
     def from_state(cls, state: State) -> PairedGrams:
-        (x, y), units = state["origin"], state.get("units", (1.0, 1.0))
+        (x, y), units = state["origin"], state["units"]
         return cls(state["n"], (x, y), state["grams"], (units[0], units[1]))
 
 

@@ -118,4 +118,4 @@ class ClassMoments:
     @classmethod
     def from_state(cls, state: State) -> ClassMoments:
         triangle = np.asfortranarray(state["triangle"])
-        return cls(state["n"], state["origin"], triangle, state["sums"], state.get("unit", 1.0))
+        return cls(state["n"], state["origin"], triangle, state["sums"], state["unit"])

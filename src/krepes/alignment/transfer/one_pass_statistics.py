@@ -169,7 +169,7 @@ class TransferSums:
             None if sketches is None else Sketches.from_state(sketches),
             state["squares"],
             None if rows is None else (int(rows[0]), int(rows[1])),
-            state.get("unit", 1.0),
+            state["unit"],
         )
 
 

@@ -10,7 +10,6 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ from krepes.base.accumulator import Accumulator, T
 from krepes.base.limits import check_count, is_number
 from krepes.base.model_file import State
 from krepes.base.progress import display
-from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
@@ -402,14 +400,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         need them.
         """
         super().save(path, sums=sums, overwrite=overwrite)
-
-    def _restore(self, state: State) -> None:
-        super()._restore(state)
-        if "next_row" not in state and state.get(self.total_name) is not None:
-            # Files of earlier versions counted the rows that were forgotten instead.
-            forgotten = state[self.total_name].get("kept", {}).get("forgotten", 0)
-            check_entries("The kept rows", {"forgotten": forgotten}, {"forgotten": int}, optional=set())
-            self.tally_ = replace(self.tally_, next_row=self.n_samples_seen_ + max(0, forgotten))
 
     def _solution_of(self, state: State) -> RidgeSolution:
         return RidgeSolution.from_state(state, self.space_, self.targets_)

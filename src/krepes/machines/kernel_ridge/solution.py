@@ -149,7 +149,7 @@ class RidgeSolution:
 
     @classmethod
     def from_state(cls, state: State, space: FeatureSpace, targets: Targets) -> RidgeSolution:
-        check_entries("The solution", state, STATE, optional={"iterations"})
+        check_entries("The solution", state, STATE, optional=set())
         m, c, k = len(space.landmarks), targets.n_outputs, len(state["folds"])
         n = len(state["held_rows"])
         shapes = {
@@ -183,7 +183,7 @@ class RidgeSolution:
             state["fold_A"].to(where),
             state["fold_b"].to(where),
             HeldOutPredictions(*held),
-            state.get("iterations"),
+            state["iterations"],
         )
 
 
