@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 # Two test processes with one BLAS thread each are faster than one with two, and do not fight over cores.
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-full test-cluster test-lowest fuzz lint install browser bench clean
+.PHONY: demo test test-full test-cluster test-lowest fuzz lint install browser bench reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/krepes demo --force
@@ -44,6 +44,11 @@ browser:
 
 bench: $(VENV)/.developed
 	$(BIN)/python benchmarks/run.py
+
+# A published table or experiment: make reproduce WHAT="table5 --data FOLDER".
+WHAT ?= --help
+reproduce: $(VENV)/.installed
+	$(BIN)/python -m reproduction $(WHAT)
 
 install: $(VENV)/.installed
 

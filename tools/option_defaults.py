@@ -26,7 +26,6 @@ from krepes.kernels import EmpiricalNTK, Gaussian
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, NoveltyDetector
 from krepes.networks import EfficientNetLite0, Network
 from krepes.report import write_report
-from krepes.reproduction import Size
 from krepes.solvers import SGD
 from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner
@@ -73,7 +72,6 @@ TABLE: dict[Callable[..., Any], list[str | tuple[str, Callable[..., Any]]]] = {
     write_report: ["title", "max_rows", "samples", "map"],
     transferability: ["n_permutations", "max_width"],
     prune_ensemble: ["method", "task", "predictions"],
-    Size: ["test_rows", "labels", "landmarks", "components", "epochs"],
 }
 # Options that are not called as the parameter is.
 OPTIONS = {
@@ -83,8 +81,6 @@ OPTIONS = {
     "n_permutations": "--permutations",
     "solver__max_epochs": "--epochs",
     "kernel__network__weights": "--weights",
-    "landmarks of Size": "--n-landmarks",
-    "components": "--n-components",
 }
 FLAGS = {
     "fit_intercept": ("--no-intercept", False),
@@ -101,7 +97,6 @@ PANELS = {
     "write_report": "Report",
     "transferability": "Scores",
     "prune_ensemble": "Method",
-    "Size": "Size",
 }
 LEAST = {
     "n_iterations": 0,
@@ -109,8 +104,6 @@ LEAST = {
     "regularization": 0,
     "n_folds": 3,
     "solver__batch_size": 2,
-    "test_rows": 100,
-    "labels": 20,
 }
 NULL = {"n_landmarks of KernelEmbedding": "all"}  # the word for None, where it is not none
 KINDS: dict[str, type[Component]] = {
@@ -208,11 +201,6 @@ HELP = {
     "task": "What is predicted. auto reads numbers as classes if they are labels of the target, and as probabilities "
     "if they lie between 0 and 1 and the target has two classes.",
     "predictions": "Empty cells mean that a member was trained on that row. Without this option they are an error.",
-    "test_rows": "The largest number of test rows.",
-    "labels": "Labelled training rows. By default a tenth of --rows.",
-    "landmarks of Size": "Landmarks of every model.",
-    "components": "Width of every representation.",
-    "epochs": "The largest number of epochs, where a model is trained on samples.",
 }
 
 

@@ -7,7 +7,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from tests.identities.test_tangent_kernel import explicit_gradients
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -21,6 +20,7 @@ from krepes.kernels.tangent.sketch import Sketch
 from krepes.networks.tokens import as_tokens
 from krepes.sources import Batches
 from krepes.views import Tabular
+from tests.identities.test_tangent_kernel import explicit_gradients
 
 WORDS, LENGTH = 11, 6
 

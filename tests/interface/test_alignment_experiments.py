@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from krepes.cli.app import app
-from krepes.reproduction import EXPERIMENTS, Conditions
-from krepes.reproduction.sketch_accuracy import exact_cka, transformation
-from krepes.reproduction.transfer_ranking import SCORES, draw_tasks, findings
+from reproduction import EXPERIMENTS, Conditions
+from reproduction.__main__ import app
+from reproduction.sketch_accuracy import exact_cka, transformation
+from reproduction.transfer_ranking import SCORES, draw_tasks, findings
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 
@@ -26,9 +26,7 @@ def test_maps_have_the_alignment_that_was_asked_for():
 
 def test_the_published_sketch_is_too_large_and_the_debiased_is_not(tmp_path):
     figure = tmp_path / "sketch.png"
-    result = CliRunner().invoke(
-        app, ["reproduce", "sketch", "--rows", "2000", "--repeats", "4", "--figure", str(figure)]
-    )
+    result = CliRunner().invoke(app, ["sketch", "--rows", "2000", "--repeats", "4", "--figure", str(figure)])
     assert result.exit_code == 0, result.output
     assert figure.read_bytes().startswith(b"\x89PNG")
     found = EXPERIMENTS["sketch"].run(Conditions(rows=2000, repeats=4))
@@ -74,7 +72,7 @@ def test_what_the_number_of_classes_explains_is_taken_out():
 
 
 def test_transferability_needs_its_folders():
-    result = CliRunner().invoke(app, ["reproduce", "transferability"])
+    result = CliRunner().invoke(app, ["transferability"])
     assert result.exit_code == 1
     assert "needs --data" in result.output
 

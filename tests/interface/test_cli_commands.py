@@ -71,7 +71,6 @@ def test_help_does_not_import_what_is_heavy():
         "prune",
         "rank-models",
         "cluster",
-        "reproduce",
     ],
 )
 def test_every_command_explains_itself(command):

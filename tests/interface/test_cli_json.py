@@ -124,11 +124,6 @@ def test_align_rank_and_prune(folder):
     assert pruned["score"] == pytest.approx(expected.score_)
 
 
-def test_reproduce():
-    found = asked("reproduce", "sketch", "--rows", 100, "--repeats", 1)
-    assert len(found["columns"]) == len(found["table"][0])
-
-
 def test_demo(folder):
     found = asked("demo", "-o", folder / "demo")
     assert set(found["compared"]) == {"raw pixels", "kernel PCA", "krepes"}

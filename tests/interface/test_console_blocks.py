@@ -9,6 +9,7 @@ output may print what it likes. A comment before a block says that it is run by 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
@@ -48,7 +49,14 @@ def ran(command: str) -> tuple[int, str]:
         result = CliRunner().invoke(app, words[1:], prog_name="krepes")
         return result.exit_code, result.output
     assert words[0] == "python", f"{command}: only krepes and python are run here"
-    done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=False)
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # `python -m reproduction`
+    done = subprocess.run(
+        [sys.executable, *words[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
     return done.returncode, done.stdout + done.stderr
 
 

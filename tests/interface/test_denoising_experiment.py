@@ -1,4 +1,4 @@
-"""`krepes reproduce denoising` on made-up images."""
+"""`python -m reproduction denoising` on made-up images."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from krepes.cli.app import app
-from krepes.reproduction import denoising
+from reproduction import denoising
+from reproduction.__main__ import app
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_experiment_runs_and_draws(folder, monkeypatch):
     monkeypatch.setattr(denoising, "WIDTH", 3)
     figure = folder / "figure.png"
     arguments = ["--data", str(folder), "--rows", "100", "--repeats", "1", "--figure", str(figure)]
-    result = CliRunner().invoke(app, ["reproduce", "denoising", *arguments])
+    result = CliRunner().invoke(app, ["denoising", *arguments])
     assert result.exit_code == 0, result.output
     assert "SVHN" in result.output
     assert figure.stat().st_size > 1000

@@ -41,7 +41,6 @@ def test_no_class_name_has_two_meanings(modules):
 
 # Functions whose name says the same in every module; a name that is not here may be defined once.
 SHARED = {
-    "run": "every experiment of `reproduction` has one",
     "draw": "draws; a figure or rows",
     "directions": "of a kernel's series, of losses",
     "normal": "normal draws, of streams and of weights",

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from krepes.reproduction import EXPERIMENTS, Conditions
-from krepes.reproduction import layer_transfer as experiment
-from krepes.reproduction.datasets import LOADERS
+from reproduction import EXPERIMENTS, Conditions
+from reproduction import layer_transfer as experiment
+from reproduction.datasets import LOADERS
 
 
 @pytest.fixture

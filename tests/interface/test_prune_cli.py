@@ -8,10 +8,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from command_line import run, words
 from krepes.alignment import prune_ensemble
-from krepes.reproduction import pruning
+from reproduction import pruning
+from reproduction.__main__ import app as reproduction
 
 
 @pytest.fixture
@@ -96,8 +98,9 @@ def test_the_experiment_compares_methods_and_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(pruning, "ENSEMBLES", few)
     monkeypatch.setattr(pruning, "MEMBERS", 12)
     output, figure = tmp_path / "pruning.json", tmp_path / "pruning.png"
-    text = run("reproduce", "pruning", "--rows", 120, "--repeats", 2, "-o", output, "--figure", figure)
-    assert "Chosen on unseen rows: alignment keeps" in text
+    arguments = ["pruning", "--rows", 120, "--repeats", 2, "-o", output, "--figure", figure]
+    result = CliRunner().invoke(reproduction, [str(argument) for argument in arguments])
+    assert "Chosen on unseen rows: alignment keeps" in result.output
     table = json.loads(output.read_text())["table"]
     assert [row[:3] for row in table[:2]] == [
         ["Friedman", "stumps", "unseen"],

@@ -1,4 +1,4 @@
-"""`krepes reproduce small-data-classification` and `small-data-networks` on little and made-up data."""
+"""`python -m reproduction small-data-classification` and `small-data-networks` on little and made-up data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from krepes.cli.app import app
-from krepes.reproduction import few_labels, small_data_networks
-from krepes.reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, NeighbourScores
-from krepes.reproduction.few_labels_findings import PairedComparison, chosen
+from reproduction import few_labels, small_data_networks
+from reproduction.__main__ import app
+from reproduction.few_labels import FAILED, PCA, RAW, SIMPLE, SPECTRAL, NeighbourScores
+from reproduction.few_labels_findings import PairedComparison, chosen
 
 RNG = np.random.default_rng(0)
 Y = np.arange(100) % 2
@@ -20,7 +20,7 @@ TWO = RNG.normal(size=(100, 2)) + 3 * Y[:, None]  # two clusters
 
 
 def invoked(*arguments):
-    result = CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+    result = CliRunner().invoke(app, [*map(str, arguments)])
     assert result.exit_code == 0, result.output
     return result.output
 

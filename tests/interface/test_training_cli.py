@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding, load
 from krepes.cli.app import app
-from krepes.reproduction import TABLES, Run, Size, run_table
 from krepes.solvers import SGD
+from reproduction import TABLES, Run, Size, run_table
+from reproduction.__main__ import app as reproduction
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 runner = CliRunner()
@@ -104,7 +105,7 @@ def small_mnist(folder):
 def test_a_table_is_printed_beside_the_papers_and_resumes(tmp_path):
     small_mnist(tmp_path)
     output = tmp_path / "results.json"
-    arguments = ["reproduce", "table5", "--data", str(tmp_path), "-o", str(output), "--n-landmarks", "20"]
+    arguments = ["table5", "--data", str(tmp_path), "-o", str(output), "--n-landmarks", "20"]
     arguments += [
         "--rows",
         "200",
@@ -117,7 +118,7 @@ def test_a_table_is_printed_beside_the_papers_and_resumes(tmp_path):
         "--only",
         "pca",
     ]
-    first = runner.invoke(app, arguments)
+    first = runner.invoke(reproduction, arguments)
     assert first.exit_code == 0, first.output
     assert "(97.62)" in first.output
     results = json.loads(output.read_text())["results"]
@@ -125,8 +126,10 @@ def test_a_table_is_printed_beside_the_papers_and_resumes(tmp_path):
     changed = json.loads(output.read_text())
     changed["results"]["kernel_pca | uniform"]["accuracy"] = 12.34
     output.write_text(json.dumps(changed))
-    assert "12.34 (89.12)" in runner.invoke(app, arguments).output  # taken from the file, not run again
-    other = runner.invoke(app, [*arguments, "--seed", "1"])
+    assert (
+        "12.34 (89.12)" in runner.invoke(reproduction, arguments).output
+    )  # taken from the file, not run again
+    other = runner.invoke(reproduction, [*arguments, "--seed", "1"])
     assert other.exit_code == 1
     assert "other settings (seed)" in " ".join(other.output.split())
 
@@ -141,13 +144,13 @@ def test_an_autoencoder_can_rebuild_kernel_features(tmp_path):
 
 
 def test_reproduce_explains_what_is_missing(tmp_path):
-    assert "table2" in runner.invoke(app, ["reproduce", "table9", "--data", str(tmp_path)]).output
-    missing = runner.invoke(app, ["reproduce", "table5", "--data", str(tmp_path)])
+    assert "table2" in runner.invoke(reproduction, ["table9", "--data", str(tmp_path)]).output
+    missing = runner.invoke(reproduction, ["table5", "--data", str(tmp_path)])
     assert missing.exit_code == 1
     assert "mnist.npz" in missing.output
-    nowhere = runner.invoke(app, ["reproduce", "table5", "--data", str(tmp_path), "--only", "hinge"])
+    nowhere = runner.invoke(reproduction, ["table5", "--data", str(tmp_path), "--only", "hinge"])
     assert "No cell of table5" in nowhere.output
-    unnamed = runner.invoke(app, ["reproduce", "table1", "--data", str(tmp_path), "--only", "cifar10"])
+    unnamed = runner.invoke(reproduction, ["table1", "--data", str(tmp_path), "--only", "cifar10"])
     assert "--network efficientnet-lite0" in " ".join(unnamed.output.split())
 
 

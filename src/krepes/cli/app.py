@@ -22,7 +22,6 @@ from krepes.cli.commands.predict import predict
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
 from krepes.cli.commands.reconstruct import reconstruct
-from krepes.cli.commands.reproduce import reproduce
 from krepes.cli.commands.train import train
 from krepes.cli.commands.transform import transform
 from krepes.cli.commands.tune import tune
@@ -71,7 +70,6 @@ for function in (
     align,
     rank_models,
     prune,
-    reproduce,
 ):
     app.command(cls=_Command)(function)
 

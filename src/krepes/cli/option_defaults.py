@@ -108,11 +108,4 @@ TABLE: dict[str, tuple[Parameter, ...]] = {
         Parameter('task', '--task', 'str', 'auto', 'What is predicted. auto reads numbers as classes if they are labels of the target, and as probabilities if they lie between 0 and 1 and the target has two classes.', choices=('auto', 'regression', 'classification'), panel='Method'),
         Parameter('predictions', '--out-of-bag', 'flag', 'auto', 'Empty cells mean that a member was trained on that row. Without this option they are an error.', panel='Method', flag='out_of_bag'),
     ),
-    "Size": (
-        Parameter('test_rows', '--test-rows', 'int', 5000, 'The largest number of test rows.', panel='Size', least=100),
-        Parameter('labels', '--labels', 'int', None, 'Labelled training rows. By default a tenth of --rows.', panel='Size', least=20),
-        Parameter('landmarks', '--n-landmarks', 'int', 500, 'Landmarks of every model.', panel='Size', least=1),
-        Parameter('components', '--n-components', 'int', 64, 'Width of every representation.', panel='Size', least=1),
-        Parameter('epochs', '--epochs', 'int', 20, 'The largest number of epochs, where a model is trained on samples.', panel='Size', least=1),
-    ),
 }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.reproduction.published_tables import Size
+from reproduction.published_tables import Size
 
 if TYPE_CHECKING:
     import pandas as pd

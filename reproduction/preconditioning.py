@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from krepes.embedding import KernelEmbedding
-from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
+from reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 
 PUBLISHED = {
     ("adult", "barlow_twins"): (83.58, 83.55, 83.78),

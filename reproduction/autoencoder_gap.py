@@ -16,9 +16,9 @@ from krepes.embedding import KernelEmbedding
 from krepes.kernels import EmpiricalNTK, Gaussian
 from krepes.losses import Autoencoder
 from krepes.networks import ConvNet
-from krepes.reproduction.published_tables import SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
 from krepes.views import Image
+from reproduction.published_tables import SIZE_NOTE, Cell, Run, Table
 
 PUBLISHED = {"kernel PCA": 97.63, "autoencoder": 98.60}  # with leverage scores
 ALL = "all features"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from krepes.reproduction.few_labels import PCA, RAW, Found, NeighbourScores
+from reproduction.few_labels import PCA, RAW, Found, NeighbourScores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from krepes.alignment import SketchedCKA
 from krepes.alignment.similarity.sketched_cka import SignedSums, Sketches
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

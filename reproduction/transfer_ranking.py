@@ -19,8 +19,8 @@ from scipy.stats import kendalltau, pearsonr
 
 from krepes.alignment import TransferStatistics, leep, one_hot
 from krepes.machines import LeaveOneOutRidge
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
-from krepes.reproduction.pretrained_features import NETWORKS, layer_features, sampled_images
+from reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.pretrained_features import NETWORKS, layer_features, sampled_images
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_iris, make_circles, make_classification
 
-from krepes.reproduction import few_labels
-from krepes.reproduction.datasets import ionosphere
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
-from krepes.reproduction.few_labels import (
+from reproduction import few_labels
+from reproduction.datasets import ionosphere
+from reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.few_labels import (
     AUTOENCODER,
     PCA,
     RAW,
@@ -22,7 +22,7 @@ from krepes.reproduction.few_labels import (
     few_label_split,
     kernel_scores,
 )
-from krepes.reproduction.few_labels_findings import (
+from reproduction.few_labels_findings import (
     CHOSEN,
     COLUMNS,
     PairedComparison,

@@ -25,9 +25,9 @@ from torch import Tensor
 
 from krepes import __version__
 from krepes.base.files import atomic_path
-from krepes.reproduction.datasets import LOADERS
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
-from krepes.reproduction.few_labels import (
+from reproduction.datasets import LOADERS
+from reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.few_labels import (
     AUTOENCODER,
     COMPONENTS,
     FAILED,
@@ -43,7 +43,7 @@ from krepes.reproduction.few_labels import (
     neighbour_scores,
     triplets,
 )
-from krepes.reproduction.few_labels_findings import (
+from reproduction.few_labels_findings import (
     COLUMNS,
     PairedComparison,
     accuracies_of,

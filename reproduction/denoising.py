@@ -26,8 +26,8 @@ from torch import Tensor
 
 from krepes.autoencoder import KernelAutoencoder
 from krepes.kernels import Gaussian, Kernel
-from krepes.reproduction.datasets import LOADERS
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.datasets import LOADERS
+from reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ import torch
 from krepes.alignment import iter_layers
 from krepes.base.files import atomic_path
 from krepes.networks import as_network
-from krepes.reproduction.datasets import LOADERS
+from reproduction.datasets import LOADERS
 
 BATCH_ROWS = 50
 

@@ -19,8 +19,8 @@ from krepes import __version__
 from krepes.base.files import atomic_path
 from krepes.evaluation import linear_probe
 from krepes.networks import file_digest
-from krepes.reproduction.datasets import DataSplit, load_split
-from krepes.reproduction.published_tables import Cell, Run, Table
+from reproduction.datasets import DataSplit, load_split
+from reproduction.published_tables import Cell, Run, Table
 
 logger = logging.getLogger("krepes")
 
@@ -75,7 +75,7 @@ def _restored(output: Path | None, settings: dict[str, Any]) -> Results:
         content = json.loads(output.read_text())
         found, results = content["settings"], content["results"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{output} is not a result file of krepes reproduce; name another.") from error
+        raise ValueError(f"{output} is not a result file of python -m reproduction; name another.") from error
     if found != settings:
         different = [name for name in settings if found.get(name) != settings[name]]
         raise ValueError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from krepes.embedding import KernelEmbedding
-from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 from krepes.solvers import SGD
+from reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table
 
 PUBLISHED = {
     ("adult", "barlow_twins"): (83.49, 83.78),

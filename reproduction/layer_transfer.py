@@ -17,9 +17,9 @@ from scipy.special import softmax
 from krepes.alignment import LayerTransferClassifier, one_hot
 from krepes.evaluation import linear_probe
 from krepes.machines import LeaveOneOutRidge, expected_calibration_error, temperature
-from krepes.reproduction.datasets import LOADERS
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
-from krepes.reproduction.pretrained_features import NETWORKS, Pretrained, layer_features
+from reproduction.datasets import LOADERS
+from reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.pretrained_features import NETWORKS, Pretrained, layer_features
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import EmpiricalNTK
 from krepes.networks import Network, as_network
-from krepes.reproduction.published_tables import SIZE_NOTE, Cell, Run, Table, solver_of
+from reproduction.published_tables import SIZE_NOTE, Cell, Run, Table, solver_of
 
 PUBLISHED = {  # KREPES, NN
     ("adult", "barlow_twins"): (83.78, 83.72),

@@ -6,8 +6,8 @@ from typing import Any
 
 from krepes.embedding import KernelEmbedding
 from krepes.landmarks import Leverage
-from krepes.reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table, solver_of
 from krepes.views import Image
+from reproduction.published_tables import KERNEL_NOTE, SIZE_NOTE, Cell, Run, Table, solver_of
 
 PUBLISHED = {
     "barlow_twins": (94.95, 97.41, 97.95),

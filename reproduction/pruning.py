@@ -37,7 +37,7 @@ from krepes.alignment.pruning.member_selection import METHODS, select_members
 from krepes.alignment.pruning.prune_ensemble import member_outputs, out_of_bag_rows, predictor_of
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning.target_columns import target_columns
-from krepes.reproduction.experiments import Conditions, Experiment, Findings
+from reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
