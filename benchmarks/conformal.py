@@ -23,8 +23,9 @@ from recording import data_file, record
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.linear_model import LogisticRegression
 
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, expected_calibration_error
+from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.preprocessing import TableEncoder
+from krepes.regression import expected_calibration_error
 
 CONFIDENCES = (0.8, 0.9, 0.95)
 TEST_ROWS, REPORT_EVERY = 1000, 10

@@ -7,7 +7,7 @@ from torch import nn
 
 from krepes import KernelEmbedding
 from krepes.alignment import plot_transferability, transferability
-from krepes.machines import LeaveOneOutRidge
+from krepes.regression import LeaveOneOutRidge
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from krepes.alignment import LayerTransferClassifier
-from krepes.machines import LeaveOneOutRidge
+from krepes.regression import LeaveOneOutRidge
 
 X, y = load_digits(return_X_y=True)
 images = torch.tensor(X / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)

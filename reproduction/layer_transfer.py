@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from krepes.alignment import LayerTransferClassifier, one_hot
 from krepes.evaluation import linear_probe
-from krepes.machines import LeaveOneOutRidge, expected_calibration_error, temperature
+from krepes.regression import LeaveOneOutRidge, expected_calibration_error, temperature
 from reproduction.datasets import LOADERS
 from reproduction.experiments import Conditions, Experiment, Findings
 from reproduction.pretrained_features import NETWORKS, Pretrained, layer_features

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import kendalltau, pearsonr
 
 from krepes.alignment import TransferStatistics, leep, one_hot
-from krepes.machines import LeaveOneOutRidge
+from krepes.regression import LeaveOneOutRidge
 from reproduction.experiments import Conditions, Experiment, Findings
 from reproduction.pretrained_features import NETWORKS, layer_features, sampled_images
 

@@ -36,11 +36,12 @@ from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
-from krepes.machines.label_choice import Comparison, compare_by_labels, labelled_rows
 from krepes.moments import MomentPass, Moments
 from krepes.one_pass import opener_of
 from krepes.preimages.invertible import Invertible
 from krepes.preprocessing.preparing import Preprocess
+from krepes.preprocessing.targets import labelled_rows
+from krepes.regression.label_choice import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver, held_out
 from krepes.solvers.held_out import HeldOut
 from krepes.solvers.linear_map import LinearMap
@@ -578,7 +579,7 @@ class KernelEmbedding(
         """A new model from the same moments, chosen by the labels of some rows; `selection_` says what was compared.
 
         Every candidate is a `refit` and needs no data but the labelled rows; the one with the smallest exact
-        leave-one-out error of ridge regression is taken (`krepes.machines.label_choice`).
+        leave-one-out error of ridge regression is taken (`krepes.regression.label_choice`).
 
         Parameters
         ----------

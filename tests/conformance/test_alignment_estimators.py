@@ -5,7 +5,7 @@ from __future__ import annotations
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes.alignment import AlignmentSelector, LayerTransferClassifier
-from krepes.machines import LeaveOneOutRidge
+from krepes.regression import LeaveOneOutRidge
 
 
 def not_met(estimator):

@@ -22,7 +22,7 @@ from fuzz.parts import kernels
 from fuzz.strategies import features, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, cached, target, unless, without
 from krepes.alignment import LayerTransferClassifier, PrunedEnsemble, prune_ensemble
-from krepes.machines import (
+from krepes.regression import (
     LeaveOneOutRidge,
     TransductiveRidge,
     expected_calibration_error,

@@ -35,7 +35,7 @@ from krepes.machines.gaussian_process.laplace import LikelihoodPass
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
-from krepes.machines.normal_sums import NormalEquations
+from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.novelty.novelty_pass import NoveltyPass
 from krepes.machines.targets import Classes
 from krepes.moments import MomentPass

@@ -88,14 +88,16 @@ from krepes.machines import (
     GaussianProcessRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
-    LeaveOneOutRidge,
     NoveltyDetector,
+)
+from krepes.machines.kernel_ridge.space_choice import Tried
+from krepes.regression import (
+    LeaveOneOutRidge,
     TransductiveRidge,
     expected_calibration_error,
     temperature,
     transductive_coefficients,
 )
-from krepes.machines.kernel_ridge.space_choice import Tried
 from krepes.report import write_machine_page, write_report
 from report_content import content, tops_of, unpacked
 

@@ -29,7 +29,7 @@ from krepes.machines.gaussian_process.evidence_search import Climb
 from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
-from krepes.machines.normal_sums import NormalSums
+from krepes.regression.normal_sums import NormalSums
 
 _draws = np.random.default_rng(0)
 X = _draws.normal(size=(90, 3))

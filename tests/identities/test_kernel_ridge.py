@@ -15,17 +15,13 @@ import ridge_oracles as oracles
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
-from krepes.machines import (
-    GaussianProcessRegressor,
-    KernelRidgeClassifier,
-    KernelRidgeRegressor,
-    TransductiveRidge,
-)
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge import space_choice
-from krepes.machines.kernel_ridge.penalty_choice import PENALTIES
 from krepes.machines.kernel_ridge.space_choice import SHORTEST, Sample, choose_space
-from krepes.machines.normal_sums import NormalSums
+from krepes.regression import TransductiveRidge
+from krepes.regression.normal_sums import NormalSums
+from krepes.regression.penalty_choice import PENALTIES
 
 FLOWERS, CODES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]

@@ -15,8 +15,8 @@ from torch import nn
 from krepes.alignment import LayerTransferClassifier, combine_kernels, iter_layers, one_hot
 from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.kernels import Gaussian
-from krepes.machines import LeaveOneOutRidge, TransductiveRidge, expected_calibration_error
 from krepes.networks import ConvNet
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge, expected_calibration_error
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ridge_oracles as oracles
-from krepes.machines.leave_one_out import LeaveOneOut
+from krepes.regression.leave_one_out import LeaveOneOut
 
 PENALTIES = (1e-3, 0.4, 30.0)
 

@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 
 from krepes.evaluation import knn_probe, linear_probe
 from krepes.evaluation.linear import centre_and_scale
-from krepes.machines import squared_hinge
-from krepes.machines.squared_hinge import svm_path
+from krepes.regression import squared_hinge
+from krepes.regression.squared_hinge import svm_path
 
 
 def clouds(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from krepes.machines import logistic
-from krepes.machines.logistic import logistic_path
+from krepes.regression import logistic
+from krepes.regression.logistic import logistic_path
 
 
 def clouds(n: int, d: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

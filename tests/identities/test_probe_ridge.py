@@ -9,7 +9,7 @@ from sklearn.metrics import get_scorer, mean_absolute_error, r2_score
 
 from krepes.evaluation import linear_probe, plan_protocol, probe_protocol, ridge_probe
 from krepes.evaluation.scoring import jackknife_error, measured
-from krepes.machines.ridge import ALPHAS
+from krepes.regression.ridge import ALPHAS
 
 rng = np.random.default_rng(0)
 Z = rng.normal(size=(160, 12)) @ rng.normal(size=(12, 12)) + 3

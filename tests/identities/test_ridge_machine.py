@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from krepes.kernels import Spectrum
-from krepes.machines import (
-    KernelRidgeRegressor,
+from krepes.machines import KernelRidgeRegressor
+from krepes.regression import (
     LeaveOneOutRidge,
     expected_calibration_error,
     temperature,

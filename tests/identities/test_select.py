@@ -13,8 +13,9 @@ from sklearn.linear_model import Ridge
 import krepes
 from command_line import run
 from krepes import KernelEmbedding
-from krepes.machines.label_choice import MOST_LABELS, compare_by_labels, labelled_rows
-from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
+from krepes.preprocessing.targets import MOST_LABELS, labelled_rows
+from krepes.regression.label_choice import compare_by_labels
+from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
 
 DIGITS = load_digits()
 IMAGES, Y = DIGITS.images / 16, DIGITS.target

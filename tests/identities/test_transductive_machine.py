@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from krepes.machines import LeaveOneOutRidge, TransductiveRidge, transductive_coefficients
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge, transductive_coefficients
 
 
 def naive(Phi, Y, free, penalty, weight):

@@ -19,7 +19,7 @@ from krepes.base.model_file import State, digest
 from krepes.base.rows import dense
 from krepes.features import FeatureSpace, NystromMap
 from krepes.losses.directions import directions
-from krepes.machines.normal_sums import NormalSums
+from krepes.regression.normal_sums import NormalSums
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,9 +39,9 @@ from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData, NystromMap
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
-from krepes.machines.normal_sums import NormalSums
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
+from krepes.regression.normal_sums import NormalSums
 from krepes.tally import RowRanges, Tally
 
 EXACT_ROWS = 5000  # of which all may be landmarks: four n x n matrices of 200 MB each

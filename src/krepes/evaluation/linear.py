@@ -28,8 +28,8 @@ from krepes.evaluation.probe_inputs import check_inputs, few_threads
 from krepes.evaluation.probe_result import ProbeResult, probe_scores
 from krepes.evaluation.scorer_tags import FittedClassifier
 from krepes.evaluation.splits import draw_stratified, validation_splits
-from krepes.machines.logistic import logistic_path
-from krepes.machines.squared_hinge import svm_path
+from krepes.regression.logistic import logistic_path
+from krepes.regression.squared_hinge import svm_path
 
 Weights = tuple[np.ndarray, np.ndarray]  # (K, d), and intercepts (K,)
 Path = Iterator[Weights]  # for one C after the other

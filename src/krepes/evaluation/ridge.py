@@ -19,7 +19,7 @@ import numpy as np
 
 from krepes.evaluation.probe_inputs import check_regression_inputs
 from krepes.evaluation.probe_result import RegressionResult, regression_scores
-from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge
+from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
 
 
 @dataclass(frozen=True)

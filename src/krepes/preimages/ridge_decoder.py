@@ -20,7 +20,7 @@ from torch import Tensor
 
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian, Kernel, Linear
-from krepes.machines.leave_one_out import LeaveOneOut
+from krepes.regression.leave_one_out import LeaveOneOut
 
 MEDIANS = (0.5, 1.0, 2.0, 4.0)  # lengthscales, in median distances
 PENALTIES = np.logspace(-11, -2, 10)  # for each row

@@ -20,12 +20,20 @@ from typing import Any
 import numpy as np
 
 from krepes.base.validation import LARGEST
-from krepes.preprocessing.labels import MISSING, Labels, label_vector, missing_values, plain_values
+from krepes.preprocessing.labels import (
+    MISSING,
+    Labels,
+    encode_labels,
+    label_vector,
+    missing_values,
+    plain_values,
+)
 
 TASKS = ("auto", "classification", "regression")
 FEW_VALUES = 20  # different whole numbers that are classes, whatever they are
 ROWS_EACH = 5  # of numbered classes
 STRATA, STRATUM_ROWS = 10, 10
+LEAST_LABELS, MOST_LABELS = 5, 5000  # that representations are compared by
 
 
 @dataclass(frozen=True)
@@ -120,3 +128,24 @@ def _present(y: Any, name: str) -> np.ndarray:
     if len(values) == 0:
         raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
     return values
+
+
+def labelled_rows(y: Any, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that have a label, at most 5000, and their targets: integer codes of classes, or real numbers."""
+    if len(label_vector(y, "y")) != n_rows:
+        raise ValueError(f"y has {len(y):,} labels for {n_rows:,} rows; one is needed for every row.")
+    if guess_task(y).name == "classification":
+        labels = encode_labels(y)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                "y has a single class: there is nothing to distinguish. Give labels of at least two."
+            )
+        rows, targets = labels.present, labels.codes
+    else:
+        targets = as_targets(y)
+        rows = np.flatnonzero(~np.isnan(targets))
+    if len(rows) < LEAST_LABELS:
+        raise ValueError(f"{len(rows)} labels are too few to choose by; at least {LEAST_LABELS} are needed.")
+    if len(rows) > MOST_LABELS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_LABELS, replace=False))
+    return rows, targets[rows]

@@ -17,7 +17,7 @@ from krepes.alignment.inputs import KernelChoice
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
-from krepes.machines import LeaveOneOutRidge, TransductiveRidge
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge
 
 
 def candidate_kernels(

@@ -43,11 +43,11 @@ from krepes.base.validation import as_array, estimator_rows
 from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
-from krepes.machines import temperature
-from krepes.machines.ridge import ALPHAS
-from krepes.machines.transductive import BETAS
 from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
+from krepes.regression import temperature
+from krepes.regression.ridge import ALPHAS
+from krepes.regression.transductive import BETAS
 
 
 class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):

@@ -22,8 +22,8 @@ from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
 from krepes.evaluation.probe_result import probe_scores, regression_scores
 from krepes.evaluation.scoring import GROUPS, jackknife_error
-from krepes.machines.calibration import expected_calibration_error
-from krepes.machines.ridge import LeaveOneOutRidge
+from krepes.regression.calibration import expected_calibration_error
+from krepes.regression.ridge import LeaveOneOutRidge
 
 LEAST_PROBABILITY = 1e-15
 MACHINE = "this machine"

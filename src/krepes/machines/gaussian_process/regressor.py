@@ -26,9 +26,10 @@ from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, S
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.machines.kernel_ridge.kernel_search import Kernels
 from krepes.machines.labelled_machine import ScoredByName
-from krepes.machines.normal_sums import NormalEquations, NormalSums
+from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Quantities, Targets
 from krepes.preprocessing.preparing import Preprocess
+from krepes.regression.normal_sums import NormalSums
 
 
 class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[NormalSums]):

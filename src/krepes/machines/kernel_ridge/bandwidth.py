@@ -42,9 +42,9 @@ from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.kernels.vectors import as_rows
-from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.solution import RidgeSolution
 from krepes.machines.kernel_ridge.space_choice import DOUBT, Sample
+from krepes.regression.penalty_choice import PenaltyErrors
 
 FAR = 0.05  # nearest similarity, and share of the targets' spread, below which a prediction has decayed
 ALIKE = 0.99  # similarity of two rows at random above which all look alike

@@ -18,7 +18,6 @@ from krepes.base.split import ByFold, Key, Parts
 from krepes.features import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts, iterated
-from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.solution import (
     HeldOutPredictions,
     RidgeSolution,
@@ -28,9 +27,10 @@ from krepes.machines.kernel_ridge.solution import (
 )
 from krepes.machines.kernel_ridge.solving import FEW_ROWS, penalty_errors
 from krepes.machines.labelled_machine import AUTO_LANDMARKS
-from krepes.machines.leave_one_out import LeaveOneOut
-from krepes.machines.normal_sums import NormalSums
 from krepes.machines.targets import Targets
+from krepes.regression.leave_one_out import LeaveOneOut
+from krepes.regression.normal_sums import NormalSums
+from krepes.regression.penalty_choice import PenaltyErrors
 
 Reduce = Callable[[Accumulator[Any, Any], str], Any]  # one read of the rows, with a name for its progress
 

@@ -40,7 +40,6 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.iterated_fit import IteratedFit
 from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
-from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.solution import (
     Fits,
@@ -54,6 +53,7 @@ from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.regression.penalty_choice import PenaltyErrors
 from krepes.tally import RowRanges, Tally
 
 MOST_FOLDS = 1000

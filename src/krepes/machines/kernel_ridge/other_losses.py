@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
-from krepes.machines.logistic import logistic_path
-from krepes.machines.squared_hinge import svm_path
+from krepes.regression.logistic import logistic_path
+from krepes.regression.penalty_choice import PenaltyErrors
+from krepes.regression.squared_hinge import svm_path
 
 LOSSES = ("squared", "logistic", "squared_hinge")
 PATH = 10.0 ** np.arange(

@@ -19,8 +19,9 @@ from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows
-from krepes.machines.normal_sums import NormalEquations, NormalSums
+from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Targets
+from krepes.regression.normal_sums import NormalSums
 
 
 class ByFoldAndClass:

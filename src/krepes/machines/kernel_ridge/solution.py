@@ -18,10 +18,10 @@ from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
-from krepes.machines.calibration import temperature
 from krepes.machines.kept_rows import KeptRows
-from krepes.machines.kernel_ridge.penalty_choice import PenaltyErrors
 from krepes.machines.targets import Targets
+from krepes.regression.calibration import temperature
+from krepes.regression.penalty_choice import PenaltyErrors
 
 STATE = {
     "A": Tensor,

@@ -12,7 +12,10 @@ from torch import Tensor
 from krepes.base.split import Parts
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows
-from krepes.machines.kernel_ridge.penalty_choice import (
+from krepes.machines.kernel_ridge.solution import Fits, HeldOutPredictions, RidgeSolution
+from krepes.regression.leave_one_out import LeaveOneOut
+from krepes.regression.normal_sums import NormalSums
+from krepes.regression.penalty_choice import (
     FoldErrors,
     PenaltyErrors,
     fold_solutions,
@@ -20,9 +23,6 @@ from krepes.machines.kernel_ridge.penalty_choice import (
     searched,
     walked,
 )
-from krepes.machines.kernel_ridge.solution import Fits, HeldOutPredictions, RidgeSolution
-from krepes.machines.leave_one_out import LeaveOneOut
-from krepes.machines.normal_sums import NormalSums
 
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 

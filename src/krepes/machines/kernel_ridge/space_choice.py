@@ -38,9 +38,9 @@ from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_choice import KernelChoice, TriedKernel, short_name
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
-from krepes.machines.kernel_ridge.penalty_choice import PENALTIES, searched
-from krepes.machines.leave_one_out import LeaveOneOut
 from krepes.preprocessing.column_scale import column_scale
+from krepes.regression.leave_one_out import LeaveOneOut
+from krepes.regression.penalty_choice import PENALTIES, searched
 
 MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
 JITTER = 1e-11  # of the diagonal, added where points coincide

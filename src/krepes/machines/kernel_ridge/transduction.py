@@ -1,6 +1,6 @@
 """The transductive form of a classifier: rows without labels take part with the class that a first fit gives them.
 
-See `krepes.machines.TransductiveRidge`, which is fitted on the features of the labelled rows, all of which are kept
+See `krepes.regression.TransductiveRidge`, which is fitted on the features of the labelled rows, all of which are kept
 with the model, and of at most 5000 unlabelled ones. The solution has the form of any other: what it predicts for rows
 left out are predictions without their label and without the guesses that it has helped to make.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from krepes.features.space import FeatureSpace
 from krepes.machines.kernel_ridge.solution import RidgeSolution
-from krepes.machines.transductive import TransductiveRidge
+from krepes.regression.transductive import TransductiveRidge
 
 MOST_UNLABELLED = 5000
 

@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.linalg import row_blocks
 from krepes.base.validation import SQUARES, as_matrix, check_same_rows, check_squares
-from krepes.machines.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
+from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
 
 BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 BLOCK_NUMBERS = 2**24  # of guesses without a row, at once

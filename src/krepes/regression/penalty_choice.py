@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.split import Key, Parts
-from krepes.machines.normal_sums import NormalSums
+from krepes.regression.normal_sums import NormalSums
 
 PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows together in the kernel's space
 ROUNDING = 32  # units in the last place by which sums of squares may be off

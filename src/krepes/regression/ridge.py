@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.validation import as_numbers, check_same_rows, check_squares, estimator_rows
-from krepes.machines.leave_one_out import LeaveOneOut
+from krepes.regression.leave_one_out import LeaveOneOut
 
 ALPHAS = tuple(float(f"{10 ** (k / 2):.2g}") for k in range(-16, 5))  # 1e-08, 3.2e-08, 1e-07 ... 1e+02
 

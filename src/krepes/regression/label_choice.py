@@ -14,11 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.machines.ridge import LeaveOneOutRidge
-from krepes.preprocessing.labels import encode_labels, label_vector
-from krepes.preprocessing.targets import as_targets, guess_task
-
-LEAST_LABELS, MOST_LABELS = 5, 5000
+from krepes.regression.ridge import LeaveOneOutRidge
 
 
 @dataclass(frozen=True)
@@ -134,24 +130,3 @@ def in_words(parameters: Mapping[str, Any]) -> str:
         words.get(name, name.replace("_", " ") + " {}").format(value) for name, value in parameters.items()
     )
     return ", ".join(parts) or "as it is"
-
-
-def labelled_rows(y: Any, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that have a label, at most 5000, and their targets: integer codes of classes, or real numbers."""
-    if len(label_vector(y, "y")) != n_rows:
-        raise ValueError(f"y has {len(y):,} labels for {n_rows:,} rows; one is needed for every row.")
-    if guess_task(y).name == "classification":
-        labels = encode_labels(y)
-        if len(labels.classes) < 2:
-            raise ValueError(
-                "y has a single class: there is nothing to distinguish. Give labels of at least two."
-            )
-        rows, targets = labels.present, labels.codes
-    else:
-        targets = as_targets(y)
-        rows = np.flatnonzero(~np.isnan(targets))
-    if len(rows) < LEAST_LABELS:
-        raise ValueError(f"{len(rows)} labels are too few to choose by; at least {LEAST_LABELS} are needed.")
-    if len(rows) > MOST_LABELS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_LABELS, replace=False))
-    return rows, targets[rows]

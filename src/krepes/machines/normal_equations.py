@@ -1,0 +1,94 @@
+"""One pass over rows and targets that sums the normal equations of ridge regression.
+
+The sums are `NormalSums`. Memory O(r^2 + r c) for r features and c outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from krepes.base.accumulator import Accumulator
+from krepes.base.blocks import Block
+from krepes.base.model_file import State
+from krepes.features.space import FeatureSpace
+from krepes.machines.targets import Targets
+from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
+from krepes.regression.normal_sums import NormalSums
+
+
+@dataclass(frozen=True, eq=False)
+class RunningSums:
+    """`NormalSums` while they grow: the outer product waits in the precision of the features."""
+
+    rest: NormalSums  # all but the outer product, which is empty there
+    outer: OuterSum
+
+
+class NormalEquations(Accumulator[RunningSums, NormalSums]):
+    """Sums the normal equations of the features of a space and the targets of the rows."""
+
+    def __init__(self, space: FeatureSpace, targets: Targets):
+        self.space, self.targets = space, targets
+        super().__init__()
+
+    def zero(self) -> RunningSums:
+        r, c, device = self.space.rank, self.targets.n_outputs, self.space.device
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64, device=device)
+
+        rest = NormalSums(0.0, 0.0, zeros(r), zeros(c), zeros(0, 0), zeros(r, c), zeros(c))
+        return RunningSums(rest, OuterSum.zero(r, device))
+
+    def plus(self, sums: RunningSums, block: Block) -> RunningSums:
+        X, space = block.inputs[0], self.space
+        Phi, Y = space.features(X), self.targets.matrix(block.y).to(space.device)
+        diagonal = space.kernel.diag(X).double()
+        w = None if block.weight is None else torch.from_numpy(block.weight).to(space.device)
+        weighted = Y if w is None else w[:, None] * Y
+        rest = NormalSums(
+            float(len(block)) if w is None else w.sum().item(),
+            (diagonal.sum() if w is None else w @ diagonal).item(),
+            Phi.sum(0, dtype=torch.float64) if w is None else w @ Phi.double(),
+            weighted.sum(0),
+            sums.rest.outer,
+            (Phi.mT @ weighted.to(Phi.dtype)).double(),
+            (weighted * Y).sum(0),
+        )
+        rooted = Phi if w is None else Phi.mul_(w.sqrt().to(Phi.dtype)[:, None])
+        return RunningSums(sums.rest + rest, sums.outer.plus(rooted))
+
+    def settled(self, sums: RunningSums) -> RunningSums:
+        return replace(sums, outer=sums.outer.flushed())
+
+    def joined(self, first: RunningSums, second: RunningSums) -> RunningSums:
+        return RunningSums(first.rest + second.rest, first.outer + second.outer)
+
+    def value(self, sums: RunningSums) -> NormalSums:
+        return replace(sums.rest, outer=sums.outer.result())
+
+    def value_from(self, state: State) -> NormalSums:
+        return NormalSums.from_state(state, self.space.device, self.space.rank, self.targets.n_outputs)
+
+    def sums_state(self, sums: RunningSums) -> State:
+        return sums.rest.state() | {"outer": sums.outer.flushed().total}
+
+    def sums_from(self, state: State) -> RunningSums:
+        whole = self.value_from(state | {"scalars": state["scalars"].clamp(min=1e-300)})
+        n, trace = state["scalars"].tolist()
+        empty = whole.outer.new_zeros(0, 0)
+        return RunningSums(replace(whole, n=n, trace=trace, outer=empty), OuterSum(whole.outer))
+
+    @property
+    def bytes_per_row(self) -> int:
+        return self.space.bytes_per_row + 16 * self.targets.n_outputs
+
+    @property
+    def bytes_of_sums(self) -> int:
+        return OUTER_BYTES * self.space.rank**2 + 8 * self.space.rank * self.targets.n_outputs
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.space.fingerprint() | self.space.seed_fingerprint() | self.targets.fingerprint()
