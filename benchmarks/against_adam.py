@@ -27,7 +27,7 @@ from torch import Tensor
 
 from krepes import KernelEmbedding
 from krepes.base.components import resolve
-from krepes.features import NystromMap
+from krepes.landmarks import NystromMap
 from krepes.losses import Batch, Loss
 
 BATCH, EPOCHS, RATES = 256, 50, (1e-4, 1e-3, 1e-2, 3e-2, 1e-1)

@@ -18,10 +18,9 @@ from recording import record
 
 from krepes.base.split import ByFold, Split
 from krepes.engines import Local
-from krepes.features import FeatureSpace
+from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, SpectralContrastive, VICReg
-from krepes.moments import MomentPass
 from krepes.solvers import choose_solver
 from krepes.views import Tabular
 

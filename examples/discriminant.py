@@ -20,8 +20,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from krepes.base.split import Parts, Split, by_target
-from krepes.features import FeatureSpace
-from krepes.moments import MomentPass, Moments
+from krepes.features import FeatureSpace, MomentPass
+from krepes.moments import Moments
 from krepes.one_pass import OnePassEstimator
 
 RIDGE = 0.01  # of the mean eigenvalue of S

@@ -9,7 +9,7 @@ from krepes._version import __version__
 if TYPE_CHECKING:
     from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
-    from krepes.kernels import check_kernel
+    from krepes.features.check_kernel import check_kernel
     from krepes.preprocessing import TableEncoder
     from krepes.saved_models import load
 
@@ -18,7 +18,7 @@ _PUBLIC = {
     "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
-    "check_kernel": "krepes.kernels",
+    "check_kernel": "krepes.features.check_kernel",
     "load": "krepes.saved_models",
 }
 

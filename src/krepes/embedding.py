@@ -31,22 +31,22 @@ from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
 from krepes.base.validation import as_row_indices
 from krepes.engines import Engine, Local, as_engine
-from krepes.features import FeatureSpace, FitData
+from krepes.features import FeatureSpace, FitData, MomentPass, held_out
+from krepes.features.held_out import HeldOut
 from krepes.features.space import LEAST_FOLDS
+from krepes.features.task import Task
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
-from krepes.moments import MomentPass, Moments
+from krepes.moments import Moments
 from krepes.one_pass import opener_of
 from krepes.preimages.invertible import Invertible
 from krepes.preprocessing.preparing import Preprocess
 from krepes.preprocessing.targets import labelled_rows
 from krepes.regression.label_choice import Comparison, compare_by_labels
-from krepes.solvers import Callback, Solver, choose_solver, held_out
-from krepes.solvers.held_out import HeldOut
+from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import check_scale
-from krepes.solvers.task import Task
 from krepes.sources import Source, open_source
 from krepes.tally import RowRanges, Tally
 from krepes.views import Views
@@ -624,8 +624,8 @@ class KernelEmbedding(
         """The loss on rows that were not learned from, with its standard error; takes what `refit` takes.
 
         Two folds are held out at a time, the loss is minimised over the others in the same feature space, and its value
-        on the two is taken; see `krepes.solvers.held_out`. The model needs `n_folds`. Values under other views, kernels
-        or landmarks cannot be compared, nor those of different losses.
+        on the two is taken; see `krepes.features.held_out`. The model needs `n_folds`. Values under other views,
+        kernels, landmarks or losses cannot be compared.
         """
         return held_out.held_out_loss(*self._by_fold(params, "held_out_loss"))
 

@@ -29,8 +29,9 @@ from krepes.base.blocks import Block
 from krepes.base.components import subclasses
 from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.local import add_halving
-from krepes.features import FeatureSpace, NystromMap
+from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Gaussian
+from krepes.landmarks.nystrom import NystromMap
 from krepes.machines.gaussian_process.laplace import LikelihoodPass
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
@@ -38,7 +39,6 @@ from krepes.machines.kernel_ridge.ridge_pass import RidgePass
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.novelty.novelty_pass import NoveltyPass
 from krepes.machines.targets import Classes
-from krepes.moments import MomentPass
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows
 from krepes.views import Paired, Tabular

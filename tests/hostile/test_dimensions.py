@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding
+from krepes.base.column_scale import column_samples, usual_range
 from krepes.features import fit_cost
 from krepes.kernels import Custom, Gaussian, GlobalAlignment
-from krepes.preprocessing.column_scale import column_samples, usual_range
 from krepes.sources import Batches, open_source
 from krepes.sources.tables.csv_files import _text_blocks
 

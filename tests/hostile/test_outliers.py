@@ -14,8 +14,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.decomposition import PCA
 
 from krepes import KernelEmbedding, TableEncoder
+from krepes.base.column_scale import column_scale, usual_range
 from krepes.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern
-from krepes.preprocessing.column_scale import column_scale, usual_range
 from krepes.views import Tabular
 from tolerances import assert_same
 

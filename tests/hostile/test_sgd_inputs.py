@@ -200,7 +200,7 @@ def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
 ):
     """Stopped after any batch, in the first epoch or later, with any kind of step, noise included."""
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.features.samples.block_rows", lambda bytes_per_row: 16)
+    monkeypatch.setattr("krepes.features.task.block_rows", lambda bytes_per_row: 16)
 
     def model():
         return KernelEmbedding(

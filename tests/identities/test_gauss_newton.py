@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from krepes.base.components import named
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian
+from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, Loss, VICReg
 from krepes.losses.abilities import Classification, MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.statistics import SampleStatistics

@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 from krepes import KernelEmbedding
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
+from krepes.features.held_out import SHARE, Part, best_width, circle, over_parts
 from krepes.losses import (
     BarlowTwins,
     KernelPCA,
@@ -27,7 +28,6 @@ from krepes.losses import (
 from krepes.losses.vicreg import VARIANCE_FLOOR
 from krepes.moments import Moments
 from krepes.solvers import MomentDescent, Solver, choose_solver
-from krepes.solvers.held_out import SHARE, Part, best_width, circle, over_parts
 from krepes.views import Tabular
 
 rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from krepes import check_kernel
 from krepes.kernels import (
     ArcCosine,
     Custom,
@@ -17,7 +18,6 @@ from krepes.kernels import (
     Matern,
     Polynomial,
     Sigmoid,
-    check_kernel,
 )
 
 rng = np.random.default_rng(0)

@@ -10,9 +10,9 @@ import torch
 from krepes.base.blocks import Block
 from krepes.engines import Local, block_rows
 from krepes.engines.local import add_halving, prefetched
-from krepes.features import FeatureSpace, FitData
+from krepes.features import FeatureSpace, FitData, MomentPass
 from krepes.kernels import Gaussian, Polynomial
-from krepes.moments import MomentPass, Moments
+from krepes.moments import Moments
 from krepes.views import NoViews, Paired, Tabular
 
 N = 100

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from krepes.base.linalg import RELATIVE_CUT
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import ArcCosine, Custom, Gaussian, Laplacian, Linear, Matern, Polynomial, Sigmoid
+from krepes.landmarks.nystrom import NystromMap
 from labels import label
 from tolerances import TOLERANCE, assert_same
 

@@ -11,10 +11,11 @@ import torch
 
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
-from krepes.features import FeatureSpace, Samples
-from krepes.features.nystrom import NystromMap
+from krepes.features import FeatureSpace
+from krepes.features.task import samples_of
 from krepes.kernels import Gaussian, Linear
 from krepes.landmarks import Uniform
+from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.abilities import MovingTarget, OwnParameters
 from krepes.losses.directions import DirectionLoss
@@ -199,7 +200,7 @@ def windows_of(n_rows, budget, held_out=0, fresh=False, n_views=2, functions=Non
             return X + 1000.0 * index
 
     space = replace(FeatureSpace.on(Linear(), torch.eye(2).double()), views=Shift(n_views=n_views))
-    samples = Samples(space, space.reader(rows), block_rows=2)
+    samples = samples_of(space, space.reader(rows), rows_per_block=2)
     functions = functions or [lambda X: X]
     return FeatureWindows(
         samples, functions, 2, torch.float64, budget, fresh=fresh, held_out=held_out, **settings
@@ -348,7 +349,7 @@ def test_fresh_views_change_with_the_epoch_and_kept_ones_do_not():
         model = KernelEmbedding(2, loss="barlow_twins", **noise)
         model.solver = SGD(max_epochs=1, fresh_views=fresh, batch_size=150, validation_fraction=0)
         model.fit(X)
-        samples = Samples(model.space_, model.space_.reader(X))
+        samples = samples_of(model.space_, model.space_.reader(X))
         windows = FeatureWindows(samples, [model.features_], model.rank_, fresh=fresh)
         seen[fresh] = [next(windows.batches(epoch, 150))[1].features[0].sum(0) for epoch in (0, 1)]
     assert torch.allclose(*seen[False], rtol=1e-4)

@@ -131,7 +131,7 @@ def test_gower_compares_the_columns_of_a_table_one_by_one(combine, profile, loop
     encoder = TableEncoder(dtype="float64", min_frequency=0).fit(TABLE)
     inputs = InputSpace("table", encoder=encoder)
     X = inputs.tensor(encoder._source(TABLE).take(np.arange(6)), torch.float64)
-    K = Gower(0.8, combine, profile, missing=0.6).suited(inputs)(X)
+    K = Gower(0.8, combine, profile, missing=0.6).suited(inputs.layout)(X)
     deviations = {name: np.std([v for v in TABLE[name] if v is not None]) for name in ("age", "weight")}
     may_miss = {name for name, values in TABLE.items() if None in values}
     rows = [dict(zip(TABLE, values)) for values in zip(*TABLE.values())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -28,6 +29,19 @@ def test_models_are_typed(modules):
 
 def test_no_module_imports_itself_by_way_of_others(modules):
     assert house.cycles(modules) == []
+
+
+@pytest.mark.parametrize(
+    "room", ["kernels", "landmarks", "losses", "moments", "networks", "solvers", "views"]
+)
+def test_mathematics_does_not_load_readers_of_data(room):
+    code = f"import sys, krepes.{room}; print(*(name for name in sys.modules if name.startswith('krepes.')))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    rows = ("krepes.sources", "krepes.preprocessing", "krepes.engines", "krepes.features")
+    assert f"krepes.{room}" in loaded
+    assert [name for name in loaded if name.startswith(rows)] == []
 
 
 def test_no_class_name_has_two_meanings(modules):

@@ -24,9 +24,9 @@ from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold, Split, by_group
 from krepes.engines import Engine, Local
-from krepes.features import FeatureSpace
+from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Custom, Gaussian, Linear
-from krepes.moments import MomentPass, Moments
+from krepes.moments import Moments
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "discriminant.py"
 specification = importlib.util.spec_from_file_location("discriminant", EXAMPLE)

@@ -17,7 +17,8 @@ from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.model_file import State, digest
 from krepes.base.rows import dense
-from krepes.features import FeatureSpace, NystromMap
+from krepes.features import FeatureSpace
+from krepes.landmarks.nystrom import NystromMap
 from krepes.losses.directions import directions
 from krepes.regression.normal_sums import NormalSums
 

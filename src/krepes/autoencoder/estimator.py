@@ -36,9 +36,10 @@ from krepes.base.rows import Rows, dense
 from krepes.base.sparse_rows import REDUCE
 from krepes.base.validation import as_matrix
 from krepes.engines import Engine, as_engine
-from krepes.features import FeatureSpace, FitData, NystromMap
+from krepes.features import FeatureSpace, FitData
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
+from krepes.landmarks.nystrom import NystromMap
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.normal_sums import NormalSums

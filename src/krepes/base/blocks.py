@@ -109,6 +109,14 @@ class Reader(ABC):
         """Hashes, by name, of what tells these rows from others: a checkpoint is for one reader."""
 
 
+class IndexedReader(Reader):
+    """A reader that can also take rows by their position."""
+
+    @abstractmethod
+    def take(self, indices: np.ndarray) -> Block:
+        """The rows at these positions of the range, in that order."""
+
+
 def part_edges(
     start: int, stop: int, n_parts: int, chunk_rows: int = 1, seams: Sequence[int] | None = None
 ) -> list[int]:

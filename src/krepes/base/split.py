@@ -107,7 +107,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
     >>> import torch
     >>> from krepes.features import FeatureSpace
     >>> from krepes.kernels import Linear
-    >>> from krepes.moments import MomentPass
+    >>> from krepes.features import MomentPass
     >>> split = Split(MomentPass(FeatureSpace.on(Linear(), torch.ones(1, 1))), by=by_target)      # phi(x) = x
     >>> split.add(Block(torch.arange(3), (torch.tensor([[1.0], [3.0], [8.0]]),), y=np.array(["a", "a", "b"])))
     >>> {key: float(part.mean_1) for key, part in split.result().items()}

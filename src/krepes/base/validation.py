@@ -12,7 +12,8 @@ values are refused, as the embedding refuses them. Numbers beyond 1e300 are refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -240,3 +241,15 @@ def generator_of(random_state: int | np.random.Generator | None) -> np.random.Ge
         raise ValueError(
             f"random_state={random_state!r:.60}: expected an integer >= 0, a numpy Generator or None."
         ) from error
+
+
+def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
+    """Raise an error if columns are missing; it names them and the most similar columns that exist."""
+    there = set(present)
+    missing = [name for name in wanted if name not in there]
+    if not missing:
+        return
+    close = [match for name in missing for match in difflib.get_close_matches(str(name), present, n=1)]
+    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+    shown = ", ".join(map(str, present[:30])) + (", ..." if len(present) > 30 else "")
+    raise ValueError(f"Found no column {', '.join(map(repr, missing))} in {where}.{hint} Columns: {shown}.")

@@ -19,7 +19,7 @@ LEAST_MATRICES, USUAL_MATRICES = 8, 18
 
 def available_memory() -> int:
     """Bytes that can be allocated without swapping."""
-    from krepes.sources.arrays.numpy_files import available_memory as available
+    from krepes.base.memory import available_memory as available
 
     return available()
 

@@ -28,6 +28,7 @@ from krepes.base.progress import Progress, display
 from krepes.base.rows import dense
 from krepes.base.streams import stream_key
 from krepes.engines import Local
+from krepes.features.view_choice import choose_views
 from krepes.losses import Loss, MovingTarget, ability, as_loss
 from krepes.losses.batch import Batch
 from krepes.losses.checking import own_parameters
@@ -38,7 +39,6 @@ from krepes.preprocessing.preparing import is_series, prepare_inputs
 from krepes.solvers.sgd.settings import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
-from krepes.views.choosing import choose_views
 
 logger = logging.getLogger("krepes")
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from krepes.base.files import readable_bytes
+from krepes.base.memory import available_memory
 from krepes.base.rows import Rows
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import with_views
-from krepes.sources.arrays.numpy_files import available_memory
 from krepes.views import Views
 
 MOST_POINTS = 20_000  # more take hours, and 26 GB of memory

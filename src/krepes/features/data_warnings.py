@@ -5,7 +5,7 @@
     dominant columns    sum of their scale^2 > 97 % of that of all    columns in different units
 
 Dominant columns are at most three, and at most half of those that vary. Center and scales are those of usual values
-(`krepes.preprocessing.column_scale`). Only the candidate rows are looked at.
+(`krepes.base.column_scale`). Only the candidate rows are looked at.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import named_few, warn
+from krepes.base.column_scale import column_scale
 from krepes.base.linalg import row_blocks
 from krepes.kernels import Kernel
 from krepes.kernels.vectors import as_rows
-from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 

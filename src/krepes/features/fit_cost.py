@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from krepes.base.caller_warning import warn
+from krepes.base.memory import available_memory
 from krepes.base.rows import Rows, slice_rows
 from krepes.kernels import Kernel
 from krepes.preprocessing.column_values import family
 from krepes.sources import Source, TableSource
-from krepes.sources.arrays.numpy_files import available_memory
 
 CANDIDATE_NUMBERS = 2**28  # that candidates have together, at most: 1 GB in single precision
 TEXT_WIDTH = 30  # numbers that a cell of text, or a date, may become, for this estimate

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.blocks import Block, Reader, part_edges
+from krepes.base.blocks import Block, IndexedReader, part_edges
 from krepes.base.dtype_and_device import Placement
 from krepes.base.model_file import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
@@ -107,7 +107,7 @@ class FitData:
 
 
 @dataclass(frozen=True, eq=False)
-class RowReader(Reader):
+class RowReader(IndexedReader):
     """The rows start .. stop of some data as blocks in an input space."""
 
     data: FitData

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from krepes.base.rows import Rows
-from krepes.features.nystrom import NystromMap
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel
+from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing.input_space import InputSpace
 from krepes.views import Views
 

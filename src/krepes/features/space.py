@@ -31,16 +31,16 @@ from krepes.features.data_warnings import warn_of_data, warn_of_shape
 from krepes.features.fit_cost import allowed_candidates, warn_of_cost
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkChoice, with_views
-from krepes.features.nystrom import NystromMap
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
+from krepes.features.view_choice import choose_views
 from krepes.kernels import Kernel
 from krepes.kernels.checking.fit_check import check_candidates, title
+from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, is_series, prepare_inputs
 from krepes.sources import reservoir
 from krepes.sources.row_subset import subset
 from krepes.views import Image, NoViews, Tabular, TimeSeries, Views
-from krepes.views.choosing import choose_views
 
 VIEW_ROWS = 10_000  # that the scale of views is learned from
 LEAST_FOLDS = 3  # two are held out at a time, and at least one is learned from
@@ -196,7 +196,7 @@ class FeatureSpace:
         if counting is not None:
             candidates = replace(candidates, indices=counting[candidates.indices])
         if learn_kernel is None:
-            suited = kernel.suited(inputs)
+            suited = kernel.suited(inputs.layout)
             warn_of_data(candidates, inputs, suited, as_given=preprocess is None or preprocess == "none")
             fitted_kernel = suited.fitted(candidates.rows, generator)
         else:

@@ -4,7 +4,6 @@ from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
 from krepes.kernels.base import Kernel, Product, Scaled, Sum
 from krepes.kernels.checking.check_result import KernelCheck
-from krepes.kernels.checking.kernel_check import check_kernel
 from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.cosine import Cosine
@@ -72,5 +71,4 @@ __all__ = [
     "Sum",
     "WeisfeilerLehman",
     "as_kernel",
-    "check_kernel",
 ]

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from krepes.base.row_layout import RowLayout
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.cosine import Cosine
@@ -32,7 +33,6 @@ from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.vectors import as_rows
-from krepes.preprocessing.input_space import InputSpace
 
 MOST_COLUMNS = 128  # whose L1 distances are affordable: they are not a matrix product
 OF_CATEGORIES: dict[type[RadialKernel], str] = {
@@ -66,14 +66,13 @@ class Automatic(Kernel):
     def shift_invariant(self) -> bool:
         return True  # as are the kernels that it may become for dense rows
 
-    def suited(self, inputs: InputSpace) -> Kernel:
-        if inputs.kind == "series" and inputs.of_objects:
+    def suited(self, layout: RowLayout) -> Kernel:
+        if layout.kind == "series" and layout.width is None:
             return RandomWarping()
-        width = inputs.encoder.n_features_out_ if inputs.encoder is not None else inputs.n_features
-        if inputs.kind == "sparse":
+        if layout.kind == "sparse":
             return self._of_sparse()
-        plain = inputs.kind in ("table", "vectors") and width is not None
-        return self._of(width if plain else None, inputs.only_categories)
+        plain = layout.kind in ("table", "vectors")
+        return self._of(layout.width if plain else None, layout.only_categories)
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Kernel:
         """The kernel for rows of numbers."""

@@ -29,10 +29,10 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.row_layout import RowLayout
 from krepes.base.rows import Rows
 from krepes.base.sparse_rows import as_sparse
 from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.preprocessing.input_space import InputSpace
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
 ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products
@@ -83,7 +83,7 @@ class Kernel(Component, ABC):
         """A kernel whose data-dependent parameters are numbers; by default the kernel itself."""
         return self
 
-    def suited(self, inputs: InputSpace) -> Kernel:
+    def suited(self, layout: RowLayout) -> Kernel:
         """The kernel for rows of this kind; by default the kernel itself."""
         return self
 
@@ -201,8 +201,8 @@ class Pair(Kernel):
         left, right = (kernel.fitted(X, generator) for kernel in self._kernels())
         return type(self)(left, right)
 
-    def suited(self, inputs: InputSpace) -> Pair:
-        left, right = (kernel.suited(inputs) for kernel in self._kernels())
+    def suited(self, layout: RowLayout) -> Pair:
+        left, right = (kernel.suited(layout) for kernel in self._kernels())
         return type(self)(left, right)
 
     def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
@@ -345,8 +345,8 @@ class Scaled(Kernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Scaled:
         return Scaled(self._inner().fitted(X, generator), self.factor)
 
-    def suited(self, inputs: InputSpace) -> Scaled:
-        return Scaled(self._inner().suited(inputs), self.factor)
+    def suited(self, layout: RowLayout) -> Scaled:
+        return Scaled(self._inner().suited(layout), self.factor)
 
     def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
         return self._inner().table_columns(names)

@@ -22,12 +22,11 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
-from krepes.base.validation import check_finite
+from krepes.base.row_layout import RowLayout
+from krepes.base.validation import check_columns, check_finite
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.custom import as_kernel
 from krepes.kernels.vectors import as_rows
-from krepes.preprocessing.input_space import InputSpace
-from krepes.sources.source import check_columns
 
 Columns = str | int | slice | Sequence[str] | Sequence[int]
 Part = tuple[str, Kernel, Columns]
@@ -98,31 +97,28 @@ class ColumnKernel(Kernel):
             (raw if _takes_values(kernel) else encoded).update(dict.fromkeys(_named(columns, names)))
         return list(encoded), list(raw)
 
-    def suited(self, inputs: InputSpace) -> ColumnKernel:
-        if inputs.kind == "objects" and not inputs.raw_:
+    def suited(self, layout: RowLayout) -> ColumnKernel:
+        if layout.kind == "objects" and not layout.raw:
             return self
-        if inputs.encoder is None and not inputs.raw_:
-            width = inputs.n_features or 0
+        if not layout.names:
+            width = layout.width or 0
             places = [_positions(columns, width) for _, _, columns in self._parts()]
             kernels = [
-                kernel.suited(InputSpace("vectors", (len(each),)))
+                kernel.suited(RowLayout("vectors", len(each)))
                 for each, (_, kernel, _) in zip(places, self._parts())
             ]
             return self._with(kernels, places)
-        n_encoded = 0 if inputs.encoder is None else inputs.encoder.n_features_out_
+        where = {column.name: list(column.places) for column in layout.columns}
+        n_encoded = sum(map(len, where.values()))
+        where |= {name: [n_encoded + i] for i, name in enumerate(layout.raw)}
         places, kernels = [], []
         for _, kernel, columns in self._parts():
-            names = _named(columns, inputs.table_names)
-            _check_prepared(names, inputs, raw=_takes_values(kernel))
-            if _takes_values(kernel):
-                places.append([n_encoded + inputs.raw_.index(name) for name in names])
-                kernels.append(kernel.suited(InputSpace("objects")))
-            else:
-                assert inputs.encoder is not None  # _check_prepared
-                encoder = inputs.encoder.part(names)
-                where = dict(zip(inputs.encoder.used_columns_, inputs.encoder.groups_))
-                places.append([place for name in encoder.used_columns_ for place in where[name]])
-                kernels.append(kernel.suited(InputSpace("table", encoder=encoder)))
+            names, as_given = _named(columns, layout.names), _takes_values(kernel)
+            _check_prepared(names, layout, as_given)
+            part = RowLayout("objects") if as_given else layout.part(names)
+            found = names if as_given else [column.name for column in part.columns]
+            places.append([place for name in found for place in where[name]])
+            kernels.append(kernel.suited(part))
         return self._with(kernels, places)
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> ColumnKernel:
@@ -332,13 +328,16 @@ def _keys(columns: Columns, row: Sized) -> list[Any]:
     return _listed(columns)
 
 
-def _check_prepared(names: Sequence[str], inputs: InputSpace, raw: bool) -> None:
-    """Refuse columns that another kernel, the first of a list, does not compare in this way."""
-    encoder = inputs.encoder
-    if raw:
-        missing = [name for name in names if name not in inputs.raw_]
-    else:
-        missing = [name for name in names if encoder is None or name in encoder.exclude]
+def _check_prepared(names: Sequence[str], layout: RowLayout, as_given: bool) -> None:
+    """Refuse columns that are left out, or that the first kernel of a list does not compare in this way."""
+    left_out = {} if as_given else {name: layout.left_out[name] for name in names if name in layout.left_out}
+    if left_out:
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
+        raise ValueError(
+            f"The table's encoding leaves out {reasons}. Give such columns a kernel on objects, or leave them out."
+        )
+    prepared = layout.raw if as_given else [column.name for column in layout.columns]
+    missing = [name for name in names if name not in prepared]
     if missing:
         raise ValueError(
             f"The columns {', '.join(map(repr, missing))} were not prepared for this kernel. In a list of kernels, the "

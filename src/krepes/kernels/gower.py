@@ -28,12 +28,12 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.row_layout import EncodedColumn, RowLayout
 from krepes.base.schema import check_entries
 from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
 from krepes.kernels.vectors import VectorKernel, as_rows
-from krepes.preprocessing.input_space import InputSpace
 
 
 class Gower(VectorKernel):
@@ -88,11 +88,8 @@ class Gower(VectorKernel):
     def one_scale(self) -> bool:
         return self.layout is None
 
-    def suited(self, inputs: InputSpace) -> Gower:
-        layout = None
-        if inputs.encoder is not None:
-            layout = [_laid_out(*each) for each in zip(inputs.encoder.columns_, inputs.encoder.groups_)]
-        return clone(self).set_params(layout=layout)
+    def suited(self, layout: RowLayout) -> Gower:
+        return clone(self).set_params(layout=[_laid_out(column) for column in layout.columns] or None)
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Gower:
         if not isinstance(self.lengthscale, str):
@@ -173,14 +170,13 @@ class Gower(VectorKernel):
             raise ValueError(f"missing={self.missing!r}: expected a number from 0 to 1.")
 
 
-def _laid_out(column: dict[str, Any], group: list[int]) -> dict[str, Any]:
-    """Where the encoded values of a column are, and what says that one is missing."""
-    category = column["role"] == "category"
-    if category:
-        return {"category": True, "places": group, "missing": group[-2] if column["missing"] else None}
-    indicator = bool(column.get("indicator", False))
-    if column["role"] == "numeric" or column.get("linear", False):  # of a date, how late it is
-        return {"category": False, "places": group[:1], "missing": group[-1] if indicator else None}
-    # A point on a circle or a text of length 1: half of the squared distance is 1 on average, as for levels.
-    places = group[:-1] if indicator else group
-    return {"category": True, "places": places, "missing": group[-1] if indicator else None}
+def _laid_out(column: EncodedColumn) -> dict[str, Any]:
+    """Where the encoded values of a column are, and what says that one is missing.
+
+    Points of length 1 are compared as categories: half of their squared distance is 1 on average, as for levels.
+    """
+    return {
+        "category": column.kind != "number",
+        "places": list(column.values),
+        "missing": column.missing,
+    }

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from krepes.base.row_layout import RowLayout
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.vectors import VectorKernel
-from krepes.preprocessing.input_space import InputSpace
 
 
 class Precomputed(VectorKernel):
@@ -38,8 +38,8 @@ class Precomputed(VectorKernel):
     def one_scale(self) -> bool:
         return False
 
-    def suited(self, inputs: InputSpace) -> Kernel:
-        if inputs.kind != "precomputed":
+    def suited(self, layout: RowLayout) -> Kernel:
+        if layout.kind != "precomputed":
             raise ValueError(
                 "A precomputed kernel stands alone: kernel='precomputed', with the kernel matrix in the place of rows. "
                 "Add and multiply matrices instead of kernels."

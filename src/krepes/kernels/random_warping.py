@@ -18,6 +18,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import check_count, is_integer, is_number
+from krepes.base.series import Series, as_series
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.series import (
     along_diagonals,
@@ -27,7 +28,6 @@ from krepes.kernels.series import (
     over_pairs,
     point_distances,
 )
-from krepes.preprocessing.series_rows import Series, as_series
 
 
 class RandomWarping(Kernel):

@@ -30,9 +30,9 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_integer
+from krepes.base.series import Series, as_series
 from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, medians
-from krepes.preprocessing.series_rows import Series, as_series
 
 BLOCK_NUMBERS = 2**23  # local kernel values held at once
 MEDIAN_SERIES, MEDIAN_POINTS = 200, 1000  # that the median distance of points is taken from

@@ -3,7 +3,8 @@
 from krepes.landmarks.base import LandmarkSelector
 from krepes.landmarks.kmeans_plus_plus import KMeansPlusPlus
 from krepes.landmarks.leverage import Leverage
+from krepes.landmarks.nystrom import NystromMap
 from krepes.landmarks.pivoted_cholesky import PivotedCholesky
 from krepes.landmarks.uniform import Uniform
 
-__all__ = ["KMeansPlusPlus", "LandmarkSelector", "Leverage", "PivotedCholesky", "Uniform"]
+__all__ = ["KMeansPlusPlus", "LandmarkSelector", "Leverage", "NystromMap", "PivotedCholesky", "Uniform"]

@@ -203,7 +203,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
             suited = (
                 self._search.rivals(inputs, 0)[0]
                 if inputs.kind == "sparse"
-                else self._first_kernel().suited(inputs)
+                else self._first_kernel().suited(inputs.layout)
             )
             return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
         with display(self.verbose).stage("Choosing the kernel"):

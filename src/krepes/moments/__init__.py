@@ -1,6 +1,5 @@
-"""Second moments of features, and the pass that sums them."""
+"""Second moments of features."""
 
-from krepes.moments.moment_pass import MomentPass
 from krepes.moments.moments import Moments
 
-__all__ = ["MomentPass", "Moments"]
+__all__ = ["Moments"]

@@ -26,8 +26,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from krepes.sources.arrays.numpy_files import npz_header
-
 PREFIX = "module."  # what torch.nn.DataParallel puts before every name
 SHOWN = 5  # names in a message
 _BROKEN = (
@@ -164,15 +162,23 @@ def _check_numbers(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _open_npz(path: Path) -> WeightsFile:
-    with np.load(path, allow_pickle=False) as archive:
-        names = list(archive.files)
-    shapes = {name: npz_header(path, name)[0].shape for name in names}
+    with zipfile.ZipFile(path) as archive:
+        shapes = {name.removesuffix(".npy"): _npy_shape(archive, name) for name in archive.namelist()}
 
     def read(wanted: Iterable[str]) -> dict[str, Tensor]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: torch.from_numpy(np.ascontiguousarray(archive[name])) for name in wanted}
 
     return WeightsFile(path, shapes, read)
+
+
+def _npy_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """The shape that the header of an array declares."""
+    with archive.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"{name} has the .npy format version {version[0]}.{version[1]}")
+        return _HEADERS[version](stream)[0]
 
 
 def _open_safetensors(path: Path) -> WeightsFile:
@@ -207,4 +213,5 @@ def _open_torch(path: Path) -> WeightsFile:
     return WeightsFile(path, {name: tuple(value.shape) for name, value in found.items()}, read)
 
 
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _OPENERS = {".npz": _open_npz, ".safetensors": _open_safetensors, ".pth": _open_torch, ".pt": _open_torch}

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Gaussian, Kernel, Linear
+from krepes.landmarks.nystrom import NystromMap
 from krepes.regression.leave_one_out import LeaveOneOut
 
 MEDIANS = (0.5, 1.0, 2.0, 4.0)  # lengthscales, in median distances

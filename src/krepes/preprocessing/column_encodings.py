@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from krepes.base.column_scale import ColumnSample
+from krepes.base.row_layout import EncodedColumn
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.cells.grams import BUCKETS
 from krepes.preprocessing.column_moments import ColumnMoments
-from krepes.preprocessing.column_scale import ColumnSample
 from krepes.preprocessing.column_scan import FORMS, TextScan
 from krepes.preprocessing.column_values import holds_numbers
 
@@ -50,11 +51,23 @@ OPTIONAL: dict[str, Any] = {
 }
 
 
+def encoded_column(column: Column, group: list[int]) -> EncodedColumn:
+    """Where the values of a column are among its encoded numbers, and what says that one is missing."""
+    name, places = column["column"], tuple(group)
+    if column["role"] == "category":
+        return EncodedColumn(name, "category", places, places, places[-2] if column["missing"] else None)
+    indicator = bool(column.get("indicator", False))
+    missing = places[-1] if indicator else None
+    if column["role"] == "numeric" or column.get("linear", False):  # of a date, how late it is
+        return EncodedColumn(name, "number", places, places[:1], missing)
+    return EncodedColumn(name, "point", places, places[:-1] if indicator else places, missing)
+
+
 def numeric_column(name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Column:
     """The standardisation of a column: (x - mean) / scale, population deviation, scale 1 if it is constant.
 
     Where a few wild cells make up nearly all of the deviation, mean and scale are those of the sample's usual values
-    (`krepes.preprocessing.column_scale`): the other rows would become one number otherwise.
+    (`krepes.base.column_scale`): the other rows would become one number otherwise.
     """
     low, high = float(moments.low[j]), float(moments.high[j])
     mean, scale = float(moments.mean[j]), float(np.sqrt(moments.variance_of(j)))

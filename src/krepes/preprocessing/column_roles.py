@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from krepes.base.caller_warning import warn
+from krepes.base.column_scale import ColumnSample, column_samples
 from krepes.preprocessing.cells.numbers import UNIT_FORMS
 from krepes.preprocessing.column_encodings import (
     Column,
@@ -30,7 +31,6 @@ from krepes.preprocessing.column_encodings import (
     numeric_column,
     text_column,
 )
-from krepes.preprocessing.column_scale import ColumnSample, column_samples
 from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column, words_in

@@ -26,11 +26,13 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
+from krepes.base.row_layout import RowLayout
 from krepes.base.rows import slice_rows
+from krepes.base.series import as_series
 from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
+from krepes.preprocessing.column_encodings import encoded_column
 from krepes.preprocessing.series_rows import (
-    as_series,
     check_series,
     check_series_source,
     series_points,
@@ -219,9 +221,19 @@ class InputSpace(Component):
         return self.kind == "objects" or (self.kind == "series" and len(self.shape) == 1)
 
     @property
-    def only_categories(self) -> bool:
-        """Whether every column that is used is a category."""
-        return self.encoder is not None and all(c["role"] == "category" for c in self.encoder.columns_)
+    def layout(self) -> RowLayout:
+        """What kernels may know of the rows."""
+        if self.encoder is None:
+            width = None if self.of_objects else self.n_features
+            return RowLayout(self.kind, width, names=tuple(self.names_), raw=tuple(self.raw_))
+        return RowLayout(
+            self.kind,
+            self.encoder.n_features_out_,
+            tuple(encoded_column(*each) for each in zip(self.encoder.columns_, self.encoder.groups_)),
+            tuple(self.table_names),
+            tuple(self.raw_),
+            self.encoder.left_out(),
+        )
 
     @property
     def groups(self) -> list[list[int]] | None:

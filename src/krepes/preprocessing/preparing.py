@@ -16,12 +16,12 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.caller_warning import named_few, warn
+from krepes.base.column_scale import column_scale
 from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import writable
 from krepes.engines import Engine, Local, engine_for
-from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.series_rows import check_series_source
 from krepes.preprocessing.table_encoder import TableEncoder

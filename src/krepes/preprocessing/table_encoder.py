@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.caller_warning import warn
@@ -28,7 +28,7 @@ from krepes.base.components import Component
 from krepes.base.progress import Progress
 from krepes.base.rows import take_rows
 from krepes.base.schema import check_entries
-from krepes.base.validation import as_matrix
+from krepes.base.validation import as_matrix, check_columns
 from krepes.engines import Engine, engine_for
 from krepes.preprocessing.column_encodings import ENTRIES, OPTIONAL, Column, check_column, output_names
 from krepes.preprocessing.column_roles import TARGET_NAMES, Role, RoleChoice, readable_columns
@@ -45,7 +45,6 @@ from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.raw_blocks import RawReader
 from krepes.sources.row_sampling import sampled_indices
-from krepes.sources.source import check_columns
 from krepes.sources.tables.frames import is_pandas, is_polars
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
@@ -116,7 +115,7 @@ class TableEncoder(TransformerMixin, Component):
     Notes
     -----
     Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that those of a uniform sample
-    of that size. Where at most two values in a thousand lie very far out (`krepes.preprocessing.column_scale`) and make
+    of that size. Where at most two values in a thousand lie very far out (`krepes.base.column_scale`) and make
     the deviation more than five times as large, mean and deviation are those of the others; `roles_` says so. Infinite
     values are an error: a mean and a deviation of them do not exist.
 
@@ -243,22 +242,10 @@ class TableEncoder(TransformerMixin, Component):
         indices = sampled_indices(source.n_rows, n_candidates, seed)
         return take_rows(sample, np.searchsorted(seen_rows, indices)), indices
 
-    def part(self, columns: Sequence[str]) -> TableEncoder:
-        """A fitted encoder of only these columns; an error that says why where one was left out."""
-        part = clone(self)
-        for name, value in vars(self).items():
-            setattr(part, name, value)
-        missing = [role for role in self.roles_ if role["column"] in columns and not role["n_outputs"]]
-        if missing:
-            reasons = "; ".join(f"{role['column']!r}: {role['detail'] or role['role']}" for role in missing)
-            raise ValueError(
-                f"The table's encoding leaves out {reasons}. Give such columns a kernel on objects, or leave them out."
-            )
-        part.columns_ = [column for column in self.columns_ if column["column"] in columns]
-        part.roles_ = [role for role in self.roles_ if role["column"] in columns]
-        part.groups_ = part._layout()
-        part.n_features_out_ = part.groups_[-1][-1] + 1
-        return part
+    def left_out(self) -> dict[str, str]:
+        """Why columns that were not excluded are not encoded."""
+        unused = [role for role in self.roles_ if not role["n_outputs"] and role["role"] != "excluded"]
+        return {role["column"]: role["detail"] or role["role"] for role in unused}
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""

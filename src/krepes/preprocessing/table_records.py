@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from krepes.base.validation import check_columns
 from krepes.preprocessing.column_values import family
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Rows, TableSource, open_source
-from krepes.sources.source import check_columns
 
 
 def table_records(batch: Rows, encoder: TableEncoder | None, raw: Sequence[str]) -> list[list[Any]]:

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component, named
-from krepes.features import Samples
 from krepes.losses import Ability, IgnoresScale, Loss, OfStatistics, Statistics, required
 from krepes.moments import Moments
+from krepes.solvers.samples import Samples
 
 # Entries of a history that are not terms of the loss.
 WORK = ("learning_rate", "held_out", "rows_read", "jacobian_products")

@@ -21,15 +21,15 @@ from krepes.base.caller_warning import warn
 from krepes.base.files import readable_bytes
 from krepes.base.limits import check_count, is_number
 from krepes.base.linalg import descending_eigh
-from krepes.features.samples import Samples
+from krepes.base.memory import available_memory
 from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments
 from krepes.solvers.base import Callback, Solution, Solver, nothing_left, regularizer
 from krepes.solvers.descent import Descent
 from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
+from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.view_pairs import view_pairs
-from krepes.sources.arrays.numpy_files import available_memory
 
 DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero has no minimum
 
@@ -116,7 +116,7 @@ class FullBatch(Solver[Samples]):
             raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
         check_loss(loss, max(2, min(n_components, data.features.rank)), n_views=2 + data.has_negatives)
         views, negatives = _features(data, generator or torch.Generator().manual_seed(data.seed))
-        exchangeable = data.space.views.exchangeable
+        exchangeable = data.views.exchangeable
         moments = Moments.of_views(*views) if exchangeable else Moments.of_pairs(*views)
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
         _, basis = whitened(Moments.of_rows(torch.cat([*views, *negatives])), origin, lam)

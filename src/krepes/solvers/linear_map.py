@@ -9,7 +9,7 @@ from torch import Tensor
 
 from krepes.base.model_file import State
 from krepes.base.schema import check_entries
-from krepes.features import NystromMap
+from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import Loss
 from krepes.solvers.base import Solution, best_epoch
 from krepes.solvers.output_scale import Spread, check_scale

@@ -8,7 +8,6 @@ the file), not n rows.
 
 from __future__ import annotations
 
-import difflib
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
+from krepes.base.validation import check_columns
 from krepes.sources.identity_of_rows import batch_rows, content_hash
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
@@ -187,18 +187,6 @@ class TableSource(Source):
             columns = [columns]
         check_columns(columns, self.column_names, self.describe())
         return list(columns)
-
-
-def check_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
-    """Raise an error if columns are missing; it names them and the most similar columns that exist."""
-    there = set(present)
-    missing = [name for name in wanted if name not in there]
-    if not missing:
-        return
-    close = [match for name in missing for match in difflib.get_close_matches(str(name), present, n=1)]
-    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
-    shown = ", ".join(map(str, present[:30])) + (", ..." if len(present) > 30 else "")
-    raise ValueError(f"Found no column {', '.join(map(repr, missing))} in {where}.{hint} Columns: {shown}.")
 
 
 def check_unique(names: Sequence[str], where: str) -> None:

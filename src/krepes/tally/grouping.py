@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.caller_warning import named_few, warn
 from krepes.base.files import readable_bytes
+from krepes.base.memory import available_memory
 from krepes.base.split import Key, Parts, Split, by_group
 from krepes.preprocessing.labels import missing_values
-from krepes.sources.arrays.numpy_files import available_memory
 
 LARGER_BLOCKS = 8  # times as large, at most, because a block is divided by group
 MIDNIGHT = " 00:00:00"  # a time that is a day

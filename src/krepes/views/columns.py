@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from krepes.base.column_scale import usual_range
 from krepes.base.linalg import row_blocks
-from krepes.preprocessing.column_scale import usual_range
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
 MAX_LEVELS = 16  # distinct values up to which a single column is known by its values
@@ -27,7 +27,7 @@ class ColumnSummary:
     Attributes
     ----------
     mean, scale : Tensor of shape (d,)
-        Mean and standard deviation (divided by n) of the usual values (`krepes.preprocessing.column_scale`).
+        Mean and standard deviation (divided by n) of the usual values (`krepes.base.column_scale`).
     lower, upper : Tensor of shape (d,)
         The range of the usual values, widened by a tenth on either side.
     units : Tensor of shape (d,), int64

@@ -43,7 +43,7 @@ class Tabular(Views):
     ----------
     noise : float, default=0.05
         Standard deviation of the Gaussian noise, in standard deviations of the column. Cells that lie very far
-        from the others do not count for the column's deviation (`krepes.preprocessing.column_scale`).
+        from the others do not count for the column's deviation (`krepes.base.column_scale`).
     drop : float in [0, 1), default=0.0
         Probability p with which a feature is dropped, that is, set to `fill`. [krepes] drops features; on the
         tables we measured, weak noise alone is at least as good and its expectation costs one matrix product.

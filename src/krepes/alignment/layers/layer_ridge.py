@@ -14,9 +14,9 @@ import torch
 from sklearn.base import clone
 
 from krepes.alignment.inputs import KernelChoice
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
+from krepes.landmarks.nystrom import NystromMap
 from krepes.regression import LeaveOneOutRidge, TransductiveRidge
 
 

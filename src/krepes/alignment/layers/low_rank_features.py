@@ -19,9 +19,9 @@ import torch
 
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.base.components import resolve
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Linear
 from krepes.landmarks import LandmarkSelector
+from krepes.landmarks.nystrom import NystromMap
 
 COUNTSKETCH = "countsketch"
 N_TABLES = 4  # [tang, Sec. 3.3.1]

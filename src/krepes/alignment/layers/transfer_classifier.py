@@ -40,9 +40,9 @@ from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank
 from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.base.components import Component, NamedParts
 from krepes.base.validation import as_array, estimator_rows
-from krepes.features.nystrom import NystromMap
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
+from krepes.landmarks.nystrom import NystromMap
 from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
 from krepes.regression import temperature

@@ -155,10 +155,11 @@ def _read_table(
     import numpy as np
     import pyarrow as pa
 
+    from krepes.base.validation import check_columns
     from krepes.cli.opening import open_data
     from krepes.labelled import read_labels
     from krepes.sources import TableSource
-    from krepes.sources.source import check_columns, column_values
+    from krepes.sources.source import column_values
 
     source = open_data(path, encoding=encoding)
     if not isinstance(source, TableSource):

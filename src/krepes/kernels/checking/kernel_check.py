@@ -17,13 +17,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.dtype_and_device import Placement
-from krepes.base.limits import check_count
 from krepes.base.linalg import effective_rank, symmetric
-from krepes.base.progress import Silent
 from krepes.base.rows import Rows, take_rows
-from krepes.base.validation import generator_of
-from krepes.engines.local import Local
 from krepes.kernels.base import Kernel
 from krepes.kernels.checking.check_result import RIDGE, SHARE, KernelCheck, Similarities
 from krepes.kernels.checking.fit_check import (
@@ -43,69 +38,21 @@ from krepes.kernels.checking.matrix_faults import (
     row_names,
     scales,
 )
-from krepes.kernels.custom import NotFiniteError, as_kernel
-from krepes.kernels.precomputed import is_precomputed
+from krepes.kernels.custom import NotFiniteError
 from krepes.kernels.radial import RadialKernel
-from krepes.preprocessing.preparing import prepare_inputs
-from krepes.sources import open_source
 
 ALONE = 0.05  # similarity to the nearest row below which a row is like itself only
 ALIKE = 0.99  # similarity of a typical pair above which all rows look alike
 PERCENTILES = (0.1, 0.5, 0.9)
 
 
-def check_kernel(
-    kernel: str | Kernel | Callable[[Any, Any], Any] | type[Kernel],
-    X: Any,
-    *,
-    n_rows: int = 500,
-    random_state: int | np.random.Generator | None = 0,
-) -> KernelCheck:
-    """Whether a function is a kernel on some rows, and whether it suits them.
-
-    Parameters
-    ----------
-    kernel : name, Kernel, or callable k(X, Y) -> (n, m)
-    X : array, frame, list of objects, or one path
-        As an estimator takes it: frames are encoded, arrays are used as they are.
-    n_rows : int, default=500
-        Rows that are looked at: a random sample of those of X.
-    random_state : int, Generator or None, default=0
-
-    Returns
-    -------
-    KernelCheck
-        Print it, or look at `ok`, `problems` and `advice`.
-
-    Examples
-    --------
-    Nearer than 1 is not a kernel: 0 is near 0.9 and 0.9 near 1.8, but 0 is not near 1.8.
-
-    >>> def near(X, Y):
-    ...     return (abs(X - Y.T) < 1) * 1.0
-    >>> found = check_kernel(near, [[0.0], [0.9], [1.8]])
-    >>> found.ok, found.negative.rows
-    (False, (0, 1, 2))
-    """
-    check_count("n_rows", n_rows, least=2)
-    if is_precomputed(kernel):
-        raise ValueError(
-            "check_kernel looks at functions. A fit with kernel='precomputed' checks the matrix that it is given."
-        )
-    source = open_source(X)
-    if source.n_rows < 2:
-        raise ValueError(f"Found {source.n_rows} row(s); at least 2 are needed to check a kernel.")
-    seed = int(generator_of(random_state).integers(2**31))
-    placement, given = Placement(torch.float64, torch.device("cpu")), as_kernel(kernel)
-    inputs, sample = prepare_inputs(
-        source, "auto", n_rows, seed, placement, Local(), Silent(), table_columns=given.table_columns
-    )
-    fitted = given.suited(inputs).fitted(sample.rows, torch.Generator().manual_seed(seed))
-    return _with_rows(_checked(fitted, sample.rows, seed, sample.indices), sample.indices)
+def checked_kernel(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> KernelCheck:
+    """The check on all of these rows; `indices` are the rows of the data that they are."""
+    return _with_rows(_checked(kernel, rows, seed, indices), indices)
 
 
 def _checked(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -> KernelCheck:
-    """The check on all of these rows; the rows that it names are positions among them."""
+    """The same; the rows that it names are positions among those checked."""
     result = KernelCheck(kernel, len(indices))
     try:
         K = kernel(rows).double()

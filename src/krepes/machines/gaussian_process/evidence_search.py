@@ -24,6 +24,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.column_scale import column_scale
 from krepes.features import FitData
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
@@ -35,7 +36,6 @@ from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.kernel_choice import KernelChoice, TriedKernel, short_name
 from krepes.machines.kernel_ridge.kernel_search import KernelSearch, sample_of
 from krepes.machines.targets import Targets
-from krepes.preprocessing.column_scale import column_scale
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 

@@ -100,7 +100,7 @@ class KernelSearch:
     def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
         """The kernels that compete for rows of so many columns, with the lengthscale that was asked for."""
         narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
-        given = [k if isinstance(k, Automatic) else k.suited(inputs) for k in self.given()]
+        given = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
         kernels = given or [*([Cosine()] if inputs.kind == "sparse" else []), *self.usual(narrow)]
         if self.searches_lengthscale:
             return kernels
@@ -132,7 +132,7 @@ class KernelSearch:
         self, data: FitData, candidates: Candidates, inputs: InputSpace, targets: Targets, seed: int
     ) -> SpaceChoice:
         generator = torch.Generator().manual_seed(seed)
-        kernels = [kernel.suited(inputs).fitted(candidates.rows, generator) for kernel in self.given()]
+        kernels = [kernel.suited(inputs.layout).fitted(candidates.rows, generator) for kernel in self.given()]
         places = np.random.default_rng(seed).permutation(len(candidates.indices))[:MOST_OBJECTS]
         Y, weight = _targets_of(data, candidates.indices[places], targets)
         objects: Any = take_rows(candidates.rows, places)

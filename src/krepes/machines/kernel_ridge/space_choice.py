@@ -33,12 +33,12 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.column_scale import column_scale
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_choice import KernelChoice, TriedKernel, short_name
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
-from krepes.preprocessing.column_scale import column_scale
 from krepes.regression.leave_one_out import LeaveOneOut
 from krepes.regression.penalty_choice import PENALTIES, searched
 

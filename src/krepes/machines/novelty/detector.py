@@ -255,7 +255,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
                     f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects or "
                     "sparse rows, because there are no labels to choose by. Give one."
                 )
-            kernel = search.first().suited(inputs)
+            kernel = search.first().suited(inputs.layout)
             if inputs.kind == "sparse":  # the first of those that vanish far away
                 kernel = next(
                     k for k in search.rivals(inputs, 0) if k.shift_invariant or not search.automatic

@@ -19,13 +19,13 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.column_scale import column_scale
 from krepes.kernels import Gaussian, Kernel, Laplacian, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_choice import KernelChoice, TriedKernel
 from krepes.machines.novelty.scores import SampleKernel, Score
-from krepes.preprocessing.column_scale import column_scale
 
 MOST_ROWS, CROSSES = 500, 400
 MEDIANS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh, inverse_sqrt
 from krepes.base.sparse_rows import SparseRows
-from krepes.features.nystrom import NystromMap
+from krepes.landmarks.nystrom import NystromMap
 from krepes.solvers.sgd.feature_windows import FeatureFunction
 
 

@@ -27,7 +27,7 @@ from torch import Tensor
 from krepes.base.blocks import Block
 from krepes.base.rows import Rows, dense
 from krepes.base.streams import stream_key
-from krepes.features.samples import Samples
+from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.view_pairs import matched_pairs, view_pairs
 
 FeatureFunction = Callable[[Rows], Tensor]  # rows -> (b, width)

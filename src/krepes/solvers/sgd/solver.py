@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from krepes.base.components import named, resolve
-from krepes.features.samples import Samples
 from krepes.losses import Loss
 from krepes.losses.checking import check_loss
 from krepes.solvers.base import Callback, Solution, Solver
+from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
 from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner

@@ -23,6 +23,7 @@ from typing import IO
 
 import numpy as np
 
+from krepes.base.memory import available_memory
 from krepes.base.rows import Rows
 from krepes.sources.arrays.in_memory import (
     ArraySource,
@@ -196,20 +197,6 @@ def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
     start = _stored_at(path, info)
     _check_size(header, stamp[0] - start)
     return replace(header, offset=start + header.offset), False
-
-
-def available_memory() -> int:
-    """Bytes that can be allocated without swapping, as far as the system tells."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 33
 
 
 def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:

@@ -30,8 +30,8 @@ from torch import Tensor
 from krepes.base.caller_warning import warn
 from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.split import Parts
-from krepes.features import FeatureSpace
-from krepes.features.space import LEAST_FOLDS
+from krepes.features.space import LEAST_FOLDS, FeatureSpace
+from krepes.features.task import Task
 from krepes.losses import (
     HeldOutStatistics,
     Loss,
@@ -47,7 +47,6 @@ from krepes.moments import Moments
 from krepes.solvers.base import Callback
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
-from krepes.solvers.task import Task
 
 V = TypeVar("V", float, np.ndarray)
 

@@ -20,13 +20,16 @@ from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
 from krepes.base.model_file import digest
-from krepes.base.progress import Progress
-from krepes.features import FeatureSpace, RowReader, Samples
+from krepes.base.progress import Progress, Silent
+from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.features.fit_data import RowReader
+from krepes.features.space import FeatureSpace
 from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
 from krepes.solvers.base import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
+from krepes.solvers.samples import Samples
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
@@ -43,7 +46,7 @@ class Task:
     loss : Loss
     solver : Solver
     n_components : int or "auto"
-        "auto" must be settled before the loss is minimised, see `krepes.solvers.held_out`.
+        "auto" must be settled before the loss is minimised, see `krepes.features.held_out`.
     regularization : float
     feature_noise : float or "auto"
         "auto" is `NOISE`, and 0 for images and for pairs, which have views enough.
@@ -91,9 +94,9 @@ class Task:
         progress: Progress,
     ) -> LinearMap:
         """Minimise the loss over the samples."""
-        samples = Samples(space, reader, progress=progress)
+        samples = samples_of(space, reader, progress)
         if checkpoint is not None:
-            samples.checkpoint = Checkpoint(checkpoint, self._identity(samples))
+            samples.checkpoint = Checkpoint(checkpoint, self._identity(space, samples))
         moments = Moments.of_rows(*samples.sample_features)
         if self.loss.views_needed > 1:
             samples.noise_variance = self.noise_with(space.views) * moments.variance
@@ -141,9 +144,8 @@ class Task:
             return float(self.feature_noise)
         return 0.0 if isinstance(views, Image | Paired) else NOISE
 
-    def _identity(self, samples: Samples) -> dict[str, str]:
-        """Hashes, by name, of all that training depends on."""
-        space = samples.space
+    def _identity(self, space: FeatureSpace, samples: Samples) -> dict[str, str]:
+        """Hashes, by name, of everything that training depends on."""
         settings = {
             "rows per block": samples.block_rows,
             "loss": [self.loss, _code(self.loss)],
@@ -154,6 +156,26 @@ class Task:
         }
         hashes = {name: digest(value) for name, value in settings.items()}
         return samples.reader.identity() | hashes | space.fingerprint() | space.seed_fingerprint()
+
+
+def samples_of(
+    space: FeatureSpace,
+    reader: RowReader,
+    progress: Progress | None = None,
+    rows_per_block: int | None = None,
+) -> Samples:
+    """The rows of a reader for a solver that goes through them many times."""
+    rows = rows_per_block or block_rows(space.bytes_per_row)
+    return Samples(
+        space.features,
+        space.views,
+        space.seed,
+        reader,
+        block_rows=rows,
+        read_rows=BLOCKS_PER_BATCH * rows,
+        landmark_views=space.views_per_landmark,
+        progress=progress or Silent(),
+    )
 
 
 def _check_shared(moments: Moments) -> None:

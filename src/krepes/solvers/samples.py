@@ -15,15 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.blocks import Block
+from krepes.base.blocks import Block, IndexedReader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.progress import Progress, Silent
 from krepes.base.rows import Rows
 from krepes.base.streams import stream_key
-from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
-from krepes.features.fit_data import RowReader
-from krepes.features.nystrom import NystromMap
-from krepes.features.space import FeatureSpace
+from krepes.landmarks.nystrom import NystromMap
+from krepes.views import Views
 
 SAMPLE_ROWS = 4096  # rows that scales are estimated from
 SAMPLE = 3  # purpose of a random stream; 0 to 2 are those of feature windows
@@ -35,34 +33,32 @@ class Samples:
 
     Attributes
     ----------
-    space : FeatureSpace
-    reader : RowReader
+    features : NystromMap
+    views : Views
+    seed : int
+        The seed of the views' random streams.
+    reader : IndexedReader
         Blocks with two or three inputs are pairs or triplets.
-    block_rows : int
-        Rows per block computed; a read has several blocks.
+    block_rows, read_rows : int
+        Rows per block computed, and per batch read.
+    landmark_views : int
+        Views of every landmark among the centres of `features`, ordered by view.
     noise_variance : float
         Variance of the noise that is added to the features of every view.
     checkpoint : Checkpoint, optional
     progress : Progress
     """
 
-    space: FeatureSpace
-    reader: RowReader
-    block_rows: int = 0
+    features: NystromMap
+    views: Views
+    seed: int
+    reader: IndexedReader
+    block_rows: int
+    read_rows: int
+    landmark_views: int = 1
     noise_variance: float = 0.0
     checkpoint: Checkpoint | None = None
     progress: Progress = field(default_factory=Silent)
-
-    def __post_init__(self) -> None:
-        self.block_rows = self.block_rows or block_rows(self.space.bytes_per_row)
-
-    @property
-    def features(self) -> NystromMap:
-        return self.space.features
-
-    @property
-    def seed(self) -> int:
-        return self.space.seed
 
     @property
     def n_rows(self) -> int:
@@ -70,22 +66,12 @@ class Samples:
 
     @property
     def n_views(self) -> int:
-        return self.space.views.n_views
+        return self.views.n_views
 
     @property
     def has_negatives(self) -> bool:
         """Whether inputs are triplets."""
-        return len(self.reader.data.sources) > 2
-
-    @property
-    def landmark_views(self) -> int:
-        """Views of every landmark among the centres of `features`, ordered by view."""
-        return self.space.views_per_landmark
-
-    @property
-    def read_rows(self) -> int:
-        """Rows per batch read."""
-        return BLOCKS_PER_BATCH * self.block_rows
+        return len(self.sample.inputs) > 2
 
     def read(self, start: int) -> Iterator[Block]:
         """Batches of `read_rows` rows from row `start`, a multiple of that number."""
@@ -98,7 +84,7 @@ class Samples:
         if self.n_views == 1:
             return [block.inputs[0]]
         X: Any = block.inputs[0]  # views of a user's own may be of objects
-        return [self.space.views.view(X, block.rows, seed, index) for index in which]
+        return [self.views.view(X, block.rows, seed, index) for index in which]
 
     def random_rows(self, size: int, *key: int) -> np.ndarray:
         """Distinct row indices, sorted; all rows if there are no more."""
