@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding
 from krepes.explain import faithfulness
-from krepes.explain.checks.result import NOT_COMPARED, Faithfulness, Mean
+from krepes.explain.checks.result import YARDSTICKS, Faithfulness, Mean
 from krepes.explain.rankings import DEFAULT
 
 DATA = ("digits", "mnist", "cifar10", "adult", "satimage", "magic")
@@ -82,7 +82,7 @@ def by_rule(found: Faithfulness) -> dict[str, str]:
         left = {
             name: np.mean([method.curves[way].remains for way in ways], axis=0)
             for name, method in found.methods.items()
-            if name not in NOT_COMPARED and not method.ignores_weights
+            if name not in YARDSTICKS and not method.ignores_weights
         }
         first = min(left, key=lambda name: left[name].mean())
         distance = Mean.of(left[DEFAULT] - left[first])

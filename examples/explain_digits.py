@@ -33,7 +33,7 @@ print(
 print(re_expansion(model, new, n_top=3).words(0))
 print(
     faithfulness(
-        model, images[:1500], digits[:1500], methods=["contributions", "influence", "kernel"], n_rows=100
+        model, images[:1500], digits[:1500], methods=["contributions", "re_expansion", "kernel"], n_rows=100
     )
 )
 parts = attribution(model, new, direction=0, form="values")

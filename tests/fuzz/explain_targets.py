@@ -88,7 +88,7 @@ def influences(draw: Draw) -> Any:
     )
 
 
-BY = mostly(["auto", "learned", "support", "shares", "groups", "kernel", "leave_out"], ["guess", None, 3])
+BY = mostly(["auto", "contributions", "re_expansion", "kernel"], ["guess", None, 3])
 
 
 @target("top_landmarks", "RowExplanations", "re_expansion", "ReExpansion", weight=2)
@@ -106,8 +106,8 @@ def checks(draw: Draw) -> Any:
     settings = draw(
         mostly([{}, {"n_rows": 5}, {"steps": (1, 2)}], [{"n_rows": 0}, {"steps": (0,)}, {"n_random": -1}])
     )
-    found = faithfulness(model, X, y, methods=["learned", "kernel"], **{"n_random": 1} | settings)
-    return found.methods["learned"].remains, found.accuracy
+    found = faithfulness(model, X, y, methods=["contributions", "kernel"], **{"n_random": 1} | settings)
+    return found.methods["contributions"].remains, found.accuracy
 
 
 @target("row_effect", "RowEffects", weight=1)

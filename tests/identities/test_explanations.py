@@ -14,7 +14,7 @@ from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
 from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import METHODS, group_contributions, own_contributions
+from krepes.explain.rankings import RANKINGS
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
@@ -90,26 +90,19 @@ def naive(model, rows):
     mean_l = np.array([Z_l[landmark::m].mean(0) for landmark in range(m)])
     centre = mean_l.mean(0)
     inverse = np.linalg.pinv(K_mm, rcond=1e-12, hermitian=True)
-    found = {
-        name: np.zeros((len(rows), m))
-        for name in ("kernel", "influence", "contributions", "shares", "learned")
-    }
+    found = {name: np.zeros((len(rows), m)) for name in ("kernel", "contributions", "shares")}
     for i in range(len(rows)):
         v = (Z[i] - centre) / np.sum((Z[i] - centre) ** 2)
         u = inverse @ K[i]
         for at in range(m):
             for j in range(at, p * m, m):
                 found["kernel"][i, at] += K[i, j] / np.sqrt(K_mm[j, j]) / p
-                found["influence"][i, at] += K[i, j] * np.linalg.norm(A[j])
                 found["contributions"][i, at] += K[i, j] * (A[j] @ v)
                 found["shares"][i, at] += u[j] * ((Z_l[j] - centre) @ v)
-            found["learned"][i, at] = found["kernel"][i, at] * ((mean_l[at] - centre) @ v)
-    found["influence"] = np.abs(found["influence"])
-    positive = np.maximum(found["contributions"], 0) * np.maximum(found["shares"], 0)
-    return found | {"support": np.sqrt(positive)}
+    return found
 
 
-@pytest.mark.parametrize("name", ["kernel", "influence", "contributions", "shares", "learned", "support"])
+@pytest.mark.parametrize("name", ["kernel", "contributions"])
 def test_rankings_are_loops(name):
     for model in (MODELS["plain"], MODELS["views of landmarks"], MODELS["regressor"]):
         expected = naive(model, NEW)[name]
@@ -120,31 +113,22 @@ def test_rankings_are_loops(name):
         assert (np.diff(top.values, axis=1) <= 0).all()
 
 
-@pytest.mark.parametrize("by", ["auto", *METHODS])
+def test_shares_are_loops():
+    for model in (MODELS["plain"], MODELS["views of landmarks"], MODELS["regressor"]):
+        expected = naive(model, NEW)["shares"]
+        top = top_landmarks(model, NEW, n_top=expected.shape[1])
+        found = np.empty_like(expected)
+        np.put_along_axis(found, top.landmarks, top.shares, 1)
+        assert np.allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("by", ["auto", *RANKINGS])
 def test_shares_add_up_to_one(model, by):
-    if by == "leave_out" and not model.kernel_.positive_semidefinite:
-        pytest.skip("leaving out needs a norm")
     top = top_landmarks(model, NEW, by=by, n_top=3)
     total = top.shares.sum(1) + top.others + top.constant
     assert np.allclose(total, 1, atol=1e-4 if model.space_.dtype == torch.float32 else 1e-8)
     assert np.array_equal(top.rows, model.landmark_indices_[: len(model.landmarks_)][top.landmarks])
     assert top.by == ("contributions" if by == "auto" else by)
-
-
-def test_groups_come_one_after_the_other():
-    """All landmarks of the group with the largest sum are named before any of the second."""
-    model = MODELS["plain"]
-    expansion = Expansion.of(model)
-    K = torch.from_numpy(values_of(model, NEW)[0])
-    groups = np.arange(20) % 3
-    order = group_contributions(expansion, groups)(K).argsort(1, descending=True).numpy()
-    sums = np.stack(
-        [own_contributions(expansion)(K).numpy()[:, groups == g].sum(1) for g in range(3)], axis=1
-    )
-    for named, total in zip(groups[order], sums):
-        assert np.array_equal(
-            named, np.repeat(np.argsort(-total), [np.sum(groups == g) for g in np.argsort(-total)])
-        )
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -196,15 +180,15 @@ def found():
 def test_kernel_values_ignore_the_weights_and_others_do_not(found):
     assert found.methods["kernel"].overlap.min() == 1
     assert found.methods["kernel"].ignores_weights
-    assert not any(found.methods[name].ignores_weights for name in ("learned", "contributions", "influence"))
+    assert not any(found.methods[name].ignores_weights for name in ("contributions", "re_expansion"))
     chance = found.methods["random"].overlap
     assert abs(chance.mean() - 5 / 20) < 4 * np.sqrt(0.25 * 0.75 / (5 * found.n_rows * len(chance)))
 
 
 def test_curves_are_measured_on_rows_that_are_not_landmarks(found):
     assert found.n_rows == 100
-    assert {"classes", "random", *METHODS} == set(found.methods)
-    curve = found.methods["learned"].curves["subtracted"]
+    assert {"random", *RANKINGS} == set(found.methods)
+    curve = found.methods["contributions"].curves["subtracted"]
     assert curve.changes.shape == curve.right.shape == (5, 100)  # 1, 2, 5, 10, 20 of 20 landmarks
     whole = found.methods["random"].curves
     assert np.allclose(whole["added"].changes[-1], 0, atol=1e-9)
@@ -233,7 +217,7 @@ def test_refits_have_other_landmarks_and_closeness_is_a_rank():
 
 
 def test_the_same_seed_gives_the_same_figures():
-    settings = {"methods": ["learned"], "n_rows": 20, "n_random": 1, "random_state": 3}
+    settings = {"methods": ["contributions"], "n_rows": 20, "n_random": 1, "random_state": 3}
     first, second = (faithfulness(MODELS["plain"], X, KIND, **settings) for _ in range(2))
     assert repr(first) == repr(second)
 
@@ -256,8 +240,8 @@ def test_deletion_decides_and_labels_break_ties():
 
 def test_machines_are_checked_by_their_own_predictions():
     model = MODELS["classifier"]
-    found = faithfulness(model, X, KIND, methods=["learned", "kernel"], n_rows=40)
+    found = faithfulness(model, X, KIND, methods=["contributions", "kernel"], n_rows=40)
     assert found.accuracy is not None
     assert found.accuracy > 0.8
-    quantity = faithfulness(MODELS["regressor"], X, methods=["learned", "kernel"], n_rows=40)
+    quantity = faithfulness(MODELS["regressor"], X, methods=["contributions", "kernel"], n_rows=40)
     assert quantity.accuracy is None

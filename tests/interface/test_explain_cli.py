@@ -35,7 +35,7 @@ def explained(folder, data, *arguments):
     return runner.invoke(app, ["explain", str(folder / "iris.krepes"), str(folder / data), *arguments])
 
 
-@pytest.mark.parametrize("by", ["auto", "influence"])
+@pytest.mark.parametrize("by", ["auto", "kernel"])
 def test_the_landmarks_that_explain_a_row(flowers, by):
     folder, model, train = flowers
     result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3", "--by", by)
@@ -147,7 +147,7 @@ def test_explanations_are_checked(flowers, labels):
     folder, _, _ = flowers
     result = explained(folder, "train.parquet", "--check", *labels)
     assert result.exit_code == 0, result.output
-    for method in ("learned", "influence", "kernel*", "random"):
+    for method in ("contributions", "re_expansion", "kernel*", "random"):
         assert f" {method} " in result.output
     assert "Most faithful:" in result.output
     assert ("accuracy" in result.output) == bool(labels)

@@ -17,7 +17,7 @@ from krepes.cli.describe_machine import show_importances
 from krepes.cli.explain_row import LandmarkNames, one_row, show_contributions, show_coverage
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
 from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import ranking
+from krepes.explain.rankings import own_contributions
 from krepes.explain.top_landmarks import all_values
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.preprocessing.labels import missing_values
@@ -55,7 +55,7 @@ def explain_machine(
     names = LandmarkNames(machine, source, words)
     beside = {} if against is not None else _beside(machine, x)
     itself = bool(beside) and names.rows is not None and names.are_rows and row in names.rows
-    rank = all_values(machine, x, ranking(Expansion.of(machine)))[0] if beside else None
+    rank = all_values(machine, x, own_contributions(Expansion.of(machine)))[0] if beside else None
     found["contributions"] = show_contributions(
         machine, x, other, v, called, n_top, names, names.form_for(row), shift, beside, rank
     )

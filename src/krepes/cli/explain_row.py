@@ -157,7 +157,7 @@ def _landmarks(
 ABOUT = (
     "contributions: the part of the row's way from the centre that the landmark's term makes; large ones of either "
     "sign cancel. share: the same by the landmark's own place; shares add up to 1. without it: how far the row moves "
-    "when the others take over. --by chooses another order, such as learned or influence; --check compares them."
+    "when the others take over. --by chooses another order; --check compares them."
 )
 
 

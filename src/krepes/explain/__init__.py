@@ -1,6 +1,7 @@
 """Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
 
 from krepes.base.display import displayed
+from krepes.base.linalg import effective_rank
 from krepes.explain.attribution import attribution, contrast, top_attribution
 from krepes.explain.checks.faithfulness import faithfulness
 from krepes.explain.checks.result import Faithfulness
@@ -9,10 +10,16 @@ from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
 from krepes.explain.effects.row_effect import RowEffects, row_effect
-from krepes.explain.explained_rows import RowExplanations, top_landmarks
-from krepes.explain.influence import influence, landmark_norms, leave_out, top_influence, top_leave_out
+from krepes.explain.influence import (
+    coefficient_spectrum,
+    influence,
+    landmark_norms,
+    leave_out,
+    top_influence,
+    top_leave_out,
+)
+from krepes.explain.rankings import RowExplanations, top_landmarks
 from krepes.explain.re_expansion import ReExpansion, re_expansion
-from krepes.explain.spectrum import coefficient_spectrum, effective_rank
 from krepes.explain.tcav import TcavScore, tcav
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 

@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from krepes.base.limits import check_count, is_number
 from krepes.base.validation import as_matrix, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_rule import rows_by_rule
@@ -184,10 +185,8 @@ class Concept(BaseEstimator):
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
         for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")
-        if not isinstance(self.C, int | float | np.number) or not 0 < self.C < np.inf:
+            check_count(name, getattr(self, name), least)
+        if not is_number(self.C, above=0):
             raise ValueError(f"C={self.C!r}: expected a positive number.")
 
     def scores(self, Z: Any) -> np.ndarray:
@@ -242,11 +241,8 @@ class Concept(BaseEstimator):
     def _folds(self, y: np.ndarray) -> np.ndarray:
         """The fold of every row; each fold has rows of both kinds. A function of the labels alone."""
         generator = generator_of(self.random_state)
-        n_folds, fold, first = (
-            min(self.n_folds, self.n_positives_, self.n_negatives_),
-            np.empty(len(y), int),
-            0,
-        )
+        n_folds = min(self.n_folds, self.n_positives_, self.n_negatives_)
+        fold, first = np.empty(len(y), int), 0
         for kind in (0, 1):
             rows = generator.permutation(np.flatnonzero(y == kind))
             fold[rows] = (first + np.arange(len(rows))) % n_folds

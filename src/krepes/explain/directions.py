@@ -61,7 +61,7 @@ def class_direction(
     if isinstance(classifier, KernelRidgeClassifier):
         scores = np.eye(len(classifier.classes_))
         given = scores if len(scores) > 2 else scores[1:] - scores[:1]
-    classes = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
+    classes = classes_of(classifier)
     if given is None or not classes:
         raise TypeError(
             f"A {type(classifier).__name__} is not a fitted linear probe: expected coef and classes, as "
@@ -72,8 +72,8 @@ def class_direction(
         raise ValueError(
             f"coef has shape {coef.shape} for {len(classes)} classes: expected one row per class."
         )
-    mine = _place(label, classes)
-    other = None if against is None else _place(against, classes)
+    mine = class_place(label, classes)
+    other = None if against is None else class_place(against, classes)
     if len(coef) == 1:  # two classes: the second is the positive side
         return coef[0] if mine == 1 else -coef[0]
     if other is not None:
@@ -95,7 +95,13 @@ def target_direction(machine: KernelRidgeRegressor, output: int = 0) -> np.ndarr
     return machine.targets_.scale * (np.arange(len(shift)) == output)
 
 
-def _place(label: Label, classes: list[Label]) -> int:
+def classes_of(classifier: object) -> list[Label]:
+    """The classes of a linear probe or of a classifier of scikit-learn; none of anything else."""
+    return list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
+
+
+def class_place(label: Label, classes: list[Label]) -> int:
+    """Which of the classes a label is."""
     try:
         return classes.index(label)
     except (ValueError, RuntimeError) as error:  # arrays cannot be compared with a class

@@ -10,7 +10,7 @@ values mostly cancel far less (benchmarks/cancellation.py has figures). A = F W 
 so K_mm^+ K_mm A = A, which is the second line.
 
 The same landmarks serve any coefficients, so that a method can be asked what it says of other ones, A' = F W' with a
-random W': see `krepes.explain.faithfulness`. The inverse of K_mm costs O(m^3), once, where a method needs it.
+random W': see `krepes.explain.faithfulness`. The inverse of K_mm costs O(m^3), once, if a method needs it.
 """
 
 from __future__ import annotations
@@ -93,10 +93,6 @@ class Expansion:
         A = coefficient_tensor(model, torch.float64)
         return cls(LandmarkKernel(model), A, torch.from_numpy(model.intercept_).to(A))
 
-    def with_coefficients(self, A: Tensor) -> Expansion:
-        """Other coefficients on the same landmarks."""
-        return replace(self, A=A.to(self.A))
-
     def at(self, K: Tensor) -> Tensor:
         """f, from kernel values (b, p m): (b, h)."""
         return K @ self.A + self.gamma
@@ -115,11 +111,6 @@ class Expansion:
     def centre(self) -> Tensor:
         """The mean of the landmarks' representations, (h,)."""
         return self.at_landmarks.mean(0)
-
-    @cached_property
-    def norms(self) -> Tensor:
-        """|a_l| of every view of a landmark, (p m,)."""
-        return self.A.norm(dim=1)
 
     def similarity(self, K: Tensor) -> Tensor:
         """k(x, x_l) / sqrt(k(x_l, x_l)), the mean over the views of a landmark, (b, m); ordered as the cosine."""
@@ -146,7 +137,6 @@ class Expansion:
         """The same norms in the kernel's space, other directions: A' = F W' with W' normal, columns as long as W's."""
         F, h = self.landmarks.F, self.A.shape[1]
         W = torch.randn(F.shape[1], h, dtype=torch.float64, generator=generator).to(F)
-        sizes = (
-            (self.A * (self.landmarks.K @ self.A)).sum(0).clamp(min=0).sqrt()
-        )  # |w_j|, because A^T K A = W^T W
-        return self.with_coefficients(F @ (W / W.norm(dim=0) * sizes))
+        # |w_j|, because A^T K A = W^T W
+        sizes = (self.A * (self.landmarks.K @ self.A)).sum(0).clamp(min=0).sqrt()
+        return replace(self, A=(F @ (W / W.norm(dim=0) * sizes)).to(self.A))

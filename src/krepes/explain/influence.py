@@ -73,6 +73,22 @@ def landmark_norms(model: Explained) -> np.ndarray:
     return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
 
 
+def coefficient_spectrum(model: Explained) -> np.ndarray:
+    """Eigenvalues of A^T A, largest first, (h,) [krepes, Figure 1]; `effective_rank` says how many matter."""
+    A = coefficient_tensor(model, torch.float64).cpu().numpy()
+    largest = np.abs(A).max(initial=0.0)
+    if not largest > 0:
+        return np.zeros(A.shape[1])
+    A = A / largest  # because squares of 1e200 overflow
+    with np.errstate(over="ignore"):
+        values = np.linalg.eigvalsh(A.T @ A)[::-1].clip(min=0) * largest**2
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"The coefficients go up to {largest:.3g}, and their squares overflow: fit on rows of larger numbers."
+        )
+    return values
+
+
 def influences(model: Explained) -> Values:
     """k_x -> iota."""
     norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")

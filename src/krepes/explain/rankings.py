@@ -1,48 +1,109 @@
-"""Ways to say which landmarks matter for a row; each gives every landmark a number, and the largest come first.
+"""The landmarks that explain a row, most important first, and what each of them accounts for.
 
-    kernel           s_l = k(x, x_l) / sqrt(k(x_l, x_l))                            how alike; ignores what was learned
-    influence        |k(x, x_l)| |a_l|                                              [krepes, section 5.1]
-    contributions    c_l = k(x, x_l) a_l . v,   v = (z - centre) / |z - centre|^2       the term's part of the way to z
-    shares           u_l(x) (z_l - centre) . v                                      the value's part of the way to z
-    support          root of the product of the two, where both are positive
-    leave_out        |f(x) - f_-l(x)|, the other landmarks take over                `krepes.explain.influence`
-    learned          s_l (z_l - centre) . v                                         alike by the kernel and as learned
-    groups           c_l summed over groups of similar landmarks; in a group, by s_l
-    re_expansion     the parts of z in a sum of few landmarks                       `krepes.explain.re_expansion`
+Three ways to rank them; each gives every landmark a number:
 
-Which of them to trust is measured, `krepes.explain.faithfulness`; docs/explain.md has the figures.
+    contributions    k(x, x_l) a_l . v,   v = (z - c) / |z - c|^2       the part of the way to z that its term makes
+    re_expansion     parts of z in a sum of few landmarks              `krepes.explain.re_expansion`
+    kernel           k(x, x_l) / sqrt(k(x_l, x_l))                     how alike; ignores what was learned
+
+Contributions proved most faithful (`krepes.explain.faithfulness`; docs/explain.md has the figures) and are the
+default. Beside the ranking stand shares, whatever it is:
+
+    1 = constant + sum over all landmarks of share_l,      share_l = u_l(x) (z_l - c) . v
+
+A share is the part of the way from the centre c to z that the landmark's own representation z_l makes: see
+`krepes.explain.expansion`. It is signed and exact; what is not shown is `others`. Cost O(n m (h + r)).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from krepes.explain.expansion import Expansion
-from krepes.explain.influence import changes
 from krepes.explain.re_expansion import sparse_weights
-from krepes.explain.top_landmarks import Values
+from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, blocks_of, landmark_rows, n_shown
 
-DEFAULT = "contributions"  # lowest on deletion, see docs/explain.md
-LANDMARKS_PER_GROUP = 5  # on average
+DEFAULT = "contributions"
 N_TERMS = 5  # of a re-expansion
 
 
-def kernel_values(expansion: Expansion) -> Values:
-    return lambda K: expansion.similarity(K.double())
+@dataclass(frozen=True)
+class RowExplanations(TopLandmarks):
+    """The landmarks that explain n rows, and what each of them accounts for.
+
+    Attributes
+    ----------
+    landmarks, rows : as in `TopLandmarks`
+    values : ndarray of shape (n, k)
+        Of the ranking, largest first.
+    by : str
+        The ranking.
+    shares : ndarray of shape (n, k)
+        The share of the way from the centre to z that each of these landmarks makes, signed.
+    others, constant : ndarray of shape (n,)
+        The shares of all other landmarks together, and of the constant gamma. With `shares` they add up to 1.
+    """
+
+    by: str
+    shares: np.ndarray
+    others: np.ndarray
+    constant: np.ndarray
 
 
-def influence_lengths(expansion: Expansion) -> Values:
-    return lambda K: expansion.landmarks.by_landmark(K.double() * expansion.norms).abs()
+def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) -> RowExplanations:
+    """The landmarks that explain every row, most important first.
+
+    Parameters
+    ----------
+    model : KernelEmbedding, or a kernel ridge machine or Gaussian process
+    X : rows, in any form that the model takes
+    by : "auto", "contributions", "re_expansion" or "kernel", default="auto"
+        How landmarks are ranked; "auto" is "contributions".
+    n_top : int, default=5
+
+    Returns
+    -------
+    RowExplanations
+        `values` belong to the ranking; `shares`, `others` and `constant` add up to 1 for every row.
+
+    Examples
+    --------
+    >>> from krepes import KernelEmbedding
+    >>> X = np.random.default_rng(0).standard_normal((50, 3))
+    >>> model = KernelEmbedding(2, n_landmarks=10, random_state=0, dtype="float64").fit(X)
+    >>> top = top_landmarks(model, X[:4], n_top=3)
+    >>> top.by, top.rows.shape, bool(np.allclose(top.shares.sum(1) + top.others + top.constant, 1))
+    ('contributions', (4, 3), True)
+    """
+    k, expansion, name = n_shown(model, n_top), Expansion.of(model), ranking_name(by)
+    values, shares = RANKINGS[name](expansion), own_shares(expansion)
+
+    def selected(K: Tensor) -> Tensor:
+        best, parts = values(K).topk(k, dim=1), shares(K)
+        shown = parts.gather(1, best.indices)
+        others = parts.sum(1) - shown.sum(1)
+        return torch.cat([best.indices.double(), best.values, shown, others[:, None], constant(K)], dim=1)
+
+    def constant(K: Tensor) -> Tensor:
+        K = K.double()
+        missing = 1 - expansion.landmarks.interpolation(K).sum(1, keepdim=True)
+        return missing * (expansion.own_position(K) @ (expansion.gamma - expansion.centre))[:, None]
+
+    found = np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, selected)])
+    landmarks, kept, shown, rest = np.split(found, [k, 2 * k, 3 * k], axis=1)
+    indices, places = landmark_rows(model), landmarks.astype(np.int64)
+    rows = None if indices is None else indices[places]
+    return RowExplanations(places, kept, rows, name, shown, rest[:, 0], rest[:, 1])
 
 
 def own_contributions(expansion: Expansion) -> Values:
-    """k_x -> c_l: the share of the way from the centre to z that a landmark's term makes."""
+    """k_x -> the share of the way from the centre to z that a landmark's term makes."""
     return lambda K: expansion.terms_along(K.double(), expansion.own_position(K.double()))
 
 
@@ -52,48 +113,8 @@ def own_shares(expansion: Expansion) -> Values:
     return lambda K: expansion.values_along(K.double(), expansion.own_position(K.double()), centre)
 
 
-def support(expansion: Expansion) -> Values:
-    """k_x -> how far both forms of the sum agree that a landmark pushes the row to where it lies."""
-    terms, values = own_contributions(expansion), own_shares(expansion)
-    return lambda K: (terms(K).clamp(min=0) * values(K).clamp(min=0)).sqrt()
-
-
-def learned_similarity(expansion: Expansion) -> Values:
-    """k_x -> kernel value times the inner product of what was learned of the two rows; 1 for two equal rows."""
-    toward = expansion.at_landmarks - expansion.centre
-    return lambda K: expansion.similarity(K.double()) * (expansion.own_position(K.double()) @ toward.mT)
-
-
-def group_contributions(expansion: Expansion, groups: np.ndarray | None = None) -> Values:
-    """The landmarks of the group whose contributions have the largest sum, the most similar first; then the next group.
-
-    groups : (m,), the group of every landmark; None for groups of similar landmarks.
-    """
-    found = similar_landmarks(expansion) if groups is None else np.unique(groups, return_inverse=True)[1]
-    member = torch.from_numpy(found.astype(np.int64)).to(expansion.A.device)
-    sums = torch.nn.functional.one_hot(member).double()
-    shares = own_contributions(expansion)
-
-    def ordered(K: Tensor) -> Tensor:
-        places = (shares(K) @ sums).argsort(1).argsort(1)[:, member]  # larger for a larger sum
-        s = expansion.similarity(K.double())
-        return places + 0.5 * s / s.abs().amax(1, keepdim=True).clamp(min=1e-300)
-
-    return ordered
-
-
-def similar_landmarks(expansion: Expansion) -> np.ndarray:
-    """Groups of landmarks that are near each other in the kernel's space, by average linkage, (m,)."""
-    m = expansion.landmarks.n_landmarks
-    if m < 3:
-        return np.zeros(m, dtype=np.int64)
-    K = expansion.landmarks.K[:m, :m]  # the first views
-    squares = (K.diagonal()[:, None] + K.diagonal() - 2 * K).clamp(min=0).fill_diagonal_(0)
-    tree = linkage(squareform(squares.sqrt().cpu().numpy(), checks=False), method="average")
-    return fcluster(tree, max(2, m // LANDMARKS_PER_GROUP), criterion="maxclust") - 1
-
-
 def few_landmarks(expansion: Expansion) -> Values:
+    """k_x -> the parts of z in a sum of few landmarks; the other landmarks follow by kernel value."""
     atoms = expansion.at_landmarks - expansion.centre
 
     def parts(K: Tensor) -> Tensor:
@@ -105,29 +126,22 @@ def few_landmarks(expansion: Expansion) -> Values:
     return parts
 
 
-METHODS: dict[str, Callable[[Expansion], Values]] = {
+def kernel_values(expansion: Expansion) -> Values:
+    """k_x -> normalised kernel values."""
+    return lambda K: expansion.similarity(K.double())
+
+
+RANKINGS: dict[str, Callable[[Expansion], Values]] = {
     "contributions": own_contributions,
-    "support": support,
-    "shares": own_shares,
-    "learned": learned_similarity,
-    "groups": group_contributions,
     "re_expansion": few_landmarks,
-    "leave_out": changes,
-    "influence": influence_lengths,
     "kernel": kernel_values,
 }
 
 
-def ranking(expansion: Expansion, by: str = "auto") -> Values:
-    """k_x -> a number for every landmark, the largest first; "auto" is the default explanation."""
-    name = method_name(by)
-    return METHODS[name](expansion)
-
-
-def method_name(by: str) -> str:
-    """The name of a method; "auto" is `DEFAULT`."""
+def ranking_name(by: str) -> str:
+    """The name of a ranking; "auto" is `DEFAULT`."""
     if by == "auto":
         return DEFAULT
-    if by not in METHODS:
-        raise ValueError(f"by={by!r:.60}: expected 'auto' or one of {', '.join(METHODS)}.")
+    if by not in RANKINGS:
+        raise ValueError(f"by={by!r:.60}: expected 'auto' or one of {', '.join(RANKINGS)}.")
     return by

@@ -36,7 +36,7 @@ class ReExpansion:
     error : ndarray of shape (n,)
         What the sum misses, relative to the row's distance from the centre.
     rows : ndarray of shape (n, k) or None
-        The rows of the training data that these landmarks are; None where landmarks were given as points.
+        The rows of the training data that these landmarks are; None if landmarks were given as points.
     """
 
     landmarks: np.ndarray

@@ -24,6 +24,7 @@ from krepes.base.validation import as_matrix
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept
+from krepes.explain.directions import class_place, classes_of
 
 LEAST_PROBABILITY = 1e-12
 
@@ -94,7 +95,13 @@ def tcav(
         raise ValueError(f"Z has the shape {Z.shape}; expected rows of {len(concept.direction_)} components.")
     if not is_number(step, above=0):
         raise ValueError(f"step={step!r}: expected a number > 0.")
-    place = _place(classifier, label)
+    classes = classes_of(classifier)
+    if not classes or not hasattr(classifier, "predict_proba"):
+        raise TypeError(
+            f"A {type(classifier).__name__} is not a fitted classifier with probabilities: expected classes_ and "
+            "predict_proba, as linear_probe(...).classifier has."
+        )
+    place = class_place(label, classes)
     values = _sensitivities(classifier, Z, concept.direction_, place, step)
     score = float((values > 0).mean())
     chance = np.array(
@@ -103,18 +110,6 @@ def tcav(
     as_far = np.abs(chance - 0.5) >= abs(score - 0.5) - 1e-12
     p_value = (1 + int(as_far.sum())) / (1 + len(chance)) if len(chance) else None
     return TcavScore(score, float(np.sqrt(score * (1 - score) / len(Z))), chance, p_value, values)
-
-
-def _place(classifier: object, label: Label) -> int:
-    classes = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
-    if not classes or not hasattr(classifier, "predict_proba"):
-        raise TypeError(
-            f"A {type(classifier).__name__} is not a fitted classifier with probabilities: expected classes_ and "
-            "predict_proba, as linear_probe(...).classifier has."
-        )
-    if label not in classes:
-        raise ValueError(f"{label!r:.80} is not a class; classes: {', '.join(map(str, classes))}.")
-    return classes.index(label)
 
 
 def _sensitivities(classifier: Any, Z: np.ndarray, v: np.ndarray, place: int, step: float) -> np.ndarray:

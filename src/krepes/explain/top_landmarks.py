@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_count
 from krepes.base.rows import dense, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.embedding import KernelEmbedding
 from krepes.machines.labelled_machine import LabelledMachine
 
-Explained = (
-    KernelEmbedding | LabelledMachine
-)  # z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
+# z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
+Explained = KernelEmbedding | LabelledMachine
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
@@ -34,7 +34,7 @@ class TopLandmarks:
         Positions among the landmarks, 0 .. m - 1.
     values : ndarray of shape (n, k)
     rows : ndarray of shape (n, k) or None
-        The rows of the training data that these landmarks are; None where landmarks were given as points.
+        The rows of the training data that these landmarks are; None if landmarks were given as points.
     """
 
     landmarks: np.ndarray
@@ -48,7 +48,7 @@ def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
 
 
 def largest_values(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
-    """The n_top landmarks of every row with the largest absolute values; all of them where there are fewer."""
+    """The n_top landmarks of every row with the largest absolute values; or all, if there are fewer."""
     return top_landmarks_with(model, X, values, values, n_top)[0]
 
 
@@ -71,9 +71,8 @@ def top_landmarks_with(
 
 
 def n_shown(model: Explained, n_top: int) -> int:
-    """n_top, checked; all landmarks where there are fewer."""
-    if not isinstance(n_top, int | np.integer) or isinstance(n_top, bool) or n_top < 1:
-        raise ValueError(f"n_top={n_top!r}: expected an integer >= 1.")
+    """n_top, checked; at most the number of landmarks."""
+    check_count("n_top", n_top)
     return min(int(n_top), n_landmarks(model))
 
 
@@ -85,7 +84,7 @@ def blocks_of(model: Explained, X: Any, function: Callable[[Tensor], Tensor]) ->
 
 
 def checked(model: Explained) -> Explained:
-    """The model itself; an error where it is something else."""
+    """The model, if it can be explained."""
     if not isinstance(model, Explained):
         raise TypeError(
             f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, or a kernel ridge machine or "

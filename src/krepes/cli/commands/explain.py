@@ -71,8 +71,7 @@ def explain(
     by: Annotated[
         str,
         option(
-            "How landmarks are ranked: auto (which is contributions), support, shares, learned, groups, re_expansion, "
-            "leave_out, influence or kernel.",
+            "How landmarks are ranked: auto (which is contributions), re_expansion or kernel.",
             metavar="METHOD",
             panel=_SAMPLE,
         ),

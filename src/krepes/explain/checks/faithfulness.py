@@ -1,6 +1,6 @@
 """Whether the landmarks that an explanation names are those that a representation rests on: measured, not assumed.
 
-For every method of `krepes.explain.rankings`, and for landmarks at random:
+For every ranking of `krepes.explain.rankings`, and for landmarks in random order:
 
     deletion      what is left of the row without its first 1, 2, 5, 10, 20 landmarks   `checks.deletion`
     insertion     what is there with these landmarks alone
@@ -31,7 +31,7 @@ from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
 from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import METHODS, group_contributions, method_name
+from krepes.explain.rankings import RANKINGS, ranking_name
 from krepes.explain.top_landmarks import (
     Explained,
     Values,
@@ -47,7 +47,7 @@ STEPS = (1, 2, 5, 10, 20)
 N_COMPARED = 5  # landmarks named for learned and for random weights
 PROBE_ROWS = 5000
 Judge = Callable[[Tensor], np.ndarray]  # representations (n, h) -> 1 where the class is predicted
-Method = Callable[[Rows], Values]
+Method = Callable[[Expansion], Values]
 
 
 def faithfulness(
@@ -74,7 +74,7 @@ def faithfulness(
     y : labels of X, optional
         Classes. Deletion is then judged by predictions: of a linear probe, or of the machine itself.
     methods : sequence of names, optional
-        By default all of `krepes.explain.rankings`.
+        By default all: "contributions", "re_expansion", "kernel".
     fit_rows, fit_labels : optional
         The rows that the model was fitted on, and their labels: for the labels of landmarks, the probe and refits. By
         default X and y, where the landmarks are rows of X.
@@ -92,8 +92,8 @@ def faithfulness(
     >>> from krepes import KernelEmbedding
     >>> X, y = load_iris(return_X_y=True)
     >>> model = KernelEmbedding(4, n_landmarks=30, random_state=0).fit(X)
-    >>> found = faithfulness(model, X, y, methods=["learned", "influence", "kernel"])
-    >>> found.methods["kernel"].ignores_weights, found.methods["learned"].ignores_weights
+    >>> found = faithfulness(model, X, y, methods=["contributions", "kernel"])
+    >>> found.methods["kernel"].ignores_weights, found.methods["contributions"].ignores_weights
     (True, False)
     """
     for name, value, least in (("n_rows", n_rows, 2), ("n_random", n_random, 1), ("n_refits", n_refits, 0)):
@@ -107,27 +107,21 @@ def faithfulness(
     others = data.refits(model, n_refits, random_state)
     found = {
         name: _checked(method, rows, data, kept, judge, n_random, others)
-        for name, method in _chosen(methods, rows, random_state).items()
+        for name, method in _chosen(methods, random_state).items()
     }
     return Faithfulness(found, kept, accuracy, len(data.explained), n_landmarks(model))
 
 
-def _chosen(names: Sequence[str] | None, rows: Rows, seed: int) -> dict[str, Method]:
-    """Methods by name; by default all, also contributions summed by class where the landmarks have labels."""
-
-    def method(name: str) -> Method:
-        return lambda rows: METHODS[name](rows.expansion)
-
-    chosen = {name: method(name) for name in map(method_name, METHODS if names is None else names)}
-    if names is None and rows.landmark_labels is not None:
-        chosen["classes"] = lambda rows: group_contributions(rows.expansion, rows.landmark_labels)
+def _chosen(names: Sequence[str] | None, seed: int) -> dict[str, Method]:
+    """Methods by name, by default all; and landmarks in random order."""
     generator = torch.Generator().manual_seed(seed)
-    chosen["random"] = lambda rows: (
-        lambda K: torch.rand(
-            len(K), rows.expansion.landmarks.n_landmarks, dtype=torch.float64, generator=generator
-        ).to(K)
-    )
-    return chosen
+
+    def at_random(expansion: Expansion) -> Values:
+        m = expansion.landmarks.n_landmarks
+        return lambda K: torch.rand(len(K), m, dtype=torch.float64, generator=generator).to(K)
+
+    chosen = map(ranking_name, RANKINGS if names is None else names)
+    return {name: RANKINGS[name] for name in chosen} | {"random": at_random}
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +244,7 @@ def _checked(
 
 def _first(method: Method, rows: Rows, k: int) -> Tensor:
     """The first k landmarks of every row, (n, k)."""
-    values = method(rows)(rows.K)
+    values = method(rows.expansion)(rows.K)
     return values.topk(min(k, values.shape[1]), dim=1).indices
 
 

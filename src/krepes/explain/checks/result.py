@@ -11,7 +11,7 @@ from krepes.explain.checks.deletion import DELETION
 
 IGNORES = 0.9  # overlap of the landmarks named for learned and for random weights above which a method sees no weights
 TIED = 2.0  # standard errors of a paired difference
-NOT_COMPARED = ("kernel", "random", "classes")  # yardsticks, and what needs the labels of landmarks
+YARDSTICKS = ("kernel", "random")
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Faithfulness:
 
     @property
     def best(self) -> str:
-        """The method whose deletion leaves least, among those that do not ignore the weights and need no labels; of
+        """The method whose deletion leaves least, among those that do not ignore the weights; of
         methods that chance cannot tell apart, the one whose first landmark has the row's label most often."""
-        seeing = [n for n, m in self.methods.items() if n not in NOT_COMPARED and not m.ignores_weights]
+        seeing = [n for n, m in self.methods.items() if n not in YARDSTICKS and not m.ignores_weights]
         if not seeing:
             raise ValueError("None of these methods depends on what was learned: add one that does.")
         first = min(seeing, key=lambda name: float(self.methods[name].remains.mean()))
