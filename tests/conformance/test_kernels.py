@@ -123,7 +123,7 @@ def test_blocks_equal_the_whole(kernel, monkeypatch):
     whole, block = kernel(X, Y), kernel.against(Y)
     parts = [block(X[i : i + 7]) for i in range(0, len(X), 7)]
     assert_same(torch.cat(parts), whole)
-    monkeypatch.setattr(krepes.kernels.base, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(krepes.kernels.kernel, "BLOCK_BYTES", 1000)
     assert_same(kernel(X, Y), whole)
 
 

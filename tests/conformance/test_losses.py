@@ -35,7 +35,7 @@ from krepes.losses.abilities import (
 )
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers import choose_solver
-from krepes.solvers.base import regularizer
+from krepes.solvers.solver import regularizer
 from paired_features import KINDS, paired
 
 VARIANTS = [

@@ -14,7 +14,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-import krepes.kernels.base
+import krepes.kernels.kernel
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
 from krepes.base.model_file import digest, encode
@@ -64,7 +64,7 @@ def test_blocks_equal_the_whole(kernel, make, monkeypatch):
     kernel = kernel.fitted(Y)
     whole, block = kernel(X, Y), kernel.against(Y)
     assert_same(torch.cat([block(X[i : i + 7]) for i in range(0, len(X), 7)]), whole)
-    monkeypatch.setattr(krepes.kernels.base, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(krepes.kernels.kernel, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(object_kernel, "ROWS", 3)
     monkeypatch.setattr("krepes.kernels.objects.mean_embedding.ROWS", 3)
     monkeypatch.setattr("krepes.kernels.objects.mean_embedding.POINTS", 5)

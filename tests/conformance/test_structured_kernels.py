@@ -11,10 +11,10 @@ import pytest
 import torch
 from sklearn.base import clone
 
-import krepes.kernels.base
+import krepes.kernels.kernel
 from krepes.base.model_file import decode, digest, encode
 from krepes.kernels import Custom
-from krepes.kernels.base import Kernel
+from krepes.kernels.kernel import Kernel
 from labels import label
 from structured_kernels import CASES
 from tolerances import assert_same
@@ -44,7 +44,7 @@ def test_blocks_equal_the_whole(kernel: Kernel, rows: Any, monkeypatch):
     whole, block = kernel(rows, rows[:9]), kernel.against(rows[:9])
     parts = [block(rows[i : i + 7]) for i in range(0, len(rows), 7)]
     assert_same(torch.cat(parts), whole)
-    monkeypatch.setattr(krepes.kernels.base, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(krepes.kernels.kernel, "BLOCK_BYTES", 1000)
     assert_same(kernel(rows, rows[:9]), whole)
 
 

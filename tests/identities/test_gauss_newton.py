@@ -15,7 +15,6 @@ from krepes.losses.abilities import Classification, MovingTarget, OwnParameters,
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
 from krepes.solvers.sgd.objective import GAMMA, Objective, P
-from krepes.solvers.sgd.preconditioners.base import StepRule
 from krepes.solvers.sgd.preconditioners.gauss_newton import (
     MOMENT_ROWS,
     Curvature,
@@ -23,6 +22,7 @@ from krepes.solvers.sgd.preconditioners.gauss_newton import (
     GaussNewton,
     Metric,
 )
+from krepes.solvers.sgd.preconditioners.preconditioner import StepRule
 from sample_problems import fitted, full_batch, random_batch
 
 LOSSES = [

@@ -65,7 +65,7 @@ def test_one_step_is_adams(X):
 
 
 def _order(model, n):
-    from krepes.base.streams import stream_key
+    from krepes.base.random_streams import stream_key
     from krepes.evaluation.neural_baseline import ORDER
 
     return np.random.default_rng(stream_key(model.seed_, ORDER, 0)).permutation(n)

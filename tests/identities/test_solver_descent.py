@@ -8,7 +8,7 @@ import torch
 from krepes.losses import BarlowTwins, KernelPCA, MomentForms, SpectralContrastive, VICReg
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm, MomentDescent
-from krepes.solvers.base import objective
+from krepes.solvers.solver import objective
 from paired_features import paired
 from random_starts import best_of_random_starts
 

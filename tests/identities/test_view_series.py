@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding
-from krepes.base.streams import normal, uniform
+from krepes.base.random_streams import normal, uniform
 from krepes.views import TimeSeries
 
 T, C = 9, 2

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from krepes.base.streams import normal, uniform
+from krepes.base.random_streams import normal, uniform
 
 N, WIDTH = 4000, 10
 ROWS = torch.arange(N)

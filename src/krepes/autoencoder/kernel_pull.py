@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from krepes.kernels import Kernel
-from krepes.kernels.base import Pair, Product, Scaled, no_slope
+from krepes.kernels.kernel import Pair, Product, Scaled, no_slope
 
 Pulls = tuple[Tensor, Tensor]  # df/dX (n, h) and df/dY (m, h)
 

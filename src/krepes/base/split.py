@@ -19,8 +19,8 @@ from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
 from krepes.base.code_identity import code_identity
 from krepes.base.model_file import State
+from krepes.base.random_streams import uniform
 from krepes.base.schema import check_entries
-from krepes.base.streams import uniform
 
 Key = int | float | str | bool
 ROUNDING = 1e-10  # of the weight of a part; less than that is not a row

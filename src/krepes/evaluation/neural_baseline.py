@@ -25,8 +25,8 @@ from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_number
 from krepes.base.linalg import row_blocks
 from krepes.base.progress import Progress, display
+from krepes.base.random_streams import stream_key
 from krepes.base.rows import dense
-from krepes.base.streams import stream_key
 from krepes.engines import Local
 from krepes.features.view_choice import choose_views
 from krepes.losses import Loss, MovingTarget, ability, as_loss

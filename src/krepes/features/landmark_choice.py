@@ -19,7 +19,7 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 from krepes.sources import Source
 from krepes.views import Views
-from krepes.views.base import MOST_VIEWS
+from krepes.views.views import MOST_VIEWS
 
 FEW_CANDIDATES = 10_000  # where no rule says how many: enough to learn scales from
 

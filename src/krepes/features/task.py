@@ -26,10 +26,10 @@ from krepes.features.fit_data import RowReader
 from krepes.features.space import FeatureSpace
 from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
-from krepes.solvers.base import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import Spread
 from krepes.solvers.samples import Samples
+from krepes.solvers.solver import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from krepes.base.components import resolve
 from krepes.sources import Source
-from krepes.views.base import Views
 from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
 from krepes.views.sparse import Sparse
 from krepes.views.tabular import Tabular
+from krepes.views.views import Views
 
 POINTS, FEW_POINTS = 40_000, 4_000  # views of all rows together, at most, where a row has more than two
 

@@ -2,7 +2,6 @@
 
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
-from krepes.kernels.base import Kernel, Product, Scaled, Sum
 from krepes.kernels.checking.check_result import KernelCheck
 from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
@@ -14,6 +13,7 @@ from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.gower import Gower
 from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
+from krepes.kernels.kernel import Kernel, Product, Scaled, Sum
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 from krepes.kernels.objects import (

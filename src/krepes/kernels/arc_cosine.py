@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.limits import is_integer
-from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
+from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel
 
 DEEPEST = 10_000  # layers

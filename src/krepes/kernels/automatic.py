@@ -26,9 +26,9 @@ from torch import Tensor
 
 from krepes.base.row_layout import RowLayout
 from krepes.base.sparse_rows import SparseRows
-from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.cosine import Cosine
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.random_warping import RandomWarping

@@ -24,8 +24,8 @@ from torch import Tensor
 from krepes.base.limits import is_number
 from krepes.base.row_layout import RowLayout
 from krepes.base.validation import check_columns, check_finite
-from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.custom import as_kernel
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
 
 Columns = str | int | slice | Sequence[str] | Sequence[int]

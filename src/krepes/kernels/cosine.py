@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns
+from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import resolve
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.precomputed import Precomputed, is_precomputed
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import check_count, is_number
-from krepes.kernels.base import Geometry, KernelColumns
+from krepes.kernels.kernel import Geometry, KernelColumns
 from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel, as_rows
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from krepes.base.external import External
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.validation import as_array, writable
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
 from krepes.kernels.tangent.exact import (
     SMALL,

@@ -12,9 +12,9 @@ import math
 import numpy as np
 from torch import Tensor
 
-from krepes.kernels.base import Kernel, KernelColumns, ProductTerms
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import squared_distances_to
+from krepes.kernels.kernel import Kernel, KernelColumns, ProductTerms
 from krepes.kernels.products import Vectors
 from krepes.kernels.radial import RadialKernel
 

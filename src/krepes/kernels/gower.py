@@ -30,8 +30,8 @@ from torch import Tensor
 from krepes.base.limits import is_number
 from krepes.base.row_layout import EncodedColumn, RowLayout
 from krepes.base.schema import check_entries
-from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
+from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
 from krepes.kernels.vectors import VectorKernel, as_rows
 

@@ -20,8 +20,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import chi_squared_distances_to, manhattan_distances_to
+from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
 from krepes.kernels.vectors import VectorKernel, as_rows
 

@@ -34,8 +34,8 @@ from torch import Tensor
 
 from krepes.base.limits import is_number
 from krepes.kernels.arc_cosine import angles, check_depth, directions, relu_layer
-from krepes.kernels.base import KernelColumns
 from krepes.kernels.distances import distances_to
+from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel
 
 KINDS = ("ntk", "nngp")

@@ -17,9 +17,9 @@ import math
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Geometry, ProductTerms
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import manhattan_distances_to
+from krepes.kernels.kernel import Geometry, ProductTerms
 from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from krepes.base.row_layout import RowLayout
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import VectorKernel
 
 

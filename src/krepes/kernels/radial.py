@@ -23,8 +23,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.sparse_rows import SparseRows
-from krepes.kernels.base import Geometry, KernelColumns, no_slope
 from krepes.kernels.distances import distances_to
+from krepes.kernels.kernel import Geometry, KernelColumns, no_slope
 from krepes.kernels.lengthscale import median_distance, medians
 from krepes.kernels.products import Vectors
 from krepes.kernels.vectors import VectorKernel, as_rows

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.series import Series, as_series
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.series import (
     along_diagonals,
     compiled_sum,

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Kernel, KernelColumns, ProductTerms
 from krepes.kernels.coordinate_product import CoordinateProduct
+from krepes.kernels.kernel import Kernel, KernelColumns, ProductTerms
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from krepes.base.limits import is_integer
 from krepes.base.series import Series, as_series
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, medians
 
 BLOCK_NUMBERS = 2**23  # local kernel values held at once

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from krepes.base.sparse_rows import SparseRows, dense_remedy
 from krepes.base.validation import check_dense, check_squares
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.products import Vectors
 
 

@@ -25,7 +25,7 @@ from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import Kernel
 from krepes.kernels.products import products_with, square_norms
 from krepes.kernels.vectors import as_rows
-from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
+from krepes.landmarks.landmark_selector import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
 
 BLOCK_BYTES = 64 * 2**20

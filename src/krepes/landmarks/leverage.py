@@ -30,7 +30,7 @@ from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.limits import is_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels import Kernel
-from krepes.landmarks.base import LandmarkSelector, require_finite
+from krepes.landmarks.landmark_selector import LandmarkSelector, require_finite
 from krepes.landmarks.sampling import draw_distinct
 
 STORED_BYTES = 512 * 2**20  # a kernel matrix up to this size is kept

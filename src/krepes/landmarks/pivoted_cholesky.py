@@ -22,7 +22,7 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.kernels import Kernel
-from krepes.landmarks.base import LandmarkSelector, check_block_size, require_finite, take
+from krepes.landmarks.landmark_selector import LandmarkSelector, check_block_size, require_finite, take
 from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
 
 

@@ -22,7 +22,6 @@ from krepes.losses.abilities import (
 )
 from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
-from krepes.losses.base import ForeignLoss, Loss, MomentLoss
 from krepes.losses.batch import Batch, Logits
 from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
@@ -30,6 +29,7 @@ from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
 from krepes.losses.held_out_statistics import HeldOutStatistics
 from krepes.losses.kernel_pca import KernelPCA
+from krepes.losses.loss import ForeignLoss, Loss, MomentLoss
 from krepes.losses.moment_forms import MomentForms
 from krepes.losses.simclr import SimCLR
 from krepes.losses.simple_contrastive import SimpleContrastive

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from krepes.losses.base import Loss
     from krepes.losses.batch import Batch, Logits, Terms
+    from krepes.losses.loss import Loss
     from krepes.losses.moment_forms import MomentForms
     from krepes.losses.statistics import Statistics
     from krepes.moments import Moments

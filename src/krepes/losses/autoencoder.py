@@ -23,9 +23,9 @@ from torch import Tensor
 from krepes.base.limits import is_number
 from krepes.kernels.vectors import as_rows
 from krepes.losses.abilities import SumOfSquares
-from krepes.losses.base import check_weights, inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
+from krepes.losses.loss import check_weights, inverse_root
 from krepes.losses.ridge_decoder import decoder_factor, in_sample_errors, left_out_errors
 
 SMALLEST_REGULARIZATION = 1e-6  # K is singular where embeddings coincide

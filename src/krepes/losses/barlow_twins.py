@@ -24,8 +24,8 @@ from krepes.losses.abilities import (
     SumOfSquares,
     required,
 )
-from krepes.losses.base import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.batch import Batch, Terms
+from krepes.losses.loss import MomentLoss, check_weights, inverse_root, off_diagonal
 from krepes.losses.moment_forms import NOISE
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments

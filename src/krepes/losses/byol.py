@@ -17,9 +17,9 @@ from torch import Tensor
 
 from krepes.base.limits import is_integer, is_number
 from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
-from krepes.losses.base import inverse_root
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
+from krepes.losses.loss import inverse_root
 
 PREDICTORS = ("mlp", "linear")
 VARIANCE_FLOOR = 1e-6  # of a hidden unit, relative to its mean square: rounding is not blown up to a signal

@@ -11,8 +11,8 @@ from torch import Tensor
 from krepes.base.caller_warning import warn
 from krepes.base.limits import check_count
 from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
-from krepes.losses.base import OLD_FIELDS, Loss
 from krepes.losses.batch import Batch
+from krepes.losses.loss import OLD_FIELDS, Loss
 
 # Names that solvers add to the history, and those of what they train
 RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")

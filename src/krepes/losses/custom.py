@@ -12,10 +12,10 @@ from torch import Tensor
 
 from krepes.base.external import External
 from krepes.losses.abilities import Ability, IgnoresScale, OwnParameters
-from krepes.losses.base import Loss
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
+from krepes.losses.loss import Loss
 from krepes.losses.statistics import Statistics
 
 

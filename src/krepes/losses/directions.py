@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from krepes.losses.abilities import IgnoresScale
-from krepes.losses.base import Loss, inverse_root
+from krepes.losses.loss import Loss, inverse_root
 from krepes.losses.statistics import Statistics
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
-from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
+from krepes.losses.loss import MomentLoss
 from krepes.losses.moment_forms import spanned
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
 from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
-from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Terms
+from krepes.losses.loss import MomentLoss
 from krepes.losses.moment_forms import NOISE
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

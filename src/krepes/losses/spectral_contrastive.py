@@ -27,8 +27,8 @@ from krepes.losses.abilities import (
     QuadraticInMoments,
     required,
 )
-from krepes.losses.base import MomentLoss
 from krepes.losses.batch import Batch, Terms
+from krepes.losses.loss import MomentLoss
 from krepes.losses.moment_forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments

@@ -28,9 +28,9 @@ from krepes.losses.abilities import (
     SumOfSquares,
     required,
 )
-from krepes.losses.base import MomentLoss, check_weights, off_diagonal
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
+from krepes.losses.loss import MomentLoss, check_weights, off_diagonal
 from krepes.losses.moment_forms import MomentForms, low_rank_factor
 from krepes.losses.statistics import SampleStatistics, Statistics
 from krepes.moments import Moments

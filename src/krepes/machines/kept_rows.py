@@ -17,10 +17,10 @@ from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import named_few
 from krepes.base.model_file import State
+from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, concat_rows, take_rows
 from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import SparseRows
-from krepes.base.streams import uniform
 from krepes.kernels import Kernel
 
 MOST_BYTES = 256 * 2**20

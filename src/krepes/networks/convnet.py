@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from krepes.networks.activations import activation_layer
-from krepes.networks.base import Network, check_positive
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
 from krepes.networks.initialization import he_normal
+from krepes.networks.network import Network, check_positive
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {

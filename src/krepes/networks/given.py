@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from krepes.networks.base import Network
+from krepes.networks.network import Network
 
 
 class GivenModule(Network):

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from krepes.networks.base import Network, check_positive, floating
 from krepes.networks.initialization import he_normal
+from krepes.networks.network import Network, check_positive, floating
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from krepes.base.limits import is_number
 from krepes.networks import initialization
 from krepes.networks.activations import activation_layer
-from krepes.networks.base import Flatten, Network, check_positive
+from krepes.networks.network import Flatten, Network, check_positive
 
 PARAMETRIZATIONS = ("standard", "ntk")
 

@@ -21,7 +21,7 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.networks.base import Flatten, Network, check_positive
+from krepes.networks.network import Flatten, Network, check_positive
 
 
 class SelfAttention(nn.Module):

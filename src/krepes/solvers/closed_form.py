@@ -6,7 +6,7 @@ import torch
 
 from krepes.losses import HasMinimiser, Loss, MomentForms, required
 from krepes.moments import Moments
-from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
+from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, objective
 
 
 class ClosedForm(Solver[Moments]):

@@ -14,7 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 
 from krepes.losses import Loss, MomentForms
-from krepes.solvers.base import Callback, objective
+from krepes.solvers.solver import Callback, objective
 
 MEMORY = 10  # pairs of steps and gradients that L-BFGS keeps
 WINDOW = 5  # steps over which progress is judged

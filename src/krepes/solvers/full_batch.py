@@ -25,11 +25,11 @@ from krepes.base.memory import available_memory
 from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments
-from krepes.solvers.base import Callback, Solution, Solver, nothing_left, regularizer
 from krepes.solvers.descent import Descent
 from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.view_pairs import view_pairs
+from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, regularizer
 
 DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero has no minimum
 

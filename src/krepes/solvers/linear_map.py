@@ -11,8 +11,8 @@ from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import Loss
-from krepes.solvers.base import Solution, best_epoch
 from krepes.solvers.output_scale import Spread, check_scale
+from krepes.solvers.solver import Solution, best_epoch
 
 LARGEST = 1e30  # coefficient that a solve could give
 

@@ -42,8 +42,8 @@ from krepes.losses import (
 from krepes.losses.hinge_minimum import cosine_matrix
 from krepes.losses.moment_forms import spanned
 from krepes.moments import Moments
-from krepes.solvers.base import Callback, Solution, Solver, nothing_left, objective
 from krepes.solvers.descent import Descent
+from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, objective
 
 METRIC_FLOOR = 1e-6  # of the largest eigenvalue: how far B may stretch a weak direction when lam is small
 WIDTHS = (0.1, 0.01)  # of the rounded corners, for a loss that has corners; then none

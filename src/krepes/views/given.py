@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.kernels.base import Kernel, KernelColumns
-from krepes.views.base import Views
+from krepes.kernels.kernel import Kernel, KernelColumns
+from krepes.views.views import Views
 
 
 class NoViews(Views):

@@ -22,10 +22,10 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, dense
-from krepes.base.streams import uniform
-from krepes.views.base import Views
 from krepes.views.likeness import N_CHANGED, Likeness
+from krepes.views.views import Views
 
 PADDINGS = ("zeros", "border", "reflection")
 N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear

@@ -19,9 +19,9 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
-from krepes.base.streams import normal, uniform
-from krepes.views.base import Views
+from krepes.views.views import Views
 
 CHANGE, NOISE = range(2)  # purposes of the draws of one view
 N_WAVES = 3  # of a warp

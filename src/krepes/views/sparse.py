@@ -5,9 +5,9 @@
                      (j, v)    otherwise,                   and then the row has its old length |x| again
 
 For text: some words are left out, and some are exchanged for words that occur as often as their share. Zeros stay
-zeros unless an entry comes to their place. The draws of an entry belong to its row and column (`krepes.base.streams`),
-so that they depend neither on the block nor on the other entries; a view costs O(entries). A row of which every entry
-would be dropped stays as it is.
+zeros unless an entry comes to their place. The draws of an entry belong to its row and column
+(`krepes.base.random_streams`), so that they depend neither on the block nor on the other entries; a view costs
+O(entries). A row of which every entry would be dropped stays as it is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import is_number
+from krepes.base.random_streams import uniform_at
 from krepes.base.rows import Rows
 from krepes.base.sparse_rows import SparseRows
-from krepes.base.streams import uniform_at
-from krepes.views.base import Views
+from krepes.views.views import Views
 
 POOL = 2**16  # entries of the data that replacements are drawn from
 CHOICE, FROM_POOL = 40, 41  # purposes of random streams

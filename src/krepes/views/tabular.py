@@ -24,14 +24,14 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
-from krepes.base.streams import normal, uniform
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
-from krepes.views.base import Views
 from krepes.views.columns import ColumnSummary, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation
 from krepes.views.units import Unit
+from krepes.views.views import Views
 
 CHOICE, TABLE_ROW, NOISE = range(3)  # purposes of the draws of one view
 

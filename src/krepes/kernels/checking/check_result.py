@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from krepes.kernels.base import Kernel
 from krepes.kernels.checking.fit_check import title
 from krepes.kernels.checking.matrix_faults import NegativePoints, ValueDifference
+from krepes.kernels.kernel import Kernel
 
 RIDGE = 1e-3  # of the trace
 SHARE = 0.99  # of the trace, that the rank is counted for

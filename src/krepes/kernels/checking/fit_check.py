@@ -19,7 +19,6 @@ from torch import Tensor
 from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows, take_rows
 from krepes.base.sparse_rows import SparseRows
-from krepes.kernels.base import Kernel
 from krepes.kernels.checking.matrix_faults import (
     SAME,
     ValueDifference,
@@ -31,6 +30,7 @@ from krepes.kernels.checking.matrix_faults import (
     scales,
 )
 from krepes.kernels.custom import Custom
+from krepes.kernels.kernel import Kernel
 
 FEW = 64  # rows that are checked before a fit
 

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, take_rows
-from krepes.kernels.base import Kernel
 from krepes.kernels.checking.check_result import RIDGE, SHARE, KernelCheck, Similarities
 from krepes.kernels.checking.fit_check import (
     FEW,
@@ -39,6 +38,7 @@ from krepes.kernels.checking.matrix_faults import (
     scales,
 )
 from krepes.kernels.custom import NotFiniteError
+from krepes.kernels.kernel import Kernel
 from krepes.kernels.radial import RadialKernel
 
 ALONE = 0.05  # similarity to the nearest row below which a row is like itself only

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from krepes.base.components import resolve
 from krepes.base.linalg import row_blocks, rows_within
-from krepes.kernels.base import Kernel, KernelColumns
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.lengthscale import middle_distance
 from krepes.kernels.objects.object_kernel import ROWS, ObjectKernel
 

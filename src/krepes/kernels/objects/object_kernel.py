@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import row_blocks
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 
 ROWS = 256  # objects that are described at a time: descriptions may be much larger than the objects
 SHOWN = 40  # characters of an object in an error

@@ -20,7 +20,7 @@ import torch
 from scipy.stats import hypergeom
 from torch import Tensor
 
-from krepes.base.streams import uniform
+from krepes.base.random_streams import uniform
 
 STRETCH = 20  # rows, of which the same number calibrates
 _CALIBRATION = 31  # purpose of a random stream

@@ -1,5 +1,5 @@
 """Mini-batch training, and everything that only it uses."""
 
-from krepes.solvers.sgd.solver import SGD
+from krepes.solvers.sgd.sgd import SGD
 
 __all__ = ["SGD"]

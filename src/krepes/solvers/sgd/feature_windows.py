@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
+from krepes.base.random_streams import stream_key
 from krepes.base.rows import Rows, dense
-from krepes.base.streams import stream_key
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.view_pairs import matched_pairs, view_pairs
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from krepes.base.linalg import symmetric
 from krepes.losses import Batch, Loss
 from krepes.losses.statistics import SampleStatistics
-from krepes.solvers.base import regularizer
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch
+from krepes.solvers.solver import regularizer
 
 Theta = dict[str, Tensor]
 P, GAMMA = "P", "gamma"

@@ -11,7 +11,7 @@ from krepes.losses import MovingTarget
 from krepes.losses.checking import own_parameters
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.preconditioners.base import StepRule
+from krepes.solvers.sgd.preconditioners.preconditioner import StepRule
 from krepes.solvers.sgd.settings import StepSettings, TrainingSettings
 
 ROUNDING = 1e-5  # relative difference of loss values that means nothing

@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
-from krepes.base.streams import stream_key
+from krepes.base.random_streams import stream_key
 from krepes.losses import IgnoresScale, Loss, MovingTarget, ability, required
 from krepes.losses.statistics import SampleStatistics
-from krepes.solvers.base import Callback, Solution
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.settings import TrainingSettings
 from krepes.solvers.sgd.start import first_theta, step_rule
+from krepes.solvers.solver import Callback, Solution
 
 logger = logging.getLogger("krepes")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from krepes.solvers.sgd.coordinates import Coordinates
-from krepes.solvers.sgd.initializations.base import Initialization
+from krepes.solvers.sgd.initializations.initialization import Initialization
 
 
 class Kaiming(Initialization):

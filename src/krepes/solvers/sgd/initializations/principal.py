@@ -15,7 +15,7 @@ from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
 from krepes.solvers.sgd.coordinates import Coordinates
-from krepes.solvers.sgd.initializations.base import Initialization
+from krepes.solvers.sgd.initializations.initialization import Initialization
 
 SCALES = (1.0, 0.1, 10.0, 0.01, 100.0)
 

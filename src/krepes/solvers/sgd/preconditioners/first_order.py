@@ -17,7 +17,7 @@ from torch import Tensor
 from krepes.base.limits import is_number
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import Objective, P, Theta
-from krepes.solvers.sgd.preconditioners.base import Preconditioner, StepRule, Steps
+from krepes.solvers.sgd.preconditioners.preconditioner import Preconditioner, StepRule, Steps
 
 
 class FirstOrderSteps(Steps):

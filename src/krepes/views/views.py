@@ -3,7 +3,7 @@
     views(X, rows, seed) -> (view_1, ..., view_V),      psi(x) = E_aug k(aug(x), y)      [krepes, Sec. 2]
 
 A view is a function of (row of X, global row index, seed, index of the view) and of nothing else: its draws
-come from `krepes.base.streams`. The two views of a row are independent given the row, so the cross moment of
+come from `krepes.base.random_streams`. The two views of a row are independent given the row, so the cross moment of
 their features is the second moment of psi; where `expected` has a formula, training on it is training on
 infinitely many views.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 from krepes.base.components import Component
 from krepes.base.rows import Rows
 from krepes.base.sparse_rows import SparseRows
-from krepes.kernels.base import Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 
 MOST_VIEWS = 1024  # of one row: far more than change a result, and every one is computed
 

@@ -17,7 +17,6 @@ import torch
 from krepes.base.components import named, resolve
 from krepes.losses import Loss
 from krepes.losses.checking import check_loss
-from krepes.solvers.base import Callback, Solution, Solver
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
 from krepes.solvers.sgd.initializations import Initialization
@@ -30,6 +29,7 @@ from krepes.solvers.sgd.settings import (
     TrainingSettings,
 )
 from krepes.solvers.sgd.training import Training
+from krepes.solvers.solver import Callback, Solution, Solver
 
 MOST_REPLAYS = 10_000
 
