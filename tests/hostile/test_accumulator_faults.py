@@ -42,6 +42,7 @@ from krepes.machines.targets import Classes
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows
 from krepes.views import Paired, Tabular
+from refusals import refuses
 
 N = 64
 _draws = np.random.default_rng(0)
@@ -254,5 +255,5 @@ class InPlace(MomentPass):
 
 def test_the_injection_finds_an_accumulator_that_adds_in_place(monkeypatch):
     monkeypatch.setitem(CASES, "in place", (lambda: InPlace(space()), CASES["moments of rows"][1]))
-    with pytest.raises(AssertionError, match="fault at event"):
+    with refuses(AssertionError, "fault", "event"):
         test_no_row_is_counted_twice("in place", at_lines)

@@ -7,6 +7,7 @@ import pytest
 
 from krepes import KernelAutoencoder
 from krepes.kernels import Laplacian, Spectrum
+from refusals import refuses
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 pytestmark = pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
@@ -16,66 +17,66 @@ SMALL = {"n_components": 2, "max_iter": 5, "tol": 0.1, "random_state": 0}
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_components": 1}, "n_components=1: expected an integer >= 2.*only two of them"),
-        ({"n_components": "auto"}, "expected an integer >= 2"),
-        ({"regularization": 0.0}, "regularization=0.0: expected a finite number of at least 1e-06"),
+        ({"n_components": 1}, ("n_components=1", "2")),
+        ({"n_components": "auto"}, ("2", "integer")),
+        ({"regularization": 0.0}, ("regularization=0.0", "1e")),
         ({"encoder_regularization": -1.0}, "encoder_regularization=-1.0"),
         ({"encoder_noise": np.nan}, "encoder_noise=nan"),
         ({"tol": -1}, "tol=-1"),
         ({"max_rows": 1}, "max_rows"),
         ({"max_iter": -1}, "max_iter=-1"),
         ({"n_landmarks": 0}, "n_landmarks"),
-        ({"decoder_kernel": "rbf"}, "It is called 'gaussian' here"),
+        ({"decoder_kernel": "rbf"}, "'gaussian'"),
         (
             {"decoder_kernel": "spectrum"},
-            "decoder_kernel='spectrum' compares objects.*points of the bottleneck",
+            "decoder_kernel='spectrum'",
         ),
-        ({"decoder_kernel": 2.0 * Spectrum(2)}, "compares objects"),
-        ({"decoder_kernel": "shortest_path"}, "compares objects"),
+        ({"decoder_kernel": 2.0 * Spectrum(2)}, ("compares", "objects")),
+        ({"decoder_kernel": "shortest_path"}, ("compares", "objects")),
     ],
 )
 def test_parameters_that_make_no_sense(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         KernelAutoencoder(**(SMALL | parameters)).fit(X)
 
 
 def test_a_decoder_without_a_derivative_is_refused():
-    with pytest.raises(TypeError, match="does not give its derivative"):
+    with refuses(TypeError, "derivative"):
         KernelAutoencoder(decoder_kernel=Laplacian(norm=1), **SMALL).fit(X)
 
 
 def test_too_many_rows_for_the_exact_form_name_memory_and_the_alternative():
     many = np.zeros((5001, 2), dtype=np.float32)
-    with pytest.raises(ValueError, match=r"makes all 5,001 rows landmarks.*1\.0 GB.*n_landmarks=500"):
+    with refuses(ValueError, "5,001 rows", "1.0 GB", "n_landmarks=500"):
         KernelAutoencoder(n_landmarks=None, **SMALL).fit(many)
 
 
 def test_objects_cannot_be_reconstructed():
-    with pytest.raises(ValueError, match="these rows are objects"):
+    with refuses(ValueError, "rows", "objects"):
         KernelAutoencoder(kernel=lambda a, b: np.ones((len(a), len(b))), **SMALL).fit(["a", "b", "c"])
-    with pytest.raises(ValueError, match="these rows are objects"):
+    with refuses(ValueError, "rows", "objects"):
         KernelAutoencoder(kernel=Spectrum(1), **SMALL).fit(["ab", "bc", "cd"] * 5)
 
 
 def test_targets_must_be_like_the_rows():
-    with pytest.raises(ValueError, match="29 rows"):
+    with refuses(ValueError, "29 rows"):
         KernelAutoencoder(**SMALL).fit(X, targets=X[:29])
-    with pytest.raises(ValueError, match="2 features"):
+    with refuses(ValueError, "2 features"):
         KernelAutoencoder(**SMALL).fit(X, targets=X[:, :2])
 
 
 def test_points_of_another_width_are_refused():
     model = KernelAutoencoder(**SMALL).fit(X)
-    with pytest.raises(ValueError, match="Z has 3 columns; expected 2"):
+    with refuses(ValueError, "3 columns", "2"):
         model.inverse_transform(np.ones((1, 3)))
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         model.inverse_transform(np.full((1, 2), np.nan))
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     model = KernelAutoencoder(**SMALL).fit(X)
     before = model.reconstruct(X)
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         model.fit(np.full((30, 3), np.nan))
     assert np.array_equal(model.reconstruct(X), before)
 
@@ -99,7 +100,7 @@ def test_a_row_unlike_all_others_is_near_the_mean():
 
 
 def test_targets_are_called_targets():
-    with pytest.raises(ValueError, match="targets= has 20 rows, X has 30"):
+    with refuses(ValueError, "targets=", "20 rows", "X", "30"):
         KernelAutoencoder(**SMALL).fit(X, targets=X[:20])
-    with pytest.raises(ValueError, match="targets= has 20 rows, X has 30"):
+    with refuses(ValueError, "targets=", "20 rows", "X", "30"):
         KernelAutoencoder(**SMALL).fit(X).partial_fit(X, targets=X[:20])

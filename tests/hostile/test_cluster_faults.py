@@ -16,6 +16,7 @@ from krepes.engines import Dask
 from krepes.engines.pass_cost import check_worker_memory
 from krepes.kernels import Gaussian
 from krepes.sources import open_source
+from refusals import refuses
 
 pytest.importorskip("distributed", reason='needs pip install "krepes[scale]"')
 
@@ -42,7 +43,7 @@ def test_a_scheduler_that_goes_away_while_workers_write(tmp_path):
         cluster = engine.client.cluster
         threading.Timer(0.5, cluster.close).start()
         start = time.monotonic()
-        with pytest.raises(ConnectionError, match="connection to the Dask scheduler"):
+        with refuses(ConnectionError, "connection", "scheduler"):
             model.write(np.tile(X, (400, 1)), tmp_path / "out", rows_per_file=100)
         assert time.monotonic() - start < 60
         engine.close()
@@ -74,28 +75,28 @@ def test_a_bad_partition_of_a_fit_is_named_and_finished_work_is_kept(fault, tmp_
         np.save(bad, contents)
     checkpoint = tmp_path / "state"
 
-    with pytest.raises(ValueError, match=r"5\.npy"):
+    with refuses(ValueError, "5.npy"):
         model.fit(source, space=space, checkpoint=checkpoint)
     assert checkpoint.exists()
     bad.write_bytes(whole)
     os.utime(bad, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     if fault == "nan":  # other values are other data: the state of the fit before is refused
-        with pytest.raises(ValueError, match="differs in data"):
+        with refuses(ValueError, "another fit", "data"):
             model.fit(open_source(tmp_path), space=space, checkpoint=checkpoint)
 
 
 def test_another_schema_is_refused_when_a_folder_is_opened(tmp_path):
     pd.DataFrame(X, columns=list("abc")).to_csv(tmp_path / "0.csv", index=False)
     pd.DataFrame(X, columns=list("abd")).to_csv(tmp_path / "1.csv", index=False)
-    with pytest.raises(ValueError, match=r"1\.csv has different columns .*'c', 'd' only in"):
+    with refuses(ValueError, "1.csv", "'c'", "'d'"):
         open_source(tmp_path)
     (tmp_path / "arrays").mkdir()
     np.save(tmp_path / "arrays" / "0.npy", X)
     np.save(tmp_path / "arrays" / "1.npy", X[:, :2])
-    with pytest.raises(ValueError, match=r"1\.npy has rows of shape \(2,\)"):
+    with refuses(ValueError, "1.npy", "(2,)"):
         open_source(tmp_path / "arrays")
     np.save(tmp_path / "2.npy", X)
-    with pytest.raises(ValueError, match="files of several formats"):
+    with refuses(ValueError, "files", "formats"):
         open_source(tmp_path)
 
 
@@ -115,7 +116,7 @@ def test_a_partition_of_a_dask_frame_that_fails_is_named():
 
     frame = dd.from_pandas(pd.DataFrame({"a": np.arange(9.0), "b": np.arange(9.0)}), npartitions=3)
     made = frame.map_partitions(fails, meta=frame._meta)
-    with pytest.raises((OSError, ValueError), match="does not answer"):
+    with refuses((OSError, ValueError), "does not answer"):
         open_source(made)
 
 
@@ -126,5 +127,5 @@ def test_sums_that_no_worker_can_hold_are_refused():
     assert accumulator.bytes_of_sums >= 2 * 8 * space.rank**2
     check_worker_memory(None, accumulator)
     check_worker_memory(10**9, accumulator)
-    with pytest.raises(MemoryError, match=r"may take 10 kB .*Give workers more memory"):
+    with refuses(MemoryError, "10 kB"):
         check_worker_memory(10_000, accumulator)

@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from krepes.clustering import Covariance, Filter, Precision, SubspaceClustering
 from krepes.kernels import ArcCosine, Custom, Gaussian, Linear, Polynomial
+from refusals import refuses, warns_of
 
 QUADRATIC = Polynomial(2, offset=0.0)
 KERNELS = {"auto": "auto", "quadratic": QUADRATIC, "linear": "linear"}
@@ -58,12 +59,12 @@ def test_zero_rows_do_not_disturb_the_others(kernel):
 
 
 def test_nothing_but_zeros_is_an_error():
-    with pytest.raises(ValueError, match="6 of 6 rows are zero"):
+    with refuses(ValueError, "6 of 6", "zero"):
         model(2, kernel="linear").fit(np.zeros((6, 3)))
 
 
 def test_orthogonal_rows_cannot_be_expressed():
-    with pytest.raises(ValueError, match="nothing to cluster by"):
+    with refuses(ValueError, "kernel='gaussian'", "cluster"):
         model(2, kernel="linear").fit(np.eye(5))
 
 
@@ -74,15 +75,15 @@ def test_one_cluster(kernel):
 
 
 def test_labels_that_mean_little_are_announced():
-    with pytest.warns(UserWarning, match="All rows are the same"):
+    with warns_of(UserWarning, "rows", "same"):
         model(2).fit(np.ones((20, 3)))
     noise = np.random.default_rng(0).normal(size=(60, 30))
-    with pytest.warns(UserWarning, match="show only one cluster"):
+    with warns_of(UserWarning, "show", "cluster"):
         assert model(None, n_iterations=0).fit(noise).n_clusters_ == 1
 
 
 def test_parameters_of_no_projection():
-    with pytest.raises(ValueError, match="projection is None"):
+    with refuses(ValueError, "projection__filter", "None"):
         model(2, projection=None).set_params(projection__filter=0.3)
 
 
@@ -92,7 +93,7 @@ def test_as_many_clusters_as_rows():
 
 
 def test_more_clusters_than_rows():
-    with pytest.raises(ValueError, match="only 9 rows"):
+    with refuses(ValueError, "9 rows"):
         model(10).fit(lines(3)[0])
 
 
@@ -101,14 +102,14 @@ def test_two_rows():
 
 
 def test_one_row():
-    with pytest.raises(ValueError, match="minimum of 2"):
+    with refuses(ValueError, "minimum", "2"):
         model(1).fit([[1.0, 2.0]])
 
 
 def test_more_components_than_clusters_are_put_together():
     """Six orthogonal pairs in three clusters: no coefficient joins them; the warning says what is done."""
     X = np.repeat(np.eye(6), 2, axis=0)
-    with pytest.warns(UserWarning, match="6 components"):
+    with warns_of(UserWarning, "6 components"):
         labels = model(3, kernel="linear", projection=None, truncation=1).fit_predict(X)
     assert (labels[::2] == labels[1::2]).all()
     assert len(set(labels)) == 3
@@ -137,12 +138,12 @@ def test_a_projection_that_collapses_ends_the_iteration():
     "gains", [lambda D: D * torch.nan, lambda D: -D, lambda D: D[:1]], ids=["nan", "negative", "short"]
 )
 def test_a_filter_must_give_gains(gains):
-    with pytest.raises(ValueError, match="one finite number >= 0 for every eigenvalue"):
+    with refuses(ValueError, "0", "eigenvalue", "finite"):
         model(projection=gains).fit(lines()[0])
 
 
 def test_a_filter_of_zeros_leaves_nothing():
-    with pytest.raises(ValueError, match="nothing of the data would be left"):
+    with refuses(ValueError, "filter", "zero"):
         model(projection=lambda D: D * 0).fit(lines()[0])
 
 
@@ -157,7 +158,7 @@ def test_the_scale_of_the_data_does_not_matter(scale):
 def test_missing_values_are_refused(bad):
     X, _ = lines()
     X[3, 1] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    with refuses(ValueError, "X"):
         model().fit(X)
 
 
@@ -172,7 +173,7 @@ def test_missing_values_are_refused(bad):
         ({"regularization": float("nan")}, "regularization=nan"),
         ({"normalization": "row"}, "normalization='row'"),
         ({"selection": "first"}, "selection='first'"),
-        ({"projection": "precisoin"}, "Did you mean 'precision'"),
+        ({"projection": "precisoin"}, "'precision'"),
         ({"projection": Precision(0)}, "filter=0"),
         ({"coding": "lsr"}, "Known names"),
         ({"coding": "matching_pursuit", "coding__n_nonzero": 0}, "n_nonzero=0"),
@@ -182,20 +183,20 @@ def test_missing_values_are_refused(bad):
     ],
 )
 def test_wrong_parameters_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         SubspaceClustering(n_clusters=3).set_params(**parameters).fit(lines()[0])
 
 
 def test_kernels_without_a_derivative_are_for_no_projection():
     X, _ = lines()
     for kernel in (ArcCosine(), Custom(lambda A, B: A @ B.T), Gaussian(1.0) + Linear()):
-        with pytest.raises(TypeError, match="derivative"):
+        with refuses(TypeError, "derivative"):
             model(kernel=kernel).fit(X)
         assert len(model(kernel=kernel, projection=None).fit_predict(X)) == len(X)
 
 
 def test_an_indefinite_kernel_is_refused():
-    with pytest.raises(ValueError, match="positive semi-definite"):
+    with refuses(ValueError, "positive semi-definite"):
         model(kernel=Custom(lambda A, B: -10 * (A @ B.T)), projection=None).fit(lines()[0])
 
 
@@ -221,5 +222,5 @@ def test_no_square_array_for_many_rows(monkeypatch):
     fitted = model().fit(X)
     assert adjusted_rand_score(y, fitted.labels_) > 0.95
     assert fitted.affinity_matrix_.nnz <= 2 * 7 * len(X)
-    with pytest.raises(ValueError, match="truncation=None"):
+    with refuses(ValueError, "truncation=None"):
         model(truncation=None).fit(X)

@@ -15,6 +15,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss
 from krepes.solvers import Solver
 from krepes.views import Views
+from refusals import refuses
 
 
 class Family(Component):
@@ -27,13 +28,13 @@ def defined(qualname: str, name: str, kind: type[Component] = Family) -> type[Co
 
 def test_a_second_class_of_one_name_is_refused_and_both_are_named():
     first = defined("First", "twice")
-    with pytest.raises(TypeError, match=r"'twice' .*Family.*test_component_names\.First and .*\.Second"):
+    with refuses(TypeError, "'twice'", "Family", "First", "Second"):
         defined("Second", "twice")
     assert named(Family)["twice"] is first
 
 
 def test_a_kernel_cannot_take_the_name_of_another():
-    with pytest.raises(TypeError, match=r"'gaussian'.*krepes\.kernels\.gaussian\.Gaussian"):
+    with refuses(TypeError, "'gaussian'", "krepes.kernels.gaussian.Gaussian"):
         type("Mine", (Linear,), {"name": "gaussian"})
     gc.collect()
     assert named(Kernel)["gaussian"].__module__ == "krepes.kernels.gaussian"
@@ -71,7 +72,7 @@ def test_two_families_may_use_one_name():
     ],
 )
 def test_names_of_other_libraries_get_a_hint(kind, given, name):
-    with pytest.raises(ValueError, match=f"{given!r} is not the name of .* It is called {name!r} here"):
+    with refuses(ValueError, repr(given), repr(name)):
         resolve(kind, given)
 
 
@@ -89,7 +90,7 @@ def test_a_device_that_is_not_here_is_refused_with_those_that_are(device):
     if device == "mps" and torch.backends.mps.is_available():
         pytest.skip("this machine has it")
     X = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.raises(ValueError, match=f"device='{device}' cannot be used here.* have: cpu") as caught:
+    with refuses(ValueError, f"device={device!r}", "cpu") as caught:
         KernelEmbedding(2, n_landmarks=5, device=device).fit(X)
     assert len(str(caught.value)) < 200
 
@@ -97,13 +98,13 @@ def test_a_device_that_is_not_here_is_refused_with_those_that_are(device):
 def test_a_tangent_kernel_names_the_shapes_that_do_not_fit():
     network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     rows = torch.ones(5, 4)
-    with pytest.raises(ValueError, match=r"rows of shape \(4,\): its first layer expects 3 features"):
+    with refuses(ValueError, "(4,)", "3 features"):
         EmpiricalNTK(network).fitted(rows)
     for method in ("full", "factored", "sketch"):
         kernel = EmpiricalNTK(network, method=method, normalize=False).fitted(rows[:, :3])
         for call in (kernel, kernel.against(rows[:, :3]), kernel.diag):
-            with pytest.raises(ValueError, match=r"shape \(4,\).*built for rows of shape \(3,\)"):
+            with refuses(ValueError, "(4,)", "(3,)"):
                 call(rows)
     filters = torch.nn.Conv2d(1, 2, 3)
-    with pytest.raises(ValueError, match=r"rows of shape \(4,\): its first layer expects 1 channels"):
+    with refuses(ValueError, "(4,)", "1 channels"):
         EmpiricalNTK(filters).fitted(rows)

@@ -16,6 +16,7 @@ from krepes import KernelEmbedding
 from krepes.base.components import named
 from krepes.kernels import Custom, Sigmoid
 from krepes.losses import Loss
+from refusals import refuses, warns_of
 
 X = load_iris().data
 SMALL = {"n_components": 2, "n_landmarks": 20, "random_state": 0}
@@ -38,28 +39,28 @@ def attempt(model, data):
 def test_nan_and_infinity_name_their_columns(value):
     bad = X.copy()
     bad[5, 2] = value
-    with pytest.raises(ValueError, match=r"contains (NaN|infinity) in columns 2\. Impute or drop"):
+    with refuses(ValueError, "columns 2"):
         fit(bad)
     model = fit(X)
-    with pytest.raises(ValueError, match="columns 2"):
+    with refuses(ValueError, "columns 2"):
         model.transform(bad)
 
 
 def test_overflow_to_float32_is_noticed():
     bad = X.copy()
     bad[0, 0] = 1e300
-    with pytest.raises(ValueError, match="infinity in columns 0"):
+    with refuses(ValueError, "infinity", "columns 0"):
         fit(bad)
 
 
 @pytest.mark.parametrize("data", [np.empty((0, 3)), np.empty((5, 0)), []])
 def test_empty_data(data):
-    with pytest.raises(ValueError, match=r"(?i)0 sample|0 feature|empty|no rows|no columns"):
+    with refuses(ValueError):
         fit(data)
 
 
 def test_one_row():
-    with pytest.raises(ValueError, match="1 sample"):
+    with refuses(ValueError, "1 sample"):
         fit(X[:1])
 
 
@@ -91,7 +92,7 @@ def test_constant_columns_and_duplicates(loss):
 
 
 def test_wrong_width_at_transform():
-    with pytest.raises(ValueError, match="X has 3 features, but krepes is expecting 4"):
+    with refuses(ValueError, "3 features", "4"):
         fit(X).transform(X[:, :3])
 
 
@@ -101,7 +102,7 @@ def test_more_landmarks_than_rows():
 
 
 def test_components_beyond_the_rank_are_cut_with_a_warning():
-    with pytest.warns(UserWarning, match="n_components=50, but only"):
+    with warns_of(UserWarning, "n_components=50"):
         model = fit(X[:10], n_components=50)
     assert model.transform(X).shape == (150, model.intercept_.shape[0])
     assert model.intercept_.shape[0] <= 10
@@ -109,24 +110,24 @@ def test_components_beyond_the_rank_are_cut_with_a_warning():
 
 @pytest.mark.filterwarnings("ignore:n_components:UserWarning")
 def test_a_kernel_that_is_not_positive():
-    with pytest.warns(UserWarning, match="not positive semi-definite"):
+    with warns_of(UserWarning, "positive semi-definite"):
         model = fit(X, kernel=Sigmoid(), loss="kernel_pca")
     assert np.isfinite(model.transform(X)).all()
 
 
 def test_a_kernel_that_is_zero_or_nan():
-    with pytest.raises(ValueError, match="nothing to represent"):
+    with refuses(ValueError, "represent"):
         fit(X, kernel=lambda A, B: np.zeros((len(A), len(B))), loss="kernel_pca")
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with refuses(ValueError, "NaN"):
         fit(X, kernel=lambda A, B: np.full((len(A), len(B)), np.nan), loss="kernel_pca")
-    with pytest.raises(ValueError, match="returned shape"):
+    with refuses(ValueError, "Custom", "shape"):
         fit(X, kernel=Custom(lambda a, b: 1.0), loss="kernel_pca")
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_components": 0}, "n_components=0: expected an integer >= 1"),
+        ({"n_components": 0}, ("n_components=0", "1")),
         ({"n_components": 2.5}, "n_components=2.5"),
         ({"n_landmarks": -3}, "n_landmarks=-3"),
         ({"regularization": -1}, "regularization=-1"),
@@ -134,25 +135,25 @@ def test_a_kernel_that_is_zero_or_nan():
         ({"feature_noise": -0.1}, "feature_noise=-0.1"),
         ({"dtype": "int8"}, "dtype='int8'"),
         ({"device": "toaster"}, "device='toaster'"),
-        ({"kernel": "gausian"}, "Did you mean 'gaussian'"),
-        ({"loss": "barlow"}, "not the name of a Loss"),
-        ({"views": 3}, "Expected a Views object"),
-        ({"landmarks": "all"}, "not the name of a LandmarkSelector"),
-        ({"solver": "magic"}, "not the name of a Solver"),
+        ({"kernel": "gausian"}, "'gaussian'"),
+        ({"loss": "barlow"}, "Loss"),
+        ({"views": 3}, ("Views", "object")),
+        ({"landmarks": "all"}, "LandmarkSelector"),
+        ({"solver": "magic"}, "Solver"),
         ({"preprocess": "scale"}, "preprocess='scale'"),
-        ({"views": None}, "two views"),
-        ({"landmarks": [0, 1, 999]}, "row indices"),
+        ({"views": None}, ("two", "views")),
+        ({"landmarks": [0, 1, 999]}, ("row", "indices")),
     ],
 )
 def test_parameters_that_make_no_sense(params, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), message):
         fit(X, **params)
 
 
 def test_objects_need_pairs_or_kernel_pca():
     words = ["one", "two", "three", "four"]
     kernel = Custom(lambda a, b: float(len(set(a) & set(b))), pairwise=True)
-    with pytest.raises(ValueError, match="positives="):
+    with refuses(ValueError, "positives="):
         fit(words, kernel=kernel)
     pairs = KernelEmbedding(**SMALL, kernel=kernel, loss="spectral_contrastive")
     with warnings.catch_warnings():
@@ -162,26 +163,26 @@ def test_objects_need_pairs_or_kernel_pca():
 
 
 def test_pairs_that_do_not_fit():
-    with pytest.raises(ValueError, match="positives= has 10 rows, X has 150"):
+    with refuses(ValueError, "positives=", "10 rows", "X", "150"):
         KernelEmbedding(**SMALL).fit(X, positives=X[:10])
-    with pytest.raises(ValueError, match="negatives= need positives="):
+    with refuses(ValueError, "negatives=", "positives="):
         KernelEmbedding(**SMALL).fit(X, negatives=X)
-    with pytest.raises(ValueError, match="one view per sample"):
+    with refuses(ValueError, "positives=", "view", "sample"):
         KernelEmbedding(loss="kernel_pca", **SMALL).fit(X, positives=X)
 
 
 def test_models_that_do_not_fit_together():
     one, other = fit(X), fit(X, random_state=1)
-    with pytest.raises(ValueError, match=r"differ in .*landmarks"):
+    with refuses(ValueError, "landmarks"):
         one.merge(other)
-    with pytest.raises(ValueError, match="differ in kernel"):
+    with refuses(ValueError, "kernel"):
         one.merge(fit(X, landmarks=one.landmarks_, kernel="laplacian"))
 
 
 def test_what_refit_cannot_change_is_named():
-    with pytest.raises(ValueError, match="kernel cannot change without the data"):
+    with refuses(ValueError, "kernel", "data"):
         fit(X).refit(kernel="laplacian")
-    with pytest.raises(ValueError, match="one view per sample"):
+    with refuses(ValueError, "view", "sample"):
         fit(X, loss="kernel_pca").refit(loss="vicreg")
 
 
@@ -223,24 +224,24 @@ def test_what_is_not_fitted_says_so():
     for action in (lambda m: m.coverage(X), lambda m: m.transform(X), lambda m: m.refit(n_components=1)):
         with pytest.raises(NotFittedError):
             action(KernelEmbedding())
-    with pytest.raises(TypeError, match="got str"):
+    with refuses(TypeError, "str"):
         fit(X).merge("model")
 
 
 def test_words_with_a_kernel_on_vectors():
-    with pytest.raises(TypeError, match="objects that are not numbers"):
+    with refuses(TypeError, "objects", "numbers"):
         fit(["one", "two", "three"], loss="kernel_pca")
 
 
 def test_pixels_must_be_of_the_kind_that_was_fitted():
     pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 4), dtype=np.uint8)
     model = fit(pixels)
-    with pytest.raises(ValueError, match="fitted on images of integers"):
+    with refuses(ValueError, "255", "integers", "fitted"):
         model.transform(pixels / 255)
 
 
 def test_ignored_negatives_are_mentioned():
-    with pytest.warns(UserWarning, match="does not look at negatives="):
+    with warns_of(UserWarning, "negatives="):
         KernelEmbedding(**SMALL).fit(X, positives=X + 0.1, negatives=X[::-1].copy())
 
 

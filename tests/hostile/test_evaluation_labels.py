@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from krepes.evaluation import knn_probe, linear_probe, plan_protocol, probe_protocol
 from krepes.preprocessing.labels import encode_labels
+from refusals import refuses
 
 rng = np.random.default_rng(0)
 Z = np.concatenate([rng.normal(size=(20, 3)) - 3, rng.normal(size=(20, 3)) + 3])
@@ -58,7 +59,7 @@ def test_whole_floats_become_integers():
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=40))
 def test_codes_lead_back_to_the_labels(values):
     if all(value is None for value in values):
-        with pytest.raises(ValueError, match="no label at all"):
+        with refuses(ValueError, "label"):
             encode_labels(values)
         return
     labels = encode_labels(values)
@@ -69,30 +70,30 @@ def test_codes_lead_back_to_the_labels(values):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.zeros(40), "single class, 0"),
-        (["a"] * 40, "single class, 'a'"),
-        ([None] * 40, "no label at all"),
-        (np.linspace(0, 1, 40), "numbers with fractions such as 0.0256"),
+        (np.zeros(40), ("class", "0")),
+        (["a"] * 40, "'a'"),
+        ([None] * 40, "label"),
+        (np.linspace(0, 1, 40), "0.0256"),
         (np.r_[np.inf, np.zeros(39)], "infinite"),
-        (np.arange(40), "looks like an identifier"),
-        ([f"row {i}" for i in range(40)], "looks like an identifier"),
-        (["a", 1] * 20, "mixes labels of the types int, str"),
-        (np.zeros((40, 2)), "one label per row"),
-        ([[0], [1]] * 20, "one label per row"),
+        (np.arange(40), "identifier"),
+        ([f"row {i}" for i in range(40)], "identifier"),
+        (["a", 1] * 20, ("int", "str")),
+        (np.zeros((40, 2)), ("one label", "row")),
+        ([[0], [1]] * 20, ("one label", "row")),
         (np.array(["2020-01-01"] * 40, dtype="M8[D]"), "datetime64"),
-        (np.zeros(39), "39 labels for 40 rows"),
+        (np.zeros(39), ("39 labels", "40 rows")),
     ],
 )
 def test_labels_that_cannot_be_classes_are_refused(y, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         probe_protocol(Z, y)
 
 
 @pytest.mark.parametrize("y", ["label", 3, None])
 def test_a_single_value_is_not_labels(y):
-    with pytest.raises(TypeError, match="one label per row"):
+    with refuses(TypeError, "one label", "row"):
         probe_protocol(Z, y)
-    with pytest.raises(TypeError, match="one label per row"):
+    with refuses(TypeError, "one label", "row"):
         linear_probe(Z, np.repeat([0, 1], 20), Z, y)
 
 
@@ -100,21 +101,21 @@ def test_a_single_value_is_not_labels(y):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"Z_train": Z[:, 0]}, "2-D array"),
-        ({"Z_train": np.full((40, 3), np.nan)}, "NaN or infinite"),
-        ({"Z_test": np.zeros((40, 4))}, "both must come from one model"),
+        ({"Z_train": Z[:, 0]}, "2-D"),
+        ({"Z_train": np.full((40, 3), np.nan)}, "NaN"),
+        ({"Z_test": np.zeros((40, 4))}, "one model"),
         ({"Z_test": np.zeros((0, 3)), "y_test": []}, "empty"),
-        ({"y_train": np.zeros(40)}, "y_train has a single class"),
-        ({"y_test": [None] * 40}, "y_test has no label"),
-        ({"y_test": np.zeros(39)}, "y_test has 39 labels for 40 rows"),
-        ({"Z_train": np.array([["a", "b"]] * 40)}, "2-D array of numbers"),
+        ({"y_train": np.zeros(40)}, "y_train"),
+        ({"y_test": [None] * 40}, "y_test"),
+        ({"y_test": np.zeros(39)}, ("y_test", "39 labels", "40 rows")),
+        ({"Z_train": np.array([["a", "b"]] * 40)}, ("2-D", "numbers")),
         ({"validation": 0.0}, "validation=0.0"),
         ({"validation": 1.5}, "validation=1.5"),
     ],
 )
 def test_probes_say_what_is_wrong(probe, change, message):
     y = np.repeat([0, 1], 20)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         probe(**({"Z_train": Z, "y_train": y, "Z_test": Z, "y_test": y} | change))
 
 
@@ -125,27 +126,27 @@ def test_probes_say_what_is_wrong(probe, change, message):
         ({"label_fraction": 10}, "label_fraction=10"),
         ({"n_repeats": 0}, "n_repeats=0"),
         ({"test_fraction": 1}, "test_fraction=1"),
-        ({"probe": "forest"}, "'linear' or 'knn'"),
-        ({"train": [0, 1]}, "both train= and test="),
-        ({"train": [0, 30], "test": [30, 39]}, "1 rows are in both"),
-        ({"train": [0, 39], "test": [40]}, "there are rows 0 to 39"),
-        ({"train": [0.5], "test": [1]}, "row indices or a mask"),
-        ({"train": [True], "test": [False]}, "mask of shape"),
-        ({"train": [0, 1, 2], "test": [39]}, "single class"),
+        ({"probe": "forest"}, ("'linear'", "'knn'")),
+        ({"train": [0, 1]}, ("train=", "test=")),
+        ({"train": [0, 30], "test": [30, 39]}, "1 rows"),
+        ({"train": [0, 39], "test": [40]}, "39"),
+        ({"train": [0.5], "test": [1]}, ("indices", "mask")),
+        ({"train": [True], "test": [False]}, ("mask", "shape")),
+        ({"train": [0, 1, 2], "test": [39]}, ("single", "class")),
     ],
 )
 def test_protocols_say_what_is_wrong(options, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         probe_protocol(Z, np.repeat([0, 1], 20), **options)
 
 
 def test_grids_are_checked():
     y = np.repeat([0, 1], 20)
-    with pytest.raises(ValueError, match="C_grid"):
+    with refuses(ValueError, "C_grid"):
         linear_probe(Z, y, Z, y, C_grid=[-1.0])
-    with pytest.raises(ValueError, match="k_grid"):
+    with refuses(ValueError, "k_grid"):
         knn_probe(Z, y, Z, y, k_grid=[0])
-    with pytest.raises(ValueError, match="metric"):
+    with refuses(ValueError, "metric"):
         knn_probe(Z, y, Z, y, metric="manhattan")
 
 

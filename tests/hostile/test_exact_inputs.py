@@ -10,6 +10,7 @@ from krepes.features import all_points
 from krepes.kernels import Custom, Gaussian, Linear
 from krepes.landmarks import Uniform
 from krepes.losses import SpectralContrastive
+from refusals import refuses
 
 
 def triplets(n=12, d=3, seed=0):
@@ -59,13 +60,13 @@ def test_two_and_three_rows(n, loss):
 
 def test_one_row_is_refused():
     X, P, N = triplets(1)
-    with pytest.raises(ValueError, match="minimum of 2 samples"):
+    with refuses(ValueError, "2 samples"):
         fitted((X, P, N))
 
 
 def test_constant_rows_are_named():
     X = np.ones((6, 2))
-    with pytest.raises(ValueError, match="all samples have the same features"):
+    with refuses(ValueError, "samples", "features"):
         fitted((X, X, X))
 
 
@@ -80,15 +81,13 @@ def test_more_components_than_there_can_be():
 
 def test_too_many_points_are_refused_with_the_memory_and_the_way_out(monkeypatch):
     monkeypatch.setattr(all_points, "MOST_POINTS", 30)
-    with pytest.raises(
-        ValueError, match=r"all 36 points landmarks \(12 rows, 3 points for each\).*10\.4 kB"
-    ) as error:
+    with refuses(ValueError, "36 points", "12 rows", "3 points", "10.4 kB") as error:
         fitted(triplets())
     assert "n_landmarks=1000" in str(error.value)
     assert "Up to 10 such rows" in str(error.value)
     monkeypatch.setattr(all_points, "MOST_POINTS", 10**9)
     monkeypatch.setattr(all_points, "available_memory", lambda: 50_000)
-    with pytest.raises(ValueError, match="50 kB are free"):
+    with refuses(ValueError, "50 kB"):
         fitted(triplets())
 
 
@@ -141,15 +140,15 @@ def test_the_precision_that_was_asked_for_is_kept():
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "all", True])
 def test_other_numbers_of_landmarks_are_refused(value):
-    with pytest.raises(ValueError, match="n_landmarks"):
+    with refuses(ValueError, "n_landmarks"):
         KernelEmbedding(2, n_landmarks=value).fit(triplets()[0])
 
 
 def test_full_batch_says_what_it_lacks():
     X = triplets()[0]
-    with pytest.raises(ValueError, match="a target that stands still"):
+    with refuses(ValueError, "solver='full_batch'", "target"):
         model(2, "byol", solver="full_batch", views="tabular").fit(X)
-    with pytest.raises(ValueError, match="a value without X"):
+    with refuses(ValueError, "solver='full_batch'", "X", "value"):
         model(2, "autoencoder", solver="full_batch").fit(X)
 
 

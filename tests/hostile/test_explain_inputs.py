@@ -17,6 +17,7 @@ from krepes.explain import (
     influence,
     top_influence,
 )
+from refusals import refuses
 
 X = np.random.default_rng(0).standard_normal((40, 3))
 MODEL = KernelEmbedding(4, n_landmarks=10, random_state=0).fit(X)
@@ -25,46 +26,46 @@ MODEL = KernelEmbedding(4, n_landmarks=10, random_state=0).fit(X)
 @pytest.mark.parametrize(
     ("direction", "message"),
     [
-        (4, "components 0 to 3"),
-        (np.ones(3), r"shape \(3,\); expected \(4,\)"),
+        (4, ("components 0", "3")),
+        (np.ones(3), ("(3,)", "(4,)")),
         (np.ones((4, 1)), "expected"),
         ([np.nan, 0, 0, 0], "NaN"),
-        (Concept(X, X), r"concept\.fit"),
+        (Concept(X, X), "concept.fit"),
     ],
     ids=["component", "short", "matrix", "NaN", "unfitted concept"],
 )
 def test_directions(direction, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         attribution(MODEL, X, direction)
 
 
 @pytest.mark.parametrize("n_top", [0, -1, 2.5, True, "3"])
 def test_numbers_of_landmarks(n_top):
-    with pytest.raises(ValueError, match="n_top="):
+    with refuses(ValueError, "n_top="):
         top_influence(MODEL, X, n_top)
 
 
 def test_unfitted_models_and_other_columns():
-    with pytest.raises((NotFittedError, AttributeError), match="not fitted"):
+    with refuses((NotFittedError, AttributeError), "KernelEmbedding", "fitted"):
         influence(KernelEmbedding(), X)
-    with pytest.raises(ValueError, match="features"):
+    with refuses(ValueError, "features"):
         influence(MODEL, X[:, :2])
 
 
 def test_pairs_of_unequal_length():
-    with pytest.raises(ValueError, match="10 rows and Y 3"):
+    with refuses(ValueError, "10 rows", "3"):
         contrast(MODEL, X[:10], X[:3], 0)
 
 
 def test_labels():
-    with pytest.raises(ValueError, match="labels of all training rows"):
+    with refuses(ValueError, "training", "labels"):
         class_coverage(MODEL, np.zeros(int(MODEL.landmark_indices_.max())))
-    with pytest.raises(ValueError, match="one label per row"):
+    with refuses(ValueError, "one label", "row"):
         class_coverage(MODEL, np.zeros((40, 2)))
-    with pytest.raises(ValueError, match="10 landmarks and 3 labels"):
+    with refuses(ValueError, "10 landmarks", "3 labels"):
         class_coverage(MODEL, np.zeros(3), of_landmarks=True)
     points = KernelEmbedding(2, landmarks=X[:5], random_state=0).fit(X)
-    with pytest.raises(ValueError, match="of_landmarks=True"):
+    with refuses(ValueError, "of_landmarks=True"):
         class_coverage(points, np.zeros(40))
 
 
@@ -73,23 +74,23 @@ def test_classes_of_a_probe():
         coef_, classes_ = np.eye(3, 4), np.array(["a", "b", "c"])
 
     assert class_direction(Probe, "a").shape == (4,)
-    with pytest.raises(ValueError, match="'d' is not a class of this probe; classes: a, b, c"):
+    with refuses(ValueError, "'d'"):
         class_direction(Probe, "d")
 
 
 @pytest.mark.parametrize(
     ("concept", "message"),
     [
-        (Concept(), "needs positives= and negatives="),
-        (Concept(X[:2], X), "positives: got 2 rows"),
-        (Concept(X, X[:3]), "negatives: got 3 rows"),
+        (Concept(), ("positives=", "negatives=")),
+        (Concept(X[:2], X), "2 rows"),
+        (Concept(X, X[:3]), "3 rows"),
         (Concept(X, X, method="lda"), "method='lda'"),
-        (Concept(X[:5], X[:5], method="mean_difference"), "same representation"),
+        (Concept(X[:5], X[:5], method="mean_difference"), "representation"),
     ],
     ids=["nothing", "few positives", "few negatives", "method", "no difference"],
 )
 def test_concepts(concept, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         concept.fit(MODEL)
 
 

@@ -99,6 +99,7 @@ from krepes.regression import (
     transductive_coefficients,
 )
 from krepes.report import write_machine_page, write_report
+from refusals import refuses
 from report_content import content, tops_of, unpacked
 
 N = 24
@@ -735,7 +736,7 @@ def test_sketches_are_plain_sums_at_every_scale():
         assert np.array_equal(other.sketch("x").table, scale * plain.sketch("x").table)
         assert other.score("x", "y") == plain.score("x", "y")
         if scale > 1e200:
-            with pytest.raises(ValueError, match="`table`, which do not depend on the scale"):
+            with refuses(ValueError, "depend", "table"):
                 other.products()
     halved = SketchedCKA(32).update({"x": FEATURES / 2, "y": OTHER})
     assert np.allclose(halved.products(["x"]), plain.products(["x"]) / 16, rtol=1e-12)
@@ -750,7 +751,7 @@ def test_a_constant_representation_has_no_score_and_nan_in_the_table(value, dtyp
     sketch = SketchedCKA(32)
     for rows in HALVES:
         sketch.update({"x": FEATURES[rows], "dead": np.full((len(FEATURES[rows]), 3), value, dtype=dtype)})
-    with pytest.raises(ValueError, match="All rows of 'dead' are the same"):
+    with refuses(ValueError, "'dead'"):
         sketch.score("dead", "x")
     values = sketch.table()[1]
     assert values[0, 0] == pytest.approx(1.0)
@@ -790,7 +791,7 @@ def test_a_constant_column_far_from_the_others_changes_nothing():
 
 
 def test_weights_of_kernels_whose_scales_no_number_holds_are_refused():
-    with pytest.raises(ValueError, match="'x' and 'y' are so far apart"):
+    with refuses(ValueError, "'x'", "'y'"):
         combine_kernels({"x": 1e200 * FEATURES, "y": OTHER}, CLASSES)
 
 
@@ -799,31 +800,31 @@ def test_weights_of_kernels_whose_scales_no_number_holds_are_refused():
     [
         (
             lambda: LeaveOneOutRidge().fit(1e160 * FEATURES, OTHER),
-            r"X has numbers of up to .*e\+160, whose squares",
+            ("X", "e+160"),
         ),
-        (lambda: LeaveOneOutRidge().fit(FEATURES, 1e160 * OTHER), "y has numbers of up to .* such as 1e"),
-        (lambda: LeaveOneOutRidge().fit(1e-200 * FEATURES, OTHER), "whose squares vanish in float64. Divide"),
-        (lambda: AlignmentSelector().fit(1e-310 * FEATURES, CLASSES), "multiply X by a constant"),
-        (lambda: cka(1e305 * FEATURES, OTHER), "whose sums overflow in float64. Divide all of them by"),
-        (lambda: prune_ensemble(1e-310 * FEATURES, y=OTHER[:, 0]), "Member 0 predicts .*e-310 for targets"),
-        (lambda: attribution(model(), X, np.full(3, 1e200)), "out of the range of torch.float32: bring the"),
-        (lambda: attribution(model(), X, np.full(3, 1e-310)), "direction to unit length"),
-        (lambda: cka(1e200 * FEATURES, OTHER, kernel="gaussian"), "whose squares overflow"),
-        (lambda: temperature(FEATURES, CLASSES + 7), "expected integers from 0 to 3"),
+        (lambda: LeaveOneOutRidge().fit(FEATURES, 1e160 * OTHER), "such as 1e"),
+        (lambda: LeaveOneOutRidge().fit(1e-200 * FEATURES, OTHER), ("squares", "vanish")),
+        (lambda: AlignmentSelector().fit(1e-310 * FEATURES, CLASSES), ("X", "multiply", "constant")),
+        (lambda: cka(1e305 * FEATURES, OTHER), ("overflow", "Divide")),
+        (lambda: prune_ensemble(1e-310 * FEATURES, y=OTHER[:, 0]), ("0", "Member", "predicts", "targets")),
+        (lambda: attribution(model(), X, np.full(3, 1e200)), "torch.float32"),
+        (lambda: attribution(model(), X, np.full(3, 1e-310)), ("direction", "length")),
+        (lambda: cka(1e200 * FEATURES, OTHER, kernel="gaussian"), ("squares", "overflow")),
+        (lambda: temperature(FEATURES, CLASSES + 7), ("0", "3")),
     ],
 )
 def test_what_does_not_fit_into_a_float_is_said(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         call()
 
 
 @pytest.mark.parametrize("dates", [DATES, DATES - DATES[0]])
 def test_dates_are_no_predictions_and_no_targets(dates):
-    with pytest.raises(TypeError, match=r"Predictions .* hold .* into numbers first"):
+    with refuses(TypeError, "Predictions", "numbers"):
         prune_ensemble(dates, y=X[:, 0])
-    with pytest.raises(TypeError, match=r"y holds .* into numbers first"):
+    with refuses(TypeError, "y", "numbers"):
         prune_ensemble(X, y=dates[:, 0])
-    with pytest.raises(ValueError, match=r"X holds .* into numbers first"):
+    with refuses(ValueError, "X", "numbers"):
         SubspaceClustering(2).fit(dates)
 
 
@@ -836,9 +837,7 @@ def test_leaving_out_needs_a_kernel_with_a_norm(seed):
         rows
     )
     for function in (leave_out, top_leave_out):
-        with pytest.raises(
-            ValueError, match=r"positive semi-definite .* eigenvalues from -.* Use influence or"
-        ):
+        with refuses(ValueError, "positive semi-definite", "eigenvalues", "influence"):
             function(fitted, rows)
     assert np.isfinite(influence(fitted, rows)).all()
 

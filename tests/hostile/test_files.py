@@ -15,6 +15,7 @@ from krepes.base.files import atomic_path, check_writable
 from krepes.kernels import Gaussian, Sum
 from krepes.solvers import SGD
 from krepes.solvers.sgd.preconditioners import GaussNewton
+from refusals import refuses
 
 
 def test_an_exception_leaves_nothing(tmp_path):
@@ -27,7 +28,7 @@ def test_an_exception_leaves_nothing(tmp_path):
 def test_existing_files_are_kept(tmp_path):
     target = tmp_path / "a"
     target.write_text("old")
-    with pytest.raises(FileExistsError, match="overwrite=True"), atomic_path(target) as temporary:
+    with refuses(FileExistsError, "overwrite=True"), atomic_path(target) as temporary:
         temporary.write_text("new")
     assert target.read_text() == "old"
     with atomic_path(target, overwrite=True) as temporary:
@@ -37,7 +38,7 @@ def test_existing_files_are_kept(tmp_path):
 
 def test_a_file_made_meanwhile_is_kept(tmp_path):
     target = tmp_path / "a"
-    with pytest.raises(FileExistsError, match="meanwhile"), atomic_path(target) as temporary:
+    with refuses(FileExistsError, "meanwhile"), atomic_path(target) as temporary:
         temporary.write_text("mine")
         target.write_text("theirs")
     assert target.read_text() == "theirs"
@@ -47,9 +48,9 @@ def test_a_file_made_meanwhile_is_kept(tmp_path):
 def test_impossible_targets_are_refused_early(tmp_path):
     with pytest.raises(IsADirectoryError):
         check_writable(tmp_path)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with refuses(FileNotFoundError, str(tmp_path / "no")):
         check_writable(tmp_path / "no" / "file")
-    with pytest.raises(OSError, match="free on that disk"):
+    with refuses(OSError, "free", "disk"):
         check_writable(tmp_path / "a", needed_bytes=10**18)
 
 
@@ -82,7 +83,7 @@ def test_truncated_files_are_refused(tmp_path, cut):
     path = tmp_path / "a.krepes"
     model_file.write(path, "Thing", STATE)
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ValueError, match="not a krepes model, or it was cut short"):
+    with refuses(ValueError, "a.krepes", "not a krepes model"):
         model_file.read(path)
 
 
@@ -90,28 +91,28 @@ def test_truncated_files_are_refused(tmp_path, cut):
 def test_foreign_files_are_refused(tmp_path, content):
     path = tmp_path / "a.krepes"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="not a krepes model"):
+    with refuses(ValueError, "a.krepes", "not a krepes model"):
         model_file.read(path)
 
 
 def test_a_header_that_lies_about_its_size_is_refused(tmp_path):
     path = tmp_path / "a.krepes"
     path.write_bytes((2**60).to_bytes(8, "little") + b"{}")
-    with pytest.raises(ValueError, match="not a krepes model"):
+    with refuses(ValueError, "a.krepes", "not a krepes model"):
         model_file.read(path)
 
 
 def test_other_safetensors_newer_formats_and_other_classes_are_named(tmp_path):
     path = tmp_path / "a.safetensors"
     save_file({"x": torch.ones(1)}, path)
-    with pytest.raises(ValueError, match="not a krepes model"):
+    with refuses(ValueError, "a.safetensors", "not a krepes model"):
         model_file.read(path)
     newer = {"format": model_file.FORMAT + 1, "version": "99", "class": "Thing", "state": {"~dict": {}}}
     save_file({"x": torch.ones(1)}, path, metadata={"krepes": json.dumps(newer)})
-    with pytest.raises(ValueError, match="Update krepes"):
+    with refuses(ValueError, "Update krepes", "99"):
         model_file.read(path)
     model_file.write(tmp_path / "b", "Thing", {})
-    with pytest.raises(ValueError, match="holds a Thing, not a Other"):
+    with refuses(ValueError, "Thing", "Other"):
         model_file.read(tmp_path / "b", "Other")
 
 
@@ -124,7 +125,7 @@ def test_a_file_cannot_name_anything_but_components(tmp_path, state):
     tensors = {"x": torch.ones(1)}
     header["checksum"] = model_file._checksum(header, tensors)
     save_file(tensors, path, metadata={"krepes": json.dumps(header)})
-    with pytest.raises(ValueError, match=r"does not have|unknown entry|absent"):
+    with refuses(ValueError):
         model_file.read(path)
 
 
@@ -145,7 +146,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
             assert model_file.digest(state) == expected
     assert found > len(whole) / 5 - 5
     path.write_bytes(whole[:-1] + b"\x01")
-    with pytest.raises(ValueError, match="is damaged"):
+    with refuses(ValueError, "damaged"):
         model_file.read(path)
 
 
@@ -159,7 +160,7 @@ def test_parameters_that_an_older_file_does_not_have_take_their_defaults(tmp_pat
 
 
 def test_two_arrays_with_one_path_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="the same path"):
+    with refuses(ValueError, "path"):
         model_file.write(tmp_path / "state", "Test", {"a": {"b": np.ones(2)}, "a.b": np.zeros(2)})
 
 
@@ -167,7 +168,7 @@ def test_what_cannot_be_stored_is_named():
     class Mine(Gaussian):
         pass
 
-    with pytest.raises(TypeError, match="not a class of krepes"):
+    with refuses(TypeError, "class", "krepes"):
         model_file.encode({"kernel": Mine()}, "", {})
-    with pytest.raises(TypeError, match=r"Cannot store \.thing of type object"):
+    with refuses(TypeError, ".thing", "object"):
         model_file.encode({"thing": object()}, "", {})

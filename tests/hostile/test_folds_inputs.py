@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 from krepes import KernelEmbedding, load
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
+from refusals import refuses, warns_of
 
 X = load_iris().data
 SMALL = {"n_landmarks": 20, "random_state": 0}
@@ -24,41 +25,41 @@ def fitted(n_components=2, **params) -> KernelEmbedding:
 
 @pytest.mark.parametrize("n_folds", [-1, 0, 1, 2, 2.5, "5", True, np.nan])
 def test_a_number_of_folds_is_at_least_three(n_folds):
-    with pytest.raises(ValueError, match=r"n_folds=.*: expected an integer >= 3"):
+    with refuses(ValueError, "n_folds=", "3"):
         fitted(n_folds=n_folds)
 
 
 @pytest.mark.parametrize("n_components", [0, -3, 2.5, "all", None])
 def test_a_width_is_a_number_or_auto(n_components):
-    with pytest.raises(ValueError, match=r"n_components=.*: expected an integer >= 1 or 'auto'"):
+    with refuses(ValueError, "n_components=", "1", "'auto'"):
         fitted(n_components)
 
 
 @pytest.mark.parametrize("loss", ["simclr", "byol", "autoencoder"])
 @pytest.mark.parametrize("params", [{"n_folds": 5}, {"n_folds": None, "n_components": "auto"}], ids=str)
 def test_losses_of_samples_have_no_folds(loss, params):
-    with pytest.raises(ValueError, match="no moments to keep by fold"):
+    with refuses(ValueError, "moments", "fold"):
         fitted(loss=loss, **params)
     model = fitted()
-    with pytest.raises(ValueError, match="trained on the samples"):
+    with refuses(ValueError, "samples"):
         model.held_out_loss(loss=loss)
 
 
 def test_a_model_without_folds_says_what_is_missing():
     model = KernelEmbedding(2, **SMALL).fit(X)
     for method in (model.held_out_loss, model.held_out_correlations):
-        with pytest.raises(ValueError, match=r"needs moments by fold.*n_folds=5"):
+        with refuses(ValueError, "n_folds=5"):
             method()
-    with pytest.raises(ValueError, match="chosen from moments by fold"):
+    with refuses(ValueError, "n_components='auto'", "moments", "fold"):
         model.refit(n_components="auto")
-    with pytest.raises(ValueError, match="no rows yet"):
+    with refuses(ValueError, "held_out_loss", "rows"):
         fitted().empty_copy().held_out_loss()
 
 
 def test_one_view_has_no_correlations():
     model = fitted(loss="kernel_pca")
     assert np.isfinite(model.held_out_loss().values).all()
-    with pytest.raises(ValueError, match="no correlations between views"):
+    with refuses(ValueError, "correlations", "views"):
         model.held_out_correlations()
 
 
@@ -75,13 +76,13 @@ def test_fewer_rows_than_folds(n):
     if len(model.total_) >= 3:
         assert np.isfinite(model.held_out_loss().values).all()
     else:
-        with pytest.raises(ValueError, match="folds with rows are needed"):
+        with refuses(ValueError, "folds", "rows"):
             model.held_out_loss()
 
 
 def test_auto_with_all_rows_in_one_fold():
     weight = (FOLD == 2).astype(float)
-    with pytest.raises(ValueError, match="at least 2 folds with rows are needed"):
+    with refuses(ValueError, "2 folds"):
         KernelEmbedding("auto", **SMALL).fit(X, sample_weight=weight)
 
 
@@ -91,7 +92,7 @@ def test_weights_in_one_fold(tmp_path):
     assert list(model.total_) == [2]
     model.save(tmp_path / "a.krepes")
     assert list(load(tmp_path / "a.krepes").total_) == [2]
-    with pytest.raises(ValueError, match="The rows are in 1 fold"):
+    with refuses(ValueError, "1 fold"):
         model.held_out_loss()
     heavy = KernelEmbedding(2, n_folds=5, **SMALL).fit(X, sample_weight=np.where(FOLD == 2, 1e6, 1e-3))
     assert np.isfinite(heavy.held_out_loss().values).all()
@@ -109,7 +110,7 @@ def test_a_fit_that_learned_nothing_says_so():
     """Positives that have nothing to do with their rows."""
     A, B = np.random.default_rng(0).normal(size=(2, 300, 4))
     for loss in ("spectral_contrastive", "barlow_twins", "vicreg"):
-        with pytest.warns(UserWarning, match="can be shown to hold for rows it has not seen"):
+        with warns_of(UserWarning, "rows"):
             KernelEmbedding(4, loss=loss, n_folds=5, regularization=0.01, **SMALL).fit(A, positives=B)
 
 

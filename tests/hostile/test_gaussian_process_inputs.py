@@ -12,6 +12,7 @@ from krepes import load
 from krepes.base import model_file
 from krepes.kernels import Gaussian, Matern
 from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor
+from refusals import refuses
 
 X, codes = load_iris(return_X_y=True)
 _order = np.random.default_rng(0).permutation(150)
@@ -22,15 +23,15 @@ GIVEN = {"kernel": Gaussian(1.0), "amplitude": 2.0, "preprocess": None, "random_
 MACHINES = [GaussianProcessRegressor, GaussianProcessClassifier]
 
 WRONG = [
-    ({"amplitude": 0}, "amplitude=0: expected a number > 0 or 'auto'"),
+    ({"amplitude": 0}, ("amplitude=0", "'auto'")),
     ({"amplitude": "large"}, "amplitude='large'"),
     ({"amplitude": None}, "amplitude"),
     ({"amplitude": float("nan")}, "amplitude"),
-    ({"input_metric": "full"}, "input_metric='full': expected None or 'diagonal'"),
+    ({"input_metric": "full"}, ("input_metric='full'", "'diagonal'")),
     ({"n_landmarks": 0}, "n_landmarks"),
     ({"dtype": "float16"}, "dtype='float16'"),
     ({"kernel": "nothing"}, "nothing"),
-    ({"kernel": []}, "name at least one kernel"),
+    ({"kernel": []}, "kernel"),
     ({"lengthscale": "short"}, "lengthscale='short'"),
     ({"lengthscale": -1.0}, "lengthscale"),
 ]
@@ -41,7 +42,7 @@ WRONG = [
 )
 @pytest.mark.parametrize("machine", MACHINES)
 def test_wrong_parameters_are_named(machine, parameters, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), message):
         machine(**{**FIXED, **parameters}).fit(X, codes)
 
 
@@ -50,22 +51,22 @@ def test_wrong_parameters_are_named(machine, parameters, message):
     [({"noise": 0}, "noise=0"), ({"noise": "low"}, "noise='low'")],
 )
 def test_wrong_parameters_of_the_regressor_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         GaussianProcessRegressor(**FIXED, **parameters).fit(REST, WIDTH)
 
 
 def test_only_one_of_deviation_and_covariance():
     model = GaussianProcessRegressor(**GIVEN).fit(REST, WIDTH)
-    with pytest.raises(ValueError, match="At most one"):
+    with refuses(ValueError, "return_std", "return_cov"):
         model.predict(REST, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="confidence=1"):
+    with refuses(ValueError, "confidence=1"):
         model.predict_interval(REST, 1)
-    with pytest.raises(ValueError, match="n_samples=0"):
+    with refuses(ValueError, "n_samples=0"):
         model.sample_y(REST, 0)
 
 
 def test_a_classifier_has_no_checkpoint(tmp_path):
-    with pytest.raises(ValueError, match="makes several"):
+    with refuses(ValueError, "GaussianProcessClassifier", "checkpoint="):
         GaussianProcessClassifier(**GIVEN).fit(X, codes, checkpoint=tmp_path / "c")
 
 
@@ -199,5 +200,5 @@ def test_forged_files_are_refused(tmp_path, machine, name):
     state = model._state()
     FORGED[name](state["solution"])
     model_file.write(tmp_path / "m.krepes", machine.__name__, state)
-    with pytest.raises(ValueError, match=r"damaged|The solution"):
+    with refuses(ValueError):
         load(tmp_path / "m.krepes")

@@ -22,6 +22,7 @@ from krepes.kernels import (
     Sum,
     as_kernel,
 )
+from refusals import refuses
 
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -31,7 +32,7 @@ BAD_PARAMETERS = [
     (Gaussian(float("nan")), "nan"),
     (Gaussian(float("inf")), "inf"),
     (Gaussian(None), "None"),
-    (Gaussian([1.0, 2.0]), r"shape \(2,\)"),
+    (Gaussian([1.0, 2.0]), "(2,)"),
     (Gaussian([1.0, 0.0, 1.0]), "positive"),
     (Gaussian("median"), "fitted"),
     (Gaussian("mean"), "'mean'"),
@@ -47,39 +48,39 @@ BAD_PARAMETERS = [
     (ArcCosine(depth=0), "depth=0"),
     (Scaled(Linear(), -1.0), "-1.0"),
     (Scaled(Linear(), float("inf")), "inf"),
-    (Scaled(), "2.0 . kernel"),
-    (Sum(Linear()), "two kernels"),
-    (Product(), "two kernels"),
+    (Scaled(), "2.0"),
+    (Sum(Linear()), ("two", "kernels")),
+    (Product(), ("two", "kernels")),
     (Custom(), "function"),
 ]
 
 
 @pytest.mark.parametrize(("kernel", "message"), BAD_PARAMETERS, ids=lambda v: repr(v))
 def test_bad_parameters_are_named_when_the_kernel_is_used(kernel, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         kernel(X)
 
 
 def test_an_unknown_rule_is_an_error_when_fitted():
-    with pytest.raises(ValueError, match="'mean'"):
+    with refuses(ValueError, "'mean'"):
         Gaussian("mean").fitted(X)
 
 
 def test_widths_must_agree():
-    with pytest.raises(ValueError, match=r"2 features.*3"):
+    with refuses(ValueError, "2 features", "3"):
         Gaussian(1.0)(X[:, :2], X)
 
 
 def test_one_dimension_is_not_rows():
-    with pytest.raises(ValueError, match=r"\(n, d\)"):
+    with refuses(ValueError, "(n, d)"):
         Gaussian(1.0)(X[0])
 
 
 def test_names_are_resolved_or_corrected():
     assert isinstance(as_kernel("laplacian"), Laplacian)
-    with pytest.raises(ValueError, match="'gaussian'"):
+    with refuses(ValueError, "'gaussian'"):
         resolve(Kernel, "gausian")
-    with pytest.raises(TypeError, match="3"):
+    with refuses(TypeError, "3"):
         as_kernel(3)
 
 
@@ -92,12 +93,12 @@ def test_a_kernel_is_multiplied_by_numbers_and_kernels_only():
 
 
 def test_a_function_of_one_pair_is_recognised():
-    with pytest.raises(ValueError, match="pairwise=True"):
+    with refuses(ValueError, "pairwise=True"):
         Custom(lambda x, y: 1.0)(X)
 
 
 def test_a_function_that_returns_nan_is_named():
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         Custom(lambda A, B: np.full((len(A), len(B)), np.nan))(X)
 
 

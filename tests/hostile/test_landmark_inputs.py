@@ -13,6 +13,7 @@ from krepes.base.components import named
 from krepes.kernels import Custom, Gaussian, Laplacian, Linear, Sigmoid
 from krepes.landmarks import KMeansPlusPlus, LandmarkSelector, Leverage, PivotedCholesky, Uniform
 from labels import label
+from refusals import refuses, warns_of
 
 SELECTORS = [cls() for cls in named(LandmarkSelector).values()] + [KMeansPlusPlus(space="kernel")]
 every_selector = pytest.mark.parametrize("selector", SELECTORS, ids=label)
@@ -101,7 +102,7 @@ def test_letters_have_rank_fifteen():
 
 
 def test_seeding_objects_in_input_space_names_the_remedy():
-    with pytest.raises(TypeError, match="space='kernel'"):
+    with refuses(TypeError, "space='kernel'"):
         KMeansPlusPlus().select(WORDS, Custom(len), 10, seeded())
 
 
@@ -128,42 +129,42 @@ def test_nan_is_an_error_where_it_is_seen(selector):
     if isinstance(selector, Uniform):
         assert len(selector.select(X, Gaussian(1.0), 5, seeded())) == 5
         return
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         selector.select(X, Gaussian(1.0), 29, seeded())
 
 
 @every_selector
 def test_empty_data_and_bad_counts_are_errors(selector):
-    with pytest.raises(ValueError, match="empty"):
+    with refuses(ValueError, "empty"):
         selector.select(rows(0), Gaussian(1.0), 5, seeded())
     for bad in (0, -1, 2.5, "5", True):
-        with pytest.raises(ValueError, match=r"n_landmarks=.* integer >= 1"):
+        with refuses(ValueError, "n_landmarks=", "1"):
             selector.select(rows(9), Gaussian(1.0), bad, seeded())
 
 
 BAD_PARAMETERS = [
     (Uniform(max_candidates=0), "max_candidates=0"),
-    (Uniform(max_candidates=3), "max_candidates=3 is smaller than n_landmarks=5"),
+    (Uniform(max_candidates=3), ("max_candidates=3", "n_landmarks=5")),
     (PivotedCholesky(block_size=0), "block_size=0"),
     (KMeansPlusPlus(block_size=1.5), "block_size=1.5"),
-    (KMeansPlusPlus(space="output"), "'input' or 'kernel'"),
+    (KMeansPlusPlus(space="output"), ("'input'", "'kernel'")),
     (Leverage(regularization=0.0), "regularization=0.0"),
     (Leverage(regularization=float("nan")), "regularization=nan"),
     (Leverage(n_probes=0), "n_probes=0"),
     (Leverage(tolerance=-1.0), "tolerance=-1.0"),
     (Leverage(max_iter=0), "max_iter=0"),
-    (Leverage(probes="gaussian"), "'rademacher' or 'normal'"),
+    (Leverage(probes="gaussian"), ("'rademacher'", "'normal'")),
 ]
 
 
 @pytest.mark.parametrize(("selector", "message"), BAD_PARAMETERS, ids=lambda v: repr(v))
 def test_bad_parameters_are_named(selector, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         selector.select(rows(20), Gaussian(1.0), 5, seeded())
 
 
 def test_too_few_iterations_are_reported():
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
+    with warns_of(ConvergenceWarning, "max_iter"):
         chosen = Leverage(1e-8, max_iter=2).select(rows(60), Gaussian(1.0), 5, seeded())
     assert len(chosen) == 5
 

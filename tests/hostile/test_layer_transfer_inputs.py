@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from krepes.alignment import LayerTransferClassifier
+from refusals import refuses, warns_of
 
 
 @pytest.fixture
@@ -23,12 +24,12 @@ def fitted(X, y, **options):
 
 
 def test_a_single_class_is_refused(rows):
-    with pytest.raises(ValueError, match="one class"):
+    with refuses(ValueError, "class"):
         fitted(rows[0], np.zeros(20))
 
 
 def test_no_labels_at_all_are_refused(rows):
-    with pytest.raises(ValueError, match="no label"):
+    with refuses(ValueError, "label"):
         fitted(rows[0], [None] * 20)
 
 
@@ -37,17 +38,17 @@ def test_columns_of_frames_must_not_change(rows):
     frames = {name: pd.DataFrame(Z).add_prefix("c") for name, Z in X.items()}
     model = fitted(frames, y)
     assert (model.predict(X) == model.predict(frames)).all()
-    with pytest.raises(ValueError, match=r"layer 'a' are c2, c1, c0, and in fit they were c0, c1, c2"):
+    with refuses(ValueError, "'a'"):
         model.predict(frames | {"a": frames["a"].iloc[:, ::-1]})
 
 
 def test_layers_and_rows_are_not_mixed_up(rows):
     X, y = rows
-    with pytest.raises(TypeError, match=r"expected \{layer: features\} with a, b"):
+    with refuses(TypeError, "layer", "features"):
         fitted(X, y).predict(X["a"])
-    with pytest.raises(TypeError, match="network=None"):
+    with refuses(TypeError, "network=None"):
         fitted(X, y, network=nn.Linear(3, 2))
-    with pytest.raises(ValueError, match=r"does not take rows of shape \(3,\)"):
+    with refuses(ValueError, "(3,)"):
         fitted(X["a"], y, network=nn.Sequential(nn.Linear(7, 2)), layers=["0"])
 
 
@@ -59,7 +60,7 @@ def test_minus_one_is_a_class(rows):
 def test_nan_in_a_layer_is_named(rows, value):
     X, y = rows
     X["b"][7, 1] = value
-    with pytest.raises(ValueError, match=r"layer 'b'.*row 7"):
+    with refuses(ValueError, "'b'", "row 7"):
         fitted(X, y)
 
 
@@ -70,14 +71,14 @@ def test_nan_from_a_network_is_named():
 
     X = torch.rand(12, 3, generator=torch.Generator().manual_seed(0)) + 0.5
     X[9, 0] = -1.0
-    with pytest.raises(ValueError, match=r"Layer '0' has NaN.*row 9"):
+    with refuses(ValueError, "'0'", "NaN", "row 9"):
         fitted(X, np.arange(12) % 2, network=nn.Sequential(Log(), nn.Linear(3, 2)), batch_rows=4)
 
 
 def test_an_unknown_layer_is_named():
-    with pytest.raises(ValueError, match=r"'top' is not a part of the module"):
+    with refuses(ValueError, "'top'"):
         fitted(torch.zeros(8, 3), np.arange(8) % 2, network=nn.Sequential(nn.Linear(3, 2)), layers=["top"])
-    with pytest.raises(ValueError, match="lacks the layers c"):
+    with refuses(ValueError, "lacks", "layers"):
         fitted({"a": np.eye(8)}, np.arange(8) % 2, layers=["c"])
 
 
@@ -94,7 +95,7 @@ def test_a_network_none_of_whose_parts_gives_rows_is_refused():
         def forward(self, X):
             return self.part(X)
 
-    with pytest.raises(ValueError, match="No part of the network"):
+    with refuses(ValueError, "part", "network"):
         fitted(torch.zeros(8, 3), np.arange(8) % 2, network=Wrapped())
 
 
@@ -102,13 +103,13 @@ def test_rows_of_other_layers_or_widths_are_refused(rows):
     X, y = rows
     model = fitted(X, y, weighting="uniform")
     for other, message in (
-        ({**X, "c": X["a"]}, "new layers, c"),
-        ({"a": X["a"]}, "lacks the layers b"),
-        ({"a": X["a"], "b": X["a"]}, "'b' has 3 features; it had 2 in fit"),
+        ({**X, "c": X["a"]}, ("new", "layers")),
+        ({"a": X["a"]}, ("lacks", "layers")),
+        ({"a": X["a"], "b": X["a"]}, ("'b'", "3 features", "2")),
         ({"a": X["a"], "b": X["b"][:5]}, "5 rows"),
-        ({}, "no layers"),
+        ({}, "layers"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             model.predict(other)
 
 
@@ -135,13 +136,13 @@ def test_two_rows_are_enough(n):
 
 
 def test_constant_layers_are_refused_if_all_are():
-    with pytest.raises(ValueError, match="constant"):
+    with refuses(ValueError, "constant"):
         fitted({"a": np.ones((8, 2))}, np.arange(8) % 2)
 
 
 def test_labels_that_no_layer_knows_are_warned_about():
     X = np.tile([[1.0], [1.0], [-1.0], [-1.0]], (5, 1))
-    with pytest.warns(UserWarning, match="No layer aligns"):
+    with warns_of(UserWarning, "layer", "aligns"):
         model = fitted({"a": X, "b": 2 * X}, np.arange(20) % 2)
     assert [s.share for s in model.alignments_] == pytest.approx([0.5, 0.5])
 
@@ -154,11 +155,11 @@ def test_labels_that_no_layer_knows_are_warned_about():
         ({"weighting": "best"}, "weighting='best'"),
         ({"lengthscale_factors": (0.0,)}, "lengthscale_factors"),
         ({"alphas": ()}, "alphas"),
-        ({"landmarks": "nearest"}, "'nearest' is not the name"),
+        ({"landmarks": "nearest"}, "'nearest'"),
     ],
 )
 def test_wrong_options_are_named(rows, options, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         fitted(*rows, **options)
 
 
@@ -177,10 +178,10 @@ def test_parts_that_give_no_rows_are_left_out_where_others_do():
 
 
 def test_unlabelled_rows_of_another_width_are_refused(rows):
-    with pytest.raises(ValueError, match="'b' has 3 features here and 2 in other rows"):
+    with refuses(ValueError, "'b'", "3 features", "2"):
         LayerTransferClassifier().fit(*rows, {"a": rows[0]["a"], "b": rows[0]["a"]})
 
 
 def test_unlabelled_rows_must_have_the_same_layers(rows):
-    with pytest.raises(ValueError, match="lacks the layers b"):
+    with refuses(ValueError, "lacks", "layers"):
         LayerTransferClassifier().fit(*rows, {"a": rows[0]["a"]})

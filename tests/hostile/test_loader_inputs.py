@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from krepes import KernelEmbedding
 from krepes.sources import Batches, open_source
+from refusals import refuses
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 DATA = TensorDataset(torch.from_numpy(X))
@@ -23,42 +24,42 @@ def dictionaries():
 
 
 REFUSED = {
-    "generator": (lambda: (b for b in [X]), TypeError, "read only once.*function that makes it"),
-    "map": (lambda: map(np.asarray, [X]), TypeError, "read only once"),
-    "wrapped generator": (lambda: Batches(iter([X])), TypeError, "read only once"),
-    "not iterable": (lambda: Batches(3), TypeError, "got int"),
-    "function of a number": (lambda: Batches(lambda: 3), TypeError, "returned a int"),
-    "nothing": (lambda: Batches([]), ValueError, r"0 sample\(s\)"),
-    "empty batches": (lambda: Batches([X[:0], X[:0]]), ValueError, r"0 sample\(s\)"),
-    "empty loader": (lambda: DataLoader(TensorDataset(torch.zeros(0, 3))), ValueError, r"0 sample\(s\)"),
-    "shuffle": (lambda: DataLoader(DATA, shuffle=True), ValueError, "shuffles.*shuffle=False"),
+    "generator": (lambda: (b for b in [X]), TypeError, ("once", "function")),
+    "map": (lambda: map(np.asarray, [X]), TypeError, "once"),
+    "wrapped generator": (lambda: Batches(iter([X])), TypeError, "once"),
+    "not iterable": (lambda: Batches(3), TypeError, "int"),
+    "function of a number": (lambda: Batches(lambda: 3), TypeError, "int"),
+    "nothing": (lambda: Batches([]), ValueError, "0 sample"),
+    "empty batches": (lambda: Batches([X[:0], X[:0]]), ValueError, "0 sample"),
+    "empty loader": (lambda: DataLoader(TensorDataset(torch.zeros(0, 3))), ValueError, "0 sample"),
+    "shuffle": (lambda: DataLoader(DATA, shuffle=True), ValueError, "shuffle=False"),
     "weights": (
         lambda: DataLoader(DATA, sampler=WeightedRandomSampler([1.0] * 20, 5)),
         ValueError,
         "shuffles",
     ),
-    "vectors of numbers": (lambda: Batches([X[0]]), ValueError, "Batch 0: Expected 2D array"),
-    "text": (lambda: Batches(["abc"]), TypeError, "Batch 0 is a str"),
-    "no key": (lambda: dictionaries, ValueError, "keys 'x', 'y'.*key='x'"),
-    "wrong key": (lambda: Batches(dictionaries, key="z"), ValueError, "key='z' is not in.*'x', 'y'"),
-    "wrong number": (lambda: Batches([(X, X)], key=2), ValueError, "key=2 .*2 entries"),
-    "key of an array": (lambda: Batches([X], key="x"), ValueError, "dictionaries or tuples.*ndarray"),
+    "vectors of numbers": (lambda: Batches([X[0]]), ValueError, ("Batch 0", "2D")),
+    "text": (lambda: Batches(["abc"]), TypeError, "Batch 0"),
+    "no key": (lambda: dictionaries, ValueError, ("'y'", "key='x'")),
+    "wrong key": (lambda: Batches(dictionaries, key="z"), ValueError, ("key='z'", "'x'", "'y'")),
+    "wrong number": (lambda: Batches([(X, X)], key=2), ValueError, ("key=2", "2 entries")),
+    "key of an array": (lambda: Batches([X], key="x"), ValueError, ("dictionaries", "tuples", "ndarray")),
     "rows": (lambda: Batches([X], n_rows=0), ValueError, "n_rows"),
-    "width": (lambda: Batches([X, X[:, :2]]), ValueError, r"Batch 1 has rows of shape \(2,\).*\(3,\)"),
-    "dtype": (lambda: Batches([X, X.astype(np.float32)]), ValueError, "Batch 1 has dtype float32"),
-    "kinds": (lambda: Batches([X, ["a", "b"]]), ValueError, "Batch 1 is a list of objects"),
-    "other kinds": (lambda: Batches([["a", "b"], X]), ValueError, "Batch 1 is an array"),
+    "width": (lambda: Batches([X, X[:, :2]]), ValueError, ("Batch 1", "(2,)", "(3,)")),
+    "dtype": (lambda: Batches([X, X.astype(np.float32)]), ValueError, "Batch 1"),
+    "kinds": (lambda: Batches([X, ["a", "b"]]), ValueError, "Batch 1"),
+    "other kinds": (lambda: Batches([["a", "b"], X]), ValueError, "Batch 1"),
     "columns": (
         lambda: Batches([pa.table({"a": [1]}), pa.table({"b": [1]})]),
         ValueError,
-        "Batch 1 .*columns",
+        "Batch 1",
     ),
-    "types": (lambda: Batches([pa.table({"a": [1]}), pa.table({"a": ["u"]})]), ValueError, "Batch 1 .*types"),
-    "not a table": (lambda: Batches([pa.table({"a": [1]}), X]), ValueError, "Batch 1 is a ndarray"),
+    "types": (lambda: Batches([pa.table({"a": [1]}), pa.table({"a": ["u"]})]), ValueError, "Batch 1"),
+    "not a table": (lambda: Batches([pa.table({"a": [1]}), X]), ValueError, "Batch 1"),
     "class": (
         lambda: type("Rows", (), {"__iter__": lambda self: iter([X])})(),
         TypeError,
-        r"Batches\(data\)",
+        "Batches(data)",
     ),
 }
 
@@ -66,15 +67,15 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_read_says_why(name):
     data, kind, message = REFUSED[name]
-    with pytest.raises(kind, match=message):
+    with refuses(kind, message):
         open_source(data())
 
 
 def test_keys_are_for_samples():
     for data in (X, "rows.npy", pa.table({"a": [1]})):
-        with pytest.raises((ValueError, TypeError), match="key='x' is for"):
+        with refuses((ValueError, TypeError), "key='x'"):
             open_source(data, key="x")
-    with pytest.raises(ValueError, match="key='z' is not in the samples, which have the keys 'x'"):
+    with refuses(ValueError, "key='z'", "'x'"):
         open_source([{"x": [1.0]}], key="z")
     assert open_source([{"x": np.ones(2), "y": 1}] * 3, key="x").kind == "vectors"
 
@@ -83,23 +84,23 @@ def test_a_second_pass_with_other_rows_is_found():
     def shuffled():
         yield np.random.default_rng().permutation(X)
 
-    with pytest.raises(ValueError, match=r"Batch 0 has other rows .* do not shuffle"):
+    with refuses(ValueError, "Batch 0"):
         KernelEmbedding(2, n_landmarks=5).fit(shuffled)
 
     class Augmented(TensorDataset):
         def __getitem__(self, i):
             return (super().__getitem__(i)[0] + torch.randn(3),)
 
-    with pytest.raises(ValueError, match="leave random changes of rows to the views"):
+    with refuses(ValueError, "changes", "random"):
         KernelEmbedding(2, n_landmarks=5).fit(DataLoader(Augmented(torch.from_numpy(X)), batch_size=5))
 
 
 def test_a_second_pass_that_is_empty_or_short_is_found():
     once = iter([X[:10], X[10:]])
-    with pytest.raises(ValueError, match="a new iterator"):
+    with refuses(ValueError, "new", "iterator"):
         KernelEmbedding(2, n_landmarks=5).fit(Batches(lambda: once, n_rows=20))
     calls = itertools.count()
-    with pytest.raises(ValueError, match="A pass gave 10 rows, where 20"):
+    with refuses(ValueError, "10 rows", "20"):
         KernelEmbedding(2, n_landmarks=5).fit(
             Batches(lambda: [X[:10], X[10:]][: 2 if next(calls) < 3 else 1])
         )
@@ -107,14 +108,14 @@ def test_a_second_pass_that_is_empty_or_short_is_found():
 
 @pytest.mark.parametrize("n_rows", [19, 21])
 def test_a_wrong_declared_length_is_found(n_rows):
-    with pytest.raises(ValueError, match=f"{n_rows} "):
+    with refuses(ValueError, str(n_rows)):
         KernelEmbedding(2, n_landmarks=5).fit(Batches([X], n_rows=n_rows))
 
 
 def test_nan_in_a_batch_names_its_column():
     bad = X.copy()
     bad[15, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN in columns 1"):
+    with refuses(ValueError, "NaN", "columns 1"):
         KernelEmbedding(2, n_landmarks=5).fit(Batches([bad[:10], bad[10:]]))
 
 
@@ -123,14 +124,14 @@ def test_an_error_of_the_loader_is_the_users():
         yield X
         raise OSError("the disk is gone")
 
-    with pytest.raises(OSError, match="the disk is gone"):
+    with refuses(OSError, "disk", "gone"):
         KernelEmbedding(2, n_landmarks=5).fit(broken)
 
 
 def test_urls_that_lead_nowhere_are_named(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere://x cannot be opened"):
+    with refuses(ValueError, "nowhere://x"):
         open_source("nowhere://x")
-    with pytest.raises(FileNotFoundError, match="There is no file or folder file:"):
+    with refuses(FileNotFoundError, "x.parquet", "folder", "file"):
         open_source((tmp_path / "x.parquet").as_uri())
 
 
@@ -139,15 +140,15 @@ def test_excel_files_without_rows_or_openpyxl_say_so(tmp_path, monkeypatch):
     path.write_bytes(b"not a workbook")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "openpyxl", None)
-        with pytest.raises(ImportError, match=r'pip install "krepes\[xlsx\]"'):
+        with refuses(ImportError, "krepes[xlsx]"):
             open_source(path)
     openpyxl = pytest.importorskip("openpyxl")
-    with pytest.raises(ValueError, match="cannot be read as an Excel file"):
+    with refuses(ValueError, "Excel", "file"):
         open_source(path)
     book = openpyxl.Workbook()
     book.active.append(["a", "b"])
     book.save(path)
-    with pytest.raises(ValueError, match="no rows below the names"):
+    with refuses(ValueError, "rows", "below"):
         open_source(path)
     for row in ([None, None], [1, "u"], [2.5, None], [None, 7]):
         book.active.append(row)

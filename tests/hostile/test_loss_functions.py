@@ -17,6 +17,7 @@ from krepes.losses import (
     check_loss,
 )
 from krepes.losses.statistics import SampleStatistics
+from refusals import refuses
 
 
 def distance(Z1, Z2):
@@ -44,8 +45,8 @@ def test_functions_that_can_be_trained_pass(function):
     "function", [lambda Z: Z.square().mean(), lambda Z1, Z2, Z3: Z1.mean(), lambda: 0.0], ids=range(3)
 )
 def test_the_wrong_number_of_arguments(function):
-    message = r"cannot be called with two arguments.*function\(Z1, Z2\).*views_needed = 1"
-    with pytest.raises(ValueError, match=message):
+    message = ("function(Z1, Z2)", "views_needed")
+    with refuses(ValueError, message):
         check_loss(as_loss(function))
 
 
@@ -54,20 +55,20 @@ def test_the_wrong_number_of_arguments(function):
     [
         (
             lambda Z: Z.square().sum(1),
-            r"a tensor of shape \(8,\) for 'loss'; expected a scalar tensor.*mean\(\)",
+            ("(8,)", "'loss'", "mean()"),
         ),
-        (lambda Z: 1.0, "float for 'loss'; expected a scalar tensor"),
-        (lambda Z: Z.mean().item(), "float for 'loss'; expected a scalar tensor"),
-        (lambda Z: None, "NoneType for 'loss'; expected a scalar tensor"),
-        (lambda Z: (Z.mean(), Z.var()), "tuple for 'loss'; expected a scalar tensor"),
-        (lambda Z: {}, "an empty dict"),
-        (lambda Z: {"a": Z.mean(), "b": Z}, r"shape \(8, 2\) for 'b'"),
-        (lambda Z: {"total": Z.mean()}, "named a term 'total'"),
-        (lambda Z: {1: Z.mean()}, "named a term 1"),
+        (lambda Z: 1.0, "'loss'"),
+        (lambda Z: Z.mean().item(), "'loss'"),
+        (lambda Z: None, ("NoneType", "'loss'")),
+        (lambda Z: (Z.mean(), Z.var()), "'loss'"),
+        (lambda Z: {}, ("empty", "dict")),
+        (lambda Z: {"a": Z.mean(), "b": Z}, ("(8, 2)", "'b'")),
+        (lambda Z: {"total": Z.mean()}, "'total'"),
+        (lambda Z: {1: Z.mean()}, ("1", "named", "term")),
     ],
 )
 def test_what_is_no_loss(result, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         check_loss(as_loss(lambda Z1, Z2: result(Z1)))
 
 
@@ -85,7 +86,7 @@ def test_what_is_no_loss(result, message):
     ids=range(7),
 )
 def test_a_loss_that_ignores_its_input(function):
-    with pytest.raises(ValueError, match=r"CallableLoss\(.*does not depend on the embeddings"):
+    with refuses(ValueError, "CallableLoss"):
         check_loss(as_loss(function))
 
 
@@ -95,7 +96,7 @@ class NotADict(Loss):
 
 
 def test_a_loss_class_is_held_to_the_same():
-    with pytest.raises(ValueError, match=r"NotADict\(\) returned a tensor of shape \(\); expected"):
+    with refuses(ValueError, "NotADict()"):
         check_loss(NotADict())
 
 
@@ -103,7 +104,7 @@ def test_an_error_of_the_function_itself_comes_through_with_the_shape_it_was_giv
     with pytest.raises(RuntimeError) as caught:
         check_loss(as_loss(lambda Z1, Z2: (Z1 @ Z2).mean()), 3)
     assert "random embeddings of shape (8, 3)" in caught.value.__notes__[0]
-    with pytest.raises(TypeError, match="unsupported operand"):
+    with refuses(TypeError, "unsupported", "operand"):
         check_loss(as_loss(lambda Z1, Z2: Z1 + "Z2"))
 
 
@@ -135,37 +136,37 @@ def test_a_callable_that_ignores_scale_says_so():
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (SimCLR(temperature=0.0), "temperature=0.0: expected a finite number > 0"),
+        (SimCLR(temperature=0.0), "temperature=0.0"),
         (SimCLR(temperature=float("nan")), "temperature=nan"),
-        (BYOL(predictor="cubic"), "predictor='cubic': expected one of mlp, linear"),
+        (BYOL(predictor="cubic"), "predictor='cubic'"),
         (BYOL(hidden=0), "hidden=0"),
         (BYOL(decay=1.5), "decay=1.5"),
-        (Autoencoder(decoder_kernel="cubic"), "decoder_kernel='cubic': expected one of gaussian, linear"),
+        (Autoencoder(decoder_kernel="cubic"), "decoder_kernel='cubic'"),
         (Autoencoder(reconstruction="both"), "reconstruction='both'"),
         (Autoencoder(lengthscale=-1.0), "lengthscale=-1.0"),
-        (Autoencoder(decoder_regularization=1e-9), "decoder_regularization=1e-09.*at least 1e-06"),
+        (Autoencoder(decoder_regularization=1e-9), "decoder_regularization=1e-09"),
         (Autoencoder(covariance_weight=-1.0), "covariance_weight=-1.0"),
-        (SpectralContrastive(negatives="some"), "negatives='some': expected 'all' or 'triplet'"),
-        (CallableLoss(), "has no function"),
+        (SpectralContrastive(negatives="some"), ("negatives='some'", "'all'", "'triplet'")),
+        (CallableLoss(), "function"),
     ],
     ids=str,
 )
 def test_parameters_out_of_range(loss, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         check_loss(loss)
 
 
 def test_a_batch_without_what_the_loss_needs_is_named():
     Z = torch.ones(3, 2)
-    with pytest.raises(ValueError, match="SimCLR compares 2 views"):
+    with refuses(ValueError, "SimCLR", "2 views"):
         SimCLR().terms(Batch((Z,)))
-    with pytest.raises(ValueError, match="CallableLoss compares 2 views"):
+    with refuses(ValueError, "CallableLoss", "2 views"):
         as_loss(distance).terms(Batch((Z,)))
-    with pytest.raises(ValueError, match="needs target_Z"):
+    with refuses(ValueError, "target_Z"):
         BYOL().terms(Batch((Z, Z), parameters=BYOL().parameters(2)))
-    with pytest.raises(ValueError, match=r"trains a predictor: Batch\(\.\.\., parameters="):
+    with refuses(ValueError, "parameters="):
         BYOL().terms(Batch((Z, Z), target_Z=(Z, Z)))
-    with pytest.raises(ValueError, match="needs X"):
+    with refuses(ValueError, "Batch(Z, X=...)", "needs X"):
         Autoencoder().terms(Batch((Z,)))
-    with pytest.raises(ValueError, match="reconstructs vectors"):
+    with refuses(ValueError, "reconstructs", "vectors"):
         Autoencoder().terms(Batch((Z,), X=["a", "b", "c"]))

@@ -19,6 +19,7 @@ from krepes.base.schema import matches, schema
 from krepes.kernels import EmpiricalNTK
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
+from refusals import refuses
 
 X = load_iris().data
 SMALL = {"n_components": 2, "n_landmarks": 12, "random_state": 0}
@@ -77,7 +78,7 @@ def test_loading_makes_no_folder_and_opens_no_other_file(tmp_path, monkeypatch):
     again = load(path)
     np.testing.assert_allclose(again.transform(X), expected, atol=1e-5)
     assert sorted(tmp_path.rglob("*")) == before
-    with pytest.raises(ValueError, match=r"the file 'weights.safetensors'.*Give it again"):
+    with refuses(ValueError, "'weights.safetensors'"):
         again.fit(X)
 
 
@@ -94,7 +95,7 @@ def test_a_forged_path_is_not_followed(tmp_path):
 
 def test_a_file_without_its_checksum_is_refused(saved, tmp_path):
     header, tensors = contents(saved)
-    with pytest.raises(ValueError, match="no checksum"):
+    with refuses(ValueError, "checksum"):
         load(forged(tmp_path / "a", header, tensors, checksum=False))
 
 
@@ -102,7 +103,7 @@ def test_a_file_without_its_checksum_is_refused(saved, tmp_path):
 def test_a_file_of_a_format_before_the_first_release_is_refused(saved, tmp_path, version):
     header, tensors = contents(saved)
     header["format"] = version
-    with pytest.raises(ValueError, match=r"before format 3.*fit and save again"):
+    with refuses(ValueError, "3", "format", "save"):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -111,7 +112,7 @@ def test_a_file_of_a_format_before_the_first_release_is_refused(saved, tmp_path,
 def test_numbers_that_are_not_finite_are_refused(saved, tmp_path, name, value):
     header, tensors = contents(saved)
     tensors[name].view(-1)[0] = value
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with refuses(ValueError, "NaN"):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -139,7 +140,7 @@ WRONG = [
 def test_entries_of_another_type_are_refused(saved, tmp_path, name, value):
     header, tensors = contents(saved)
     entry(header)[name] = value if not isinstance(value, dict) else {"~dict": value}
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -162,7 +163,7 @@ def test_entries_of_another_type_are_refused(saved, tmp_path, name, value):
 def test_tensors_of_another_shape_are_refused(saved, tmp_path, name, shape):
     header, tensors = contents(saved)
     tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -209,7 +210,7 @@ def saved_machine(request, tmp_path_factory):
 def test_tensors_of_a_machine_of_another_shape_are_refused(saved_machine, tmp_path, name, shape):
     header, tensors = contents(saved_machine)
     tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -251,7 +252,7 @@ def test_entries_of_a_machine_of_another_kind_are_refused(saved_machine, tmp_pat
     if place == ("targets",) and (name == "classes") != (kind == "classes"):
         pytest.skip("of the other machine")
     entry(header, *place)[name] = value
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -278,7 +279,7 @@ def saved_detector(tmp_path_factory):
 def test_tensors_of_a_detector_of_another_shape_are_refused(saved_detector, tmp_path, name, shape):
     header, tensors = contents(saved_detector)
     tensors[name] = torch.ones(shape, dtype=tensors[name].dtype)
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -300,7 +301,7 @@ def test_tensors_of_a_detector_of_another_shape_are_refused(saved_detector, tmp_
 def test_entries_of_a_detector_of_another_kind_are_refused(saved_detector, tmp_path, place, name, value):
     header, tensors = contents(saved_detector)
     entry(header, *place)[name] = value
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -311,7 +312,7 @@ def test_entries_of_a_detector_of_another_kind_are_refused(saved_detector, tmp_p
 def test_numbers_of_a_detector_out_of_range_are_refused(saved_detector, tmp_path, name, value):
     header, tensors = contents(saved_detector)
     tensors[name].view(-1)[0] = value
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -330,7 +331,7 @@ def test_numbers_of_a_detector_out_of_range_are_refused(saved_detector, tmp_path
 def test_numbers_of_a_machine_out_of_range_are_refused(saved_machine, tmp_path, name, value):
     header, tensors = contents(saved_machine)
     tensors[name].view(-1)[0] = value
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -340,7 +341,7 @@ def test_codes_of_classes_that_there_are_not_are_refused(tmp_path, name, code):
     KernelRidgeClassifier(**FEW_LANDMARKS).fit(X, load_iris().target).save(tmp_path / "model")
     header, tensors = contents(tmp_path / "model")
     tensors[name][0] = code
-    with pytest.raises(ValueError, match="damaged"):
+    with refuses(ValueError, "damaged"):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -363,7 +364,7 @@ FEW_LANDMARKS = {"n_landmarks": 12, "random_state": 0, "kernel": "gaussian", "in
 def test_attributes_of_another_type_are_refused(saved, tmp_path, place, name, value):
     header, tensors = contents(saved)
     entry(header, *place)[name] = value
-    with pytest.raises(ValueError, match="is damaged"):
+    with refuses(ValueError, "damaged"):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -371,7 +372,7 @@ def test_attributes_of_another_type_are_refused(saved, tmp_path, place, name, va
 def test_other_classes_are_not_made(saved, tmp_path, name):
     header, tensors = contents(saved)
     header["state"]["~dict"]["kernel"]["~component"] = name
-    with pytest.raises(ValueError, match=r"is damaged|needs a class"):
+    with refuses(ValueError, "damaged"):
         load(forged(tmp_path / "a", header, tensors))
 
 
@@ -383,16 +384,16 @@ def test_deeply_nested_and_huge_headers_are_refused(saved, tmp_path):
         '"seed"', '"deep": ' + "[" * 100_000 + "]" * 100_000 + ', "seed"'
     )
     save_file(tensors, path, metadata={model_file.KEY: text})
-    with pytest.raises(ValueError, match="deep"):
+    with refuses(ValueError, "deep"):
         load(path)
     (tmp_path / "huge").write_bytes(struct.pack("<Q", 2**40) + b"{}" * 50)
-    with pytest.raises(ValueError, match="ends before its header"):
+    with refuses(ValueError, "header"):
         load(tmp_path / "huge")
     nested: list = []
     for _ in range(500):
         nested = [nested]
     header["state"]["~dict"]["deep"] = nested
-    with pytest.raises(ValueError, match=r".{20}"):
+    with refuses(ValueError):
         load(forged(tmp_path / "nested", header, tensors))
 
 

@@ -25,6 +25,7 @@ from krepes.networks import (
     as_network,
     file_digest,
 )
+from refusals import refuses
 
 SHAPE = (5,)
 ENDINGS = (".npz", ".safetensors", ".pth", ".pt")
@@ -67,7 +68,7 @@ def test_names_that_are_missing_unexpected_or_misshapen_are_listed(tmp_path, end
     tensors = numbers()
     tensors["3.weight"] = tensors["3.weight"].mT.contiguous()
     tensors["extra.weight"] = tensors.pop("1.bias")
-    with pytest.raises(ValueError, match="does not fit the network, which has 4 arrays") as error:
+    with refuses(ValueError, "4 arrays") as error:
         build(write(tmp_path / f"weights{ending}", tensors))
     assert "1 missing (1.bias)" in str(error.value)
     assert "1 unexpected (extra.weight)" in str(error.value)
@@ -76,7 +77,7 @@ def test_names_that_are_missing_unexpected_or_misshapen_are_listed(tmp_path, end
 
 def test_many_names_are_cut_short(tmp_path):
     path = write(tmp_path / "weights.npz", {f"layer{i}": torch.zeros(1) for i in range(20)})
-    with pytest.raises(ValueError, match=r"20 unexpected \(layer0, layer1, layer2, layer3, layer4, \.\.\.\)"):
+    with refuses(ValueError, "20", "layer0", "layer4"):
         build(path)
 
 
@@ -93,7 +94,7 @@ def test_a_classifier_and_counters_may_be_there_or_not(tmp_path, network, classi
 
 def test_weights_of_another_depth_are_refused(tmp_path):
     path = write(tmp_path / "weights.safetensors", ResNet(18).build((32, 32, 3)).state_dict())
-    with pytest.raises(ValueError, match=r"missing \(layer1\.2\.conv1\.weight"):
+    with refuses(ValueError, "missing", "layer1.2.conv1.weight"):
         ResNet(34, weights=path).build((32, 32, 3))
 
 
@@ -120,7 +121,7 @@ def test_no_code_of_a_file_is_run(tmp_path):
     (tmp_path / "raw.pth").write_bytes(pickle.dumps({"1.weight": Bomb(target)}))
     np.savez(tmp_path / "bomb.npz", **{"1.weight": np.array([Bomb(target)], dtype=object)})
     for name in ("bomb.pt", "raw.pth", "bomb.npz"):
-        with pytest.raises(ValueError, match=f"{name}"):
+        with refuses(ValueError, name):
             build(tmp_path / name)
     assert not target.exists()
 
@@ -133,7 +134,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         for name in numbers():
             archive.writestr(f"{name}.npy", member)
-    with pytest.raises(ValueError, match=r"huge\.npz.*does not fit the network"):
+    with refuses(ValueError, "huge.npz"):
         build(path)
 
 
@@ -144,7 +145,7 @@ def test_damaged_files_are_refused_by_name(tmp_path, ending):
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"not weights at all", b""):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"weights{ending}"):
+        with refuses(ValueError, f"weights{ending}"):
             build(path)
 
 
@@ -157,7 +158,7 @@ def test_a_flipped_byte_in_compressed_numbers_is_noticed(tmp_path):
         info = archive.getinfo("3.weight.npy")
     content[info.header_offset + 30 + len(info.filename) + 20 + info.compress_size // 2] ^= 0xFF
     path.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"weights\.npz"):
+    with refuses(ValueError, "weights.npz"):
         build(path)
 
 
@@ -165,7 +166,7 @@ def test_a_flipped_byte_in_compressed_numbers_is_noticed(tmp_path):
 def test_numbers_that_are_not_finite_are_refused(tmp_path, value):
     tensors = numbers()
     tensors["3.bias"] = torch.full((3,), value)
-    with pytest.raises(ValueError, match=r"NaN or infinite numbers in 3\.bias"):
+    with refuses(ValueError, "NaN", "3.bias"):
         build(write(tmp_path / "weights.pt", tensors))
 
 
@@ -175,19 +176,19 @@ def test_integers_are_refused_and_other_floats_converted(tmp_path):
     assert build(doubles)[1].weight.dtype == torch.float32
     assert torch.equal(build(doubles)[1].weight, tensors["1.weight"])
     tensors["1.weight"] = torch.ones(4, 5, dtype=torch.int8)
-    with pytest.raises(ValueError, match=r"1\.weight is of torch\.int8"):
+    with refuses(ValueError, "1.weight", "torch.int8"):
         build(write(tmp_path / "quantised.safetensors", tensors))
 
 
 def test_files_that_are_no_weights_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"There is no weight file .*weights=None"):
+    with refuses(FileNotFoundError, "weights=None"):
         build(tmp_path / "nowhere.npz")
     (tmp_path / "weights.h5").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"ends in '\.h5': expected .*\.npz, \.safetensors, \.pth, \.pt"):
+    with refuses(ValueError, "'.h5'"):
         build(tmp_path / "weights.h5")
-    with pytest.raises(ValueError, match="holds a Tensor, not a state_dict"):
+    with refuses(ValueError, "state_dict"):
         build(write(tmp_path / "tensor.pt", torch.zeros(3)))
-    with pytest.raises(ValueError, match="epoch are not tensors"):
+    with refuses(ValueError, "checkpoint.pt", "epoch", "tensors"):
         build(write(tmp_path / "checkpoint.pt", {"epoch": 3}))
 
 
@@ -199,9 +200,7 @@ def test_a_pinned_network_takes_its_own_file_only(tmp_path):
     network.build(SHAPE)
     assert network.pinned().weights_digest == network.weights_digest
     write(tmp_path / "weights.npz", numbers(seed=6))
-    with pytest.raises(
-        ValueError, match=r"is not the weight file this network was made with.*weights_digest=None"
-    ):
+    with refuses(ValueError, "weights_digest=None"):
         network.build(SHAPE)
     clone(network).set_params(weights_digest=None).build(SHAPE)
     assert small().pinned().get_params() == small().get_params()
@@ -210,35 +209,35 @@ def test_a_pinned_network_takes_its_own_file_only(tmp_path):
 @pytest.mark.parametrize(
     ("network", "shape", "message"),
     [
-        (ConvNet(), (5,), r"takes images .* resmlp or mlp"),
-        (MobileNetV2(), (8, 8, 3, 2), r"one row has shape \(8, 8, 3, 2\)"),
-        (EfficientNetLite0(), (8, 8, 4), r"have 4 channels; this network takes 3, or grey"),
-        (EfficientNetLite0(resolution=0), (8, 8, 3), "resolution=0: expected an integer >= 1"),
-        (ResNet(depth=19), (8, 8), "depth=19: expected one of 18, 34, 50"),
-        (MLP(widths=()), SHAPE, "expected a sequence"),
-        (MLP(widths="64"), SHAPE, "expected a sequence"),
-        (MLP(widths=(8, 0)), SHAPE, "widths=0: expected an integer >= 1"),
-        (MLP(activation="swish"), SHAPE, "expected one of relu, gelu, tanh, erf"),
-        (MLP(parametrization="mup"), SHAPE, "expected one of standard, ntk"),
-        (MLP(weight_variance=0.0), SHAPE, "expected a positive number"),
-        (ConvNet(channels=[]), (8, 8), "expected a sequence"),
-        (ConvNet(kernel_size=4), (8, 8), "expected an odd number"),
-        (ConvNet(pooling="sum"), (8, 8), "expected one of average, max, none"),
-        (ResMLP(n_tokens=0), SHAPE, "n_tokens=0: expected an integer >= 1"),
-        (ResMLP(width=True), SHAPE, "width=True: expected an integer >= 1"),
-        (ResMLP(width=3, bottleneck=4), SHAPE, "expected at most width=3"),
-        (ResMLP(), (), r"expected the shape of one row, such as \(54,\)"),
-        (ResMLP(), (4, 0), "expected the shape of one row"),
+        (ConvNet(), (5,), ("images", "resmlp", "mlp")),
+        (MobileNetV2(), (8, 8, 3, 2), "(8, 8, 3, 2)"),
+        (EfficientNetLite0(), (8, 8, 4), ("4 channels", "3")),
+        (EfficientNetLite0(resolution=0), (8, 8, 3), ("resolution=0", "1")),
+        (ResNet(depth=19), (8, 8), ("depth=19", "18", "34", "50")),
+        (MLP(widths=()), SHAPE, "sequence"),
+        (MLP(widths="64"), SHAPE, "sequence"),
+        (MLP(widths=(8, 0)), SHAPE, ("widths=0", "1")),
+        (MLP(activation="swish"), SHAPE, ("relu", "gelu", "tanh", "erf")),
+        (MLP(parametrization="mup"), SHAPE, ("standard", "ntk")),
+        (MLP(weight_variance=0.0), SHAPE, ("positive", "number")),
+        (ConvNet(channels=[]), (8, 8), "sequence"),
+        (ConvNet(kernel_size=4), (8, 8), ("odd", "number")),
+        (ConvNet(pooling="sum"), (8, 8), ("average", "max", "none")),
+        (ResMLP(n_tokens=0), SHAPE, ("n_tokens=0", "1")),
+        (ResMLP(width=True), SHAPE, ("width=True", "1")),
+        (ResMLP(width=3, bottleneck=4), SHAPE, "width=3"),
+        (ResMLP(), (), "(54,)"),
+        (ResMLP(), (4, 0), ("shape", "row")),
     ],
 )
 def test_what_a_network_cannot_be_built_for_is_explained(network, shape, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         network.build(shape)
 
 
 @pytest.mark.parametrize("network", [ConvNet((4,)), ResMLP(width=8)])
 def test_integer_pixels_are_not_taken_for_numbers_in_the_unit_interval(network):
-    with pytest.raises(TypeError, match="Divide integer pixels by 255"):
+    with refuses(TypeError, "255"):
         network.build((8, 8))(torch.zeros(1, 8, 8, dtype=torch.uint8))
 
 
@@ -247,11 +246,11 @@ def test_images_of_one_pixel_pass_through_pooling():
 
 
 def test_what_is_no_network_is_explained():
-    with pytest.raises(ValueError, match="Did you mean 'efficientnet_lite0'"):
+    with refuses(ValueError, "'efficientnet_lite0'"):
         as_network("efficientnet-lite-0")
-    with pytest.raises(TypeError, match=r"Give a module, not its class: Linear"):
+    with refuses(TypeError, "Linear(...)", "module"):
         as_network(nn.Linear)
-    with pytest.raises(TypeError, match="Expected a Network object"):
+    with refuses(TypeError, "Network", "object"):
         as_network(3)
-    with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
+    with refuses(TypeError, "torch.nn.Module"):
         GivenModule().build((3,))

@@ -10,6 +10,7 @@ import pytest
 
 from krepes.kernels import ArcCosine, Gaussian, InfiniteWidth, Linear, Polynomial, Spectrum
 from krepes.machines import NoveltyDetector
+from refusals import refuses, warns_of
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 
@@ -18,26 +19,24 @@ X = np.random.default_rng(0).normal(size=(100, 3))
     "kernel", ["linear", Polynomial(), ArcCosine(), InfiniteWidth(), Gaussian() + Linear()]
 )
 def test_kernels_that_do_not_vanish_far_away_are_refused(kernel):
-    with pytest.raises(ValueError, match=r"needs a kernel that vanishes far away.*Use 'gaussian'"):
+    with refuses(ValueError, "'gaussian'"):
         NoveltyDetector(kernel=kernel).fit(X)
 
 
 def test_a_kernel_matrix_is_refused():
-    with pytest.raises(ValueError, match="needs k\\(x, x\\) of new rows"):
+    with refuses(ValueError, "k(x, x)"):
         NoveltyDetector(kernel="precomputed").fit(X @ X.T)
 
 
 def test_several_kernels_on_objects_are_refused():
-    with pytest.raises(ValueError, match="cannot choose among 2 kernels on objects"):
+    with refuses(ValueError, "2 kernels"):
         NoveltyDetector(kernel=[Spectrum(1), Spectrum(2)]).fit(["abc", "bcd", "cde"] * 20)
 
 
 @pytest.mark.parametrize("score", ["variance", "regression", "distance"])
 def test_too_few_calibration_rows_say_so_and_raise_no_alarm(score):
     """Below 19 calibration rows P(p <= 5 %) is 0; scores still rank."""
-    with pytest.warns(
-        UserWarning, match="no alarm is possible at false_alarm_rate=0.05, which needs at least 19"
-    ):
+    with warns_of(UserWarning, "false_alarm_rate=0.05", "19"):
         model = NoveltyDetector(measure=score, random_state=0).fit(X[:40])
     assert model.attainable_rate_ == 0
     rows = np.array([[0.0, 0, 0], [50.0, 50, 50]])
@@ -52,7 +51,7 @@ def test_too_few_calibration_rows_say_so_and_raise_no_alarm(score):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_few_rows_are_too_few(n):
-    with pytest.raises(ValueError, match="minimum of 2"):
+    with refuses(ValueError, "minimum", "2"):
         NoveltyDetector(calibration_share=0.95).fit(X[:n])
 
 
@@ -60,7 +59,7 @@ def test_rows_that_only_calibrate_are_not_enough():
     model = NoveltyDetector(random_state=0, landmarks=X[:5]).fit(X).empty_copy()
     held = int(np.flatnonzero(np.isin(np.arange(100), NoveltyDetector().fit(X).total_.kept.rows))[0])
     model.partial_fit(X[held : held + 1], first_row=held)
-    with pytest.raises(ValueError, match="none to learn from"):
+    with refuses(ValueError, "none", "learn"):
         model.predict(X)
 
 
@@ -76,10 +75,10 @@ def test_constant_columns_and_constant_rows():
 def test_nan_is_refused_in_arrays_and_taken_in_tables():
     spoiled = X.copy()
     spoiled[3, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         NoveltyDetector().fit(spoiled)
     model = NoveltyDetector(random_state=0).fit(X)
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         model.predict(spoiled)
     frame = pd.DataFrame(spoiled, columns=list("abc"))
     assert np.isfinite(NoveltyDetector(random_state=0).fit(frame).score_samples(frame)).all()
@@ -88,39 +87,39 @@ def test_nan_is_refused_in_arrays_and_taken_in_tables():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"false_alarm_rate": 0}, "false_alarm_rate=0: expected a share"),
-        ({"false_alarm_rate": 5}, "false_alarm_rate=5: expected a share"),
+        ({"false_alarm_rate": 0}, "false_alarm_rate=0"),
+        ({"false_alarm_rate": 5}, "false_alarm_rate=5"),
         (
             {"measure": "likelihood"},
-            "measure='likelihood': expected one of 'variance', 'regression', 'distance'",
+            ("measure='likelihood'", "'variance'", "'regression'", "'distance'"),
         ),
-        ({"calibration_share": 0}, "calibration_share=0: expected a share from 0.05 to 0.95"),
-        ({"penalty": -1}, "penalty=-1: expected a number > 0"),
-        ({"n_landmarks": 0}, "n_landmarks=0: expected an integer >= 1"),
-        ({"n_kept": 0}, "n_kept=0: expected an integer >= 1"),
-        ({"kernel": []}, "name at least one kernel"),
-        ({"dtype": "int8"}, "dtype='int8': expected"),
-        ({"lengthscale": "long"}, "lengthscale='long': expected"),
+        ({"calibration_share": 0}, ("calibration_share=0", "0.05", "0.95")),
+        ({"penalty": -1}, ("penalty=-1", "0")),
+        ({"n_landmarks": 0}, ("n_landmarks=0", "1")),
+        ({"n_kept": 0}, ("n_kept=0", "1")),
+        ({"kernel": []}, "kernel"),
+        ({"dtype": "int8"}, "dtype='int8'"),
+        ({"lengthscale": "long"}, "lengthscale='long'"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         NoveltyDetector(**parameters).fit(X)
 
 
 def test_models_that_differ_are_not_merged():
     model = NoveltyDetector(random_state=0).fit(X)
     other = NoveltyDetector(random_state=0, calibration_share=0.2).fit(X, space=model.space_)
-    with pytest.raises(ValueError, match="differ in settings"):
+    with refuses(ValueError, "settings"):
         model.merge(other)
-    with pytest.raises(ValueError, match=r"differ in.*measure"):
+    with refuses(ValueError, "differ in", "measure"):
         model.merge(NoveltyDetector(measure="distance", random_state=0).fit(X, space=model.space_))
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     model = NoveltyDetector(random_state=0).fit(X)
     before, choice = model.score_samples(X), model.choice_
-    with pytest.raises(ValueError, match="NaN"):
+    with refuses(ValueError, "NaN"):
         model.fit(np.full((50, 3), np.nan))
     assert model.choice_ is choice
     assert np.array_equal(model.score_samples(X), before)

@@ -19,6 +19,7 @@ from krepes.kernels import (
     WeisfeilerLehman,
 )
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier
+from refusals import refuses
 
 WORDS = ["banana", "ananas", "bandana", "canal"] * 5
 ON_TEXT = [Spectrum(2), Mismatch(3, 1, "abn"), Subsequence(2), NGrams("char", (2, 2))]
@@ -31,13 +32,13 @@ ON_TEXT = [Spectrum(2), Mismatch(3, 1, "abn"), Subsequence(2), NGrams("char", (2
 )
 def test_what_is_not_text_is_named_with_its_place(kernel, wrong, message):
     for use in (lambda X: kernel(X), kernel.diag, lambda X: kernel(["abc"], X), kernel.against(["abc"])):
-        with pytest.raises(TypeError, match=f"object 1 is .*{message}"):
+        with refuses(TypeError, "object 1", message):
             use(["abc", wrong])
 
 
 @pytest.mark.parametrize("kernel", [*ON_TEXT, WeisfeilerLehman(), CommonNeighbours()], ids=str)
 def test_a_single_object_is_not_a_list_of_them(kernel):
-    with pytest.raises(TypeError, match="Put it into a list"):
+    with refuses(TypeError, "'banana'", "Put", "list"):
         kernel("banana")
 
 
@@ -64,46 +65,46 @@ def test_a_single_object_is_not_a_list_of_them(kernel):
     ids=str,
 )
 def test_a_graph_that_is_wrong_is_named(kernel, graph, message):
-    with pytest.raises((TypeError, ValueError), match=f"object 1 is .*{message}"):
+    with refuses((TypeError, ValueError), "object 1", message):
         kernel([{"edges": [(0, 1)]}, graph])
 
 
 def test_graphs_with_directions_are_refused():
     networkx = pytest.importorskip("networkx")
     for graph in (networkx.DiGraph([(0, 1)]), networkx.MultiGraph([(0, 1), (0, 1)])):
-        with pytest.raises(ValueError, match=r"networkx\.Graph"):
+        with refuses(ValueError, "networkx.Graph"):
             ShortestPath()([graph])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [("abc", "list of names"), ([1.5], "1.5"), ([None], "None"), (3, "int")]
+    ("wrong", "message"), [("abc", "list"), ([1.5], "1.5"), ([None], "None"), (3, "int")]
 )
 def test_neighbours_that_are_wrong_are_named(wrong, message):
-    with pytest.raises(TypeError, match=message):
+    with refuses(TypeError, message):
         CommonNeighbours()([[1, 2], wrong])
 
 
 @pytest.mark.parametrize(
     ("sets", "message"),
     [
-        ([[[0.0]], "abc"], "array of points"),
-        ([[[0.0]], ["abc"]], r"MeanEmbedding\(Spectrum"),
-        ([[[0.0]], [[1.0], [2.0, 3.0]]], "equally many numbers"),
+        ([[[0.0]], "abc"], ("array", "points")),
+        ([[[0.0]], ["abc"]], "MeanEmbedding(Spectrum"),
+        ([[[0.0]], [[1.0], [2.0, 3.0]]], ("equally", "numbers")),
         ([[[0.0]], [[np.nan]]], "finite"),
-        ([[[0.0]], [[0.0, 1.0]]], "1 and 2 coordinates"),
-        ([[[0.0]], None], "array of points"),
+        ([[[0.0]], [[0.0, 1.0]]], ("1", "2", "coordinates")),
+        ([[[0.0]], None], ("array", "points")),
     ],
     ids=str,
 )
 def test_sets_that_are_wrong_are_named(sets, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+    with refuses((TypeError, ValueError), message):
         MeanEmbedding().fitted(sets)
 
 
 def test_items_of_sets_are_checked_by_their_kernel():
-    with pytest.raises(TypeError, match="Spectrum compares strings"):
+    with refuses(TypeError, "Spectrum", "compares"):
         MeanEmbedding(Spectrum())([["abc"], [3]])
-    with pytest.raises(TypeError, match="list of items"):
+    with refuses(TypeError, "'abc'", "MeanEmbedding", "list", "items"):
         MeanEmbedding(Spectrum())(["abc"])
 
 
@@ -113,11 +114,11 @@ def test_items_of_sets_are_checked_by_their_kernel():
         (Spectrum(0), "length=0"),
         (Spectrum(2.5), "length=2.5"),
         (Spectrum(normalize="yes"), "normalize='yes'"),
-        (Mismatch(2, 2, "ab"), "fewer mismatches"),
+        (Mismatch(2, 2, "ab"), "mismatches"),
         (Mismatch(2, -1, "ab"), "mismatches=-1"),
         (Mismatch(), "fitted"),
         (Mismatch(alphabet=3), "alphabet=3"),
-        (Mismatch(40, 1, "abcd"), "shorter length"),
+        (Mismatch(40, 1, "abcd"), ("shorter", "length")),
         (Subsequence(decay=0), "decay=0"),
         (Subsequence(decay=1.5), "decay=1.5"),
         (Subsequence(decay=None), "decay=None"),
@@ -133,7 +134,7 @@ def test_items_of_sets_are_checked_by_their_kernel():
 )
 def test_bad_parameters_are_named_when_the_kernel_is_used(kernel, message):
     X = [["abc"], ["abd"]] if isinstance(kernel, MeanEmbedding) else ["abc", "abd"]
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         kernel(X)
 
 
@@ -143,13 +144,13 @@ def test_estimators_take_columns_and_refuse_tables():
     for column in (np.array(WORDS), np.array(WORDS, dtype=object), pd.Series(WORDS), tuple(WORDS)):
         assert np.array_equal(model.transform(column), Z)
         assert np.array_equal(model.fit(column).transform(WORDS), Z)
-    with pytest.raises(TypeError, match=r"compares objects; got .*Give a list of the objects"):
+    with refuses(TypeError, "DataFrame", "compares", "objects", "list"):
         model.fit(pd.DataFrame({"word": WORDS}))
-    with pytest.raises(TypeError, match="Spectrum compares strings, but object 0"):
+    with refuses(TypeError, "object 0"):
         model.fit(np.zeros((20, 3)))
-    with pytest.raises(ValueError, match="0 sample"):
+    with refuses(ValueError, "0 sample"):
         model.fit([])
-    with pytest.raises(TypeError, match="object 0 is None"):
+    with refuses(TypeError, "object 0"):
         model.transform([None])
 
 
@@ -166,15 +167,15 @@ def test_sets_of_equal_size_are_sets_and_not_images():
 
 
 def test_a_kernel_that_sees_nothing_says_so():
-    with pytest.raises(ValueError, match="nothing to represent"):
+    with refuses(ValueError, "Spectrum(length=9)", "represent"):
         KernelEmbedding(2, kernel=Spectrum(9), loss="kernel_pca", n_landmarks=5, random_state=0).fit(WORDS)
 
 
 def test_words_without_a_kernel_on_objects_get_a_hint():
-    with pytest.raises(TypeError, match="Spectrum"):
+    with refuses(TypeError, "Spectrum"):
         KernelEmbedding(2, kernel="gaussian", loss="kernel_pca", n_landmarks=5).fit(WORDS)
 
 
 def test_a_gaussian_process_wants_one_kernel_on_objects():
-    with pytest.raises(ValueError, match="does not choose among 2 kernels on objects"):
+    with refuses(ValueError, "2 kernels"):
         GaussianProcessRegressor(kernel=[Spectrum(1), Spectrum(2)]).fit(WORDS, np.arange(20.0))

@@ -26,6 +26,7 @@ from krepes.landmarks import Uniform
 from krepes.report import write_report
 from krepes.solvers import SGD
 from krepes.views import Tabular
+from refusals import refuses, warns_of
 
 X = load_iris().data
 SMALL = {"n_components": 2, "n_landmarks": 12, "random_state": 0}
@@ -49,9 +50,9 @@ def test_a_checkpoint_may_not_be_the_output_or_the_data(here):
         assert message in words(said)
         assert not Path("s.krepes").exists()
         assert np.array_equal(np.load("x.npy"), X)
-    with pytest.raises(ValueError, match="is a file of the data"):
+    with refuses(ValueError, "x.npy", "file", "data"):
         KernelEmbedding(**SMALL).fit("x.npy", checkpoint="x.npy")
-    with pytest.raises(ValueError, match="is a file of the data"):
+    with refuses(ValueError, "x.npy", "file", "data"):
         KernelEmbedding(**SMALL, loss="simclr").fit("x.npy", checkpoint=here / "x.npy")
 
 
@@ -67,7 +68,7 @@ def test_a_checkpoint_that_cannot_be_removed_loses_nothing(here, monkeypatch):
 
     monkeypatch.setattr(Path, "unlink", refused)
     for loss in ("spectral_contrastive", "simclr"):
-        with pytest.warns(UserWarning, match="could not be removed"):
+        with warns_of(UserWarning, "removed"):
             model = KernelEmbedding(**SMALL, loss=loss).fit(X, checkpoint="state")
         assert np.isfinite(model.transform(X)).all()
         unlink(Path("state"))
@@ -88,7 +89,7 @@ def _stop(step, values):
 
 def test_the_interval_of_checkpoints_is_checked(here, monkeypatch):
     monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "often")
-    with pytest.raises(ValueError, match="KREPES_CHECKPOINT_SECONDS='often'"):
+    with refuses(ValueError, "KREPES_CHECKPOINT_SECONDS='often'"):
         KernelEmbedding(**SMALL).fit(X, checkpoint="state")
 
 
@@ -110,7 +111,7 @@ def test_force_keeps_the_mode_and_follows_a_link(here):
 def test_devices_folders_and_pipes_are_refused_before_the_work(here):
     os.mkfifo("pipe")
     for target in ("/dev/null", "pipe", "."):
-        with pytest.raises(OSError, match=r"not a file|is a folder"):
+        with refuses(OSError, "file"):
             check_writable(target, overwrite=True)
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     said = run("fit", "x.npy", "-o", "/dev/null", "--force", *OPTIONS, code=1)
@@ -136,7 +137,7 @@ def test_inputs_and_models_in_use_are_not_overwritten(here):
 def test_a_dangling_link_is_judged_before_the_fit(here):
     """R12: it was refused only after the fit; a link to a place that exists is as good as that place."""
     Path("nowhere").symlink_to("missing/m.krepes")
-    with pytest.raises(FileNotFoundError, match="missing"):
+    with refuses(FileNotFoundError, "missing"):
         check_writable("nowhere")
     Path("new").symlink_to("m.krepes")
     run("fit", "x.npy", "-o", "new", *OPTIONS)
@@ -190,7 +191,7 @@ def test_temporary_files_of_dead_runs_are_removed(here):
 
 def test_a_checkpoint_is_not_a_model(here):
     model_file.write("c", "Checkpoint", {})
-    with pytest.raises(ValueError, match="call the same fit again with checkpoint="):
+    with refuses(ValueError, "checkpoint="):
         krepes.load("c")
 
 
@@ -201,7 +202,7 @@ def test_a_full_disk_is_named(here, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("krepes.base.model_file.save_file", full)
-    with pytest.raises(OSError, match=r"The disk of .* is full"):
+    with refuses(OSError, "m.krepes", "disk", "full"):
         model.save("m.krepes")
     assert sorted(p.name for p in here.iterdir()) == ["x.npy"]
 
@@ -218,23 +219,23 @@ def test_absurd_numbers_of_threads_are_refused(here):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"views": Tabular(n_views=10**7)}, "n_views=10000000: expected an integer from 2 to 1024"),
-        ({"landmarks": Uniform(views_per_landmark=10**7)}, "from 1 to 1024"),
-        ({"kernel": EmpiricalNTK("mlp", method="sketch", sketch_size=2**40)}, "from 2 to 1,048,576"),
-        ({"loss": "simclr", "solver": SGD(replays=10**9)}, "at most 10,000"),
+        ({"views": Tabular(n_views=10**7)}, ("n_views=10000000", "1024")),
+        ({"landmarks": Uniform(views_per_landmark=10**7)}, "1024"),
+        ({"kernel": EmpiricalNTK("mlp", method="sketch", sketch_size=2**40)}, ("2", "1,048,576")),
+        ({"loss": "simclr", "solver": SGD(replays=10**9)}, "10,000"),
     ],
 )
 def test_absurd_sizes_are_refused(settings, message):
     """R4: what would run for years, or take all memory."""
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         KernelEmbedding(**SMALL, **settings).fit(X)
 
 
 @pytest.mark.parametrize("first_row", [-1, 2**70, 1.5, "0"])
 def test_absurd_row_indices_are_refused(first_row):
-    with pytest.raises(ValueError, match="first_row="):
+    with refuses(ValueError, "first_row="):
         KernelEmbedding(**SMALL).partial_fit(X, first_row=first_row)
-    with pytest.raises(ValueError, match="batch_rows must be at least 1"):
+    with refuses(ValueError, "batch_rows", "1"):
         next(KernelEmbedding(**SMALL).fit(X).iter_transform(X, batch_rows=0))
 
 

@@ -15,6 +15,7 @@ from krepes.losses import Loss
 from krepes.solvers import SGD
 from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
+from refusals import refuses, warns_of
 from sample_problems import PAIRS, X
 
 
@@ -70,7 +71,7 @@ def test_a_class_of_the_user_is_saved_by_its_name(tmp_path):
     loaded = load(tmp_path / "own.krepes")
     assert np.array_equal(loaded.transform(X), fitted.transform(X))
     assert "Spread(weight=2.0)" in str(loaded.loss_)
-    with pytest.raises(ValueError, match=r"trained with Spread\(weight=2.0\).*set_params\(loss="):
+    with refuses(ValueError, "Spread(weight=2.0)", "set_params", "loss="):
         loaded.fit(X)
     loaded.set_params(loss="simclr").fit(X)
 
@@ -80,7 +81,7 @@ def test_a_function_of_the_user_is_saved_by_its_name(tmp_path):
     loaded = load(tmp_path / "function.krepes")
     assert "the function 'agree', not in the file" in repr(loaded)
     assert str(loaded.loss_) == "CallableLoss(<the function 'agree', not in the file>)"
-    with pytest.raises(ValueError, match=r"needs the function 'agree'.*set_params\(loss="):
+    with refuses(ValueError, "'agree'", "set_params", "loss="):
         loaded.fit(X)
 
 
@@ -131,7 +132,7 @@ def test_a_checkpoint_of_another_loss_is_refused(change, tmp_path, interrupted):
     first, second = CHANGES[change]
     path = tmp_path / "own.checkpoint"
     interrupted(model(first), path, X)
-    with pytest.raises(ValueError, match=r"belongs to another fit: it differs in loss\. Name another"):
+    with refuses(ValueError, "another fit", "loss"):
         model(second).fit(X, checkpoint=path)
     model(first).fit(X, checkpoint=path)  # nothing was lost
 
@@ -139,9 +140,9 @@ def test_a_checkpoint_of_another_loss_is_refused(change, tmp_path, interrupted):
 def test_a_checkpoint_of_other_pairs_is_refused(tmp_path, interrupted):
     path = tmp_path / "pairs.checkpoint"
     interrupted(model(agree), path, PAIRS[0], positives=PAIRS[1])
-    with pytest.raises(ValueError, match="differs in pairs"):
+    with refuses(ValueError, "another fit", "pairs"):
         model(agree).fit(PAIRS[0], positives=PAIRS[1][::-1].copy(), checkpoint=path)
-    with pytest.raises(ValueError, match="differs in solver"):
+    with refuses(ValueError, "another fit", "solver"):
         model(agree, learning_rate=0.1).fit(PAIRS[0], positives=PAIRS[1], checkpoint=path)
     model(agree).fit(PAIRS[0], positives=PAIRS[1], checkpoint=path)
 
@@ -150,13 +151,13 @@ def test_a_checkpoint_of_other_pairs_is_refused(tmp_path, interrupted):
 def test_what_is_no_checkpoint_is_named_and_kept(content, tmp_path):
     path = tmp_path / "some.file"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot be read as a checkpoint. Name another file"):
+    with refuses(ValueError, "checkpoint"):
         model(agree).fit(X, checkpoint=path)
     assert path.read_bytes() == content
 
 
 def test_a_checkpoint_needs_a_folder_before_training(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with refuses(FileNotFoundError, "folder"):
         model(agree).fit(X, checkpoint=tmp_path / "nowhere" / "x.checkpoint")
 
 
@@ -166,9 +167,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
 
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr("krepes.base.model_file.write", full)
-    with pytest.warns(
-        UserWarning, match=r"could not be written .*No space left.*no state is kept, and the fit continues"
-    ):
+    with warns_of(UserWarning, "full.checkpoint", "No space left"):
         fitted = model(agree).fit(X, checkpoint=tmp_path / "full.checkpoint")
     assert np.array_equal(fitted.coefficients_, model(agree).fit(X).coefficients_)
 
@@ -187,14 +186,14 @@ def broken_after(calls):
 
 def test_a_gradient_that_is_nan_stops_the_fit():
     """Also without held-out rows, where nothing else would notice."""
-    with pytest.raises(ValueError, match=r"the gradient of CallableLoss\(loss\) is nan.*it is 0.03 now"):
+    with refuses(ValueError, "CallableLoss(loss)", "0.03"):
         model(broken_after(0), validation_fraction=0).fit(X)
 
 
 def test_a_checkpoint_never_holds_nan(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
     path = tmp_path / "good.checkpoint"
-    with pytest.raises(ValueError, match=r"last good state is in .*good.checkpoint \(epoch 1, batch 2"):
+    with refuses(ValueError, "good.checkpoint", "1", "batch 2"):
         model(broken_after(3), validation_fraction=0).fit(X, checkpoint=path)
     theta = read(path, "Checkpoint")[1]["state"]["theta"]
     assert all(value.isfinite().all() for value in theta.values())
@@ -233,7 +232,7 @@ def test_a_module_is_trained_and_left_as_it_was():
     assert set(fitted.loss_parameters_) == {"layer.weight", "layer.bias"}
     assert not np.allclose(np.asarray(after), before.numpy(), atol=1e-4)
     assert torch.equal(module.layer.weight, before)
-    with pytest.raises(ValueError, match=r"CosineEmbeddingLoss cannot be called with two arguments"):
+    with refuses(ValueError, "CosineEmbeddingLoss"):
         model(torch.nn.CosineEmbeddingLoss()).fit(X)
 
 
@@ -244,20 +243,20 @@ def own(**members):
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (lambda a, b: {"held_out": agree(a, b)}, "named a term 'held_out'; expected strings other than"),
-        (lambda a, b: {"rows_read": agree(a, b)}, "named a term 'rows_read'"),
-        (lambda a, b: float(agree(a, b)), r"returned float for 'loss'.*without item\(\), float\(\)"),
-        (own(parameters=lambda self, h, g: {"P": torch.ones(2)}), "parameter 'P'; expected strings other"),
-        (own(parameters=lambda self, h, g: [torch.ones(2)]), "parameters returned list; expected a dict"),
-        (own(needs=("X", "labels")), r"names 'labels'; expected some of X, phi_norm_sq, gram"),
-        (own(scale_invariant=True), "has no column_scale"),
-        (own(residuals=lambda self, batch: batch.Z[0].flatten()), r"\|residuals\|\^2 .* have to be equal"),
+        (lambda a, b: {"held_out": agree(a, b)}, "'held_out'"),
+        (lambda a, b: {"rows_read": agree(a, b)}, "'rows_read'"),
+        (lambda a, b: float(agree(a, b)), ("'loss'", "item()", "float()")),
+        (own(parameters=lambda self, h, g: {"P": torch.ones(2)}), "'P'"),
+        (own(parameters=lambda self, h, g: [torch.ones(2)]), ("parameters", "list")),
+        (own(needs=("X", "labels")), ("'labels'", "X", "phi_norm_sq")),
+        (own(scale_invariant=True), "column_scale"),
+        (own(residuals=lambda self, batch: batch.Z[0].flatten()), "residuals"),
     ],
     ids=range(8),
 )
 def test_a_loss_that_contradicts_itself_is_refused_before_training(loss, message, monkeypatch):
     monkeypatch.setattr(Training, "_train", lambda *_: pytest.fail("training began"))
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         model(loss).fit(X)
 
 
@@ -265,12 +264,12 @@ def test_a_loss_that_contradicts_itself_is_refused_before_training(loss, message
     ("setting", "value"), [("batch_size", 1), ("batch_size", 3.5), ("batch_size", "a"), ("max_epochs", 1.5)]
 )
 def test_counts_are_integers(setting, value):
-    with pytest.raises(ValueError, match=rf"SGD\({setting}={value!r}\): expected an integer >= "):
+    with refuses(ValueError, "SGD", f"{setting}={value!r}"):
         model(agree, **{setting: value}).fit(X)
 
 
 def test_pairs_of_another_length_are_refused():
-    with pytest.raises(ValueError, match="positives= has 100 rows, X has 150"):
+    with refuses(ValueError, "positives=", "100 rows", "X", "150"):
         model("simclr").fit(PAIRS[0], positives=PAIRS[1][:100])
 
 

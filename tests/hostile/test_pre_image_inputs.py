@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from krepes import KernelEmbedding, load
 from krepes.base import model_file
+from refusals import refuses
 
 IRIS = load_iris().data
 SMALL = {"n_components": 3, "n_landmarks": 30, "random_state": 0}
@@ -22,33 +23,33 @@ def model() -> KernelEmbedding:
 @pytest.mark.parametrize(
     ("Z", "message"),
     [
-        (np.ones((2, 4)), "Z has 4 columns; expected the 3 components"),
+        (np.ones((2, 4)), ("4 columns", "3 components")),
         (np.array([[1.0, np.nan, 0.0]]), "NaN"),
         (np.array([[1.0, np.inf, 0.0]]), "infin"),
-        (np.ones(3), "expected one row of numbers per sample"),
-        (np.ones((2, 3, 1)), "expected one row of numbers per sample"),
+        (np.ones(3), ("numbers", "sample")),
+        (np.ones((2, 3, 1)), ("numbers", "sample")),
         (np.ones((0, 3)), "shape"),
     ],
 )
 def test_representations_that_are_none(model, Z, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         model.inverse_transform(Z)
 
 
 def test_text_is_no_representation(model):
-    with pytest.raises((TypeError, ValueError), match="Z"):
+    with refuses((TypeError, ValueError), "Z"):
         model.inverse_transform([["a", "b", "c"]])
 
 
 @pytest.mark.parametrize("max_rows", [0, 2, 2.5, "all", True])
 def test_a_number_of_rows_that_is_none(model, max_rows):
-    with pytest.raises(ValueError, match="max_rows"):
+    with refuses(ValueError, "max_rows"):
         model.fit_inverse(IRIS, max_rows=max_rows)
 
 
 def test_rows_of_another_width(model):
     for method in (model.reconstruct, model.fit_inverse):
-        with pytest.raises(ValueError, match="expecting 4 features"):
+        with refuses(ValueError, "4 features"):
             method(IRIS[:, :2])
 
 
@@ -72,13 +73,13 @@ def test_objects_cannot_be_rebuilt():
         ("reconstruct", words),
         ("fit_inverse", words),
     ):
-        with pytest.raises(ValueError, match="only vectors, tables and images have an inverse"):
+        with refuses(ValueError, "vectors", "inverse"):
             getattr(model, method)(given)
 
 
 def test_too_few_landmarks_to_learn_from():
     model = KernelEmbedding(1, landmarks=IRIS[:2], random_state=0).fit(IRIS)
-    with pytest.raises(ValueError, match="this model has 2 landmarks"):
+    with refuses(ValueError, "2 landmarks"):
         model.reconstruct(IRIS)
     assert model.fit_inverse(IRIS).reconstruct(IRIS, return_error=True)[0].shape == IRIS.shape
 
@@ -100,7 +101,7 @@ def test_a_forged_inverse_is_refused(tmp_path, model, name):
     forged = {"errors": value[:-1] if name == "errors" else None, "scale": -1.0, "kernel": "gaussian"}
     state["inverse"][name] = forged[name] if name in forged else value[..., :-1]
     model_file.write(path, kind, state, True)
-    with pytest.raises(ValueError, match=r"inverse"):
+    with refuses(ValueError, "inverse"):
         load(path)
 
 

@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from krepes.alignment import PrunedEnsemble, prune_ensemble
+from refusals import refuses, warns_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -38,84 +39,84 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: prune_ensemble(FOREST, X), "y is missing"),
-        (lambda: prune_ensemble(FOREST, None, Y), "X is missing"),
-        (lambda: prune_ensemble(FOREST, X, Y[:5]), "y has 5 targets and X 80 rows"),
+        (lambda: prune_ensemble(FOREST, X), "y"),
+        (lambda: prune_ensemble(FOREST, None, Y), "X"),
+        (lambda: prune_ensemble(FOREST, X, Y[:5]), ("y", "5", "80")),
         (lambda: prune_ensemble(FOREST, X[:, :2], Y), "2 features"),
-        (lambda: prune_ensemble(FOREST, X, Y, method="lasso"), "method='lasso': expected 'alignment'"),
+        (lambda: prune_ensemble(FOREST, X, Y, method="lasso"), ("method='lasso'", "'alignment'")),
         (lambda: prune_ensemble(FOREST, X, Y, predictions="train"), "predictions='train'"),
-        (lambda: prune_ensemble(FOREST, X, np.where(Y > 1, np.nan, Y)), "y is missing or infinite in"),
-        (lambda: prune_ensemble(FOREST, X, np.ones(80)), "target is the same in every row"),
+        (lambda: prune_ensemble(FOREST, X, np.where(Y > 1, np.nan, Y)), ("y", "missing", "infinite")),
+        (lambda: prune_ensemble(FOREST, X, np.ones(80)), ("target", "row")),
         (
             lambda: prune_ensemble(FOREST, X[:9], Y[:9], predictions="out_of_bag"),
-            "9 rows and .* trained on 80",
+            ("9 rows", "80"),
         ),
-        (lambda: prune_ensemble(CLASSES, X, np.full(80, "up")), "All 80 labels are"),
-        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left', which is not a class"),
+        (lambda: prune_ensemble(CLASSES, X, np.full(80, "up")), "80 labels"),
+        (lambda: prune_ensemble(CLASSES, X, np.where(Y > 0, "up", "left")), "'left'"),
         (
             lambda: prune_ensemble(
                 GradientBoostingRegressor(n_estimators=2).fit(X, Y), X, Y, predictions="out_of_bag"
             ),
-            "does not know which rows",
+            "rows",
         ),
         (
             lambda: prune_ensemble(GradientBoostingRegressor(loss="quantile").fit(X, Y), X, Y),
-            "quantiles cannot be pruned",
+            ("quantiles", "pruned"),
         ),
-        (lambda: prune_ensemble(RandomForestRegressor(2).fit(X, X), X, Y), "several targets"),
+        (lambda: prune_ensemble(RandomForestRegressor(2).fit(X, X), X, Y), "targets"),
         (
             lambda: prune_ensemble(RandomForestClassifier(2).fit(X, np.ones(80)), X, np.ones(80)),
-            "one class only",
+            "class",
         ),
-        (lambda: prune_ensemble(P, X, Y), "needs no X"),
-        (lambda: prune_ensemble(P[:, 0], y=Y), r"shape \(80,\)"),
-        (lambda: prune_ensemble(P[:, :0], y=Y), r"shape \(80, 0\)"),
-        (lambda: prune_ensemble(P, y=Y[:7]), "y has 7 targets and the predictions 80 rows"),
-        (lambda: prune_ensemble(P, y=P), "one target per row"),
-        (lambda: prune_ensemble(GAPS, y=Y), 'say predictions="out_of_bag"'),
-        (lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y), "missing or infinite"),
-        (lambda: prune_ensemble(np.ones((80, 3)), y=Y), "Every member predicts a constant"),
-        (lambda: prune_ensemble(-Y[:, None] * [1, 2], y=Y), "none is worth keeping"),
-        (lambda: prune_ensemble(P, y=Y, names=["a"]), "1 names for 4 members"),
-        (lambda: prune_ensemble(P, y=LABELS), r"lie between .* expected: labels of y; probabilities"),
+        (lambda: prune_ensemble(P, X, Y), "X"),
+        (lambda: prune_ensemble(P[:, 0], y=Y), "(80,)"),
+        (lambda: prune_ensemble(P[:, :0], y=Y), "(80, 0)"),
+        (lambda: prune_ensemble(P, y=Y[:7]), ("y", "7", "80 rows")),
+        (lambda: prune_ensemble(P, y=P), ("target", "row")),
+        (lambda: prune_ensemble(GAPS, y=Y), 'predictions="out_of_bag"'),
+        (lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y), ("missing", "infinite")),
+        (lambda: prune_ensemble(np.ones((80, 3)), y=Y), ("predicts", "constant")),
+        (lambda: prune_ensemble(-Y[:, None] * [1, 2], y=Y), ("keeping", "worth")),
+        (lambda: prune_ensemble(P, y=Y, names=["a"]), ("1", "4")),
+        (lambda: prune_ensemble(P, y=LABELS), ("y", "lie between", "labels")),
         (
             lambda: prune_ensemble(P, y=(Y > 0).astype(int), task="classification"),
-            r'1 / \(1 \+ exp\(-s\)\).*task="regression"',
+            ("1", "exp(-s)", 'task="regression"'),
         ),
-        (lambda: prune_ensemble(FOREST, X, Y, task="regression"), "task='regression' is for an array"),
-        (lambda: prune_ensemble(CLASSES, X, LABELS, classes=["up", "down"]), "classes=.* is for an array"),
-        (lambda: prune_ensemble(FOREST, X, Y, names=list("abcdef")), "names=.* is for an array"),
+        (lambda: prune_ensemble(FOREST, X, Y, task="regression"), "task='regression'"),
+        (lambda: prune_ensemble(CLASSES, X, LABELS, classes=["up", "down"]), "classes="),
+        (lambda: prune_ensemble(FOREST, X, Y, names=list("abcdef")), "names="),
         (
             lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y, predictions="out_of_bag"),
-            "Leave these rows or members out",
+            ("members", "Leave"),
         ),
         (
             lambda: prune_ensemble(np.full((80, 2), np.nan), y=Y, predictions="out_of_bag"),
-            "No member has a row",
+            ("member", "row"),
         ),
-        (lambda: prune_ensemble(P, y=LABELS, task="regression"), "Regression takes numbers"),
-        (lambda: prune_ensemble(np.ones((80, 2, 1)), y=LABELS), "one class"),
+        (lambda: prune_ensemble(P, y=LABELS, task="regression"), ("Regression", "numbers")),
+        (lambda: prune_ensemble(np.ones((80, 2, 1)), y=LABELS), "class"),
         (lambda: prune_ensemble(np.ones((80, 2, 3)), y=LABELS), "classes="),
-        (lambda: prune_ensemble(P, y=Y).predict(P[:, :2]), "of 2 members; expected all 4"),
-        (lambda: prune_ensemble(P, y=Y).predict(P[:, :, None] * [1, 1]), "shape of those of the choice"),
-        (lambda: PrunedEnsemble().fit(X, Y), "There are no members"),
+        (lambda: prune_ensemble(P, y=Y).predict(P[:, :2]), ("2", "4")),
+        (lambda: prune_ensemble(P, y=Y).predict(P[:, :, None] * [1, 1]), ("shape", "choice")),
+        (lambda: PrunedEnsemble().fit(X, Y), "members"),
     ],
 )
 def test_what_is_wrong_is_said(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         call()
 
 
 @pytest.mark.parametrize(
     ("ensemble", "message"),
     [
-        (HistGradientBoostingRegressor(max_iter=2), "Use GradientBoosting"),
-        (make_pipeline(LinearRegression()), "give the ensemble inside"),
-        (LinearRegression(), "not an ensemble"),
+        (HistGradientBoostingRegressor(max_iter=2), "GradientBoosting"),
+        (make_pipeline(LinearRegression()), ("ensemble", "inside")),
+        (LinearRegression(), "ensemble"),
     ],
 )
 def test_what_is_no_ensemble_of_single_members_is_refused(ensemble, message):
-    with pytest.raises(TypeError, match=message):
+    with refuses(TypeError, message):
         prune_ensemble(ensemble.fit(X, Y), X, Y)
 
 
@@ -127,7 +128,7 @@ def test_an_ensemble_must_be_fitted():
 
 
 def test_text_is_no_target_of_regression():
-    with pytest.raises(TypeError, match="regressor predicts numbers"):
+    with refuses(TypeError, "regressor", "predicts"):
         prune_ensemble(FOREST, X, LABELS)
 
 
@@ -135,7 +136,7 @@ def test_rows_that_all_members_have_seen_leave_nothing_to_judge_them_by():
     every = BaggingRegressor(n_estimators=3, bootstrap=False, random_state=0).fit(X, Y)
     assert prune_ensemble(every, X, Y).predictions_ == "given"
     few = BaggingRegressor(n_estimators=40, random_state=0).fit(X[:6], Y[:6])
-    with pytest.raises(ValueError, match="no row in common"):
+    with refuses(ValueError, "row"):
         prune_ensemble(few, X[:6], Y[:6])
 
 
@@ -171,14 +172,14 @@ def test_the_scale_of_the_data_does_not_matter(scale):
 def test_gaps_are_allowed_only_where_they_are_said_to_be():
     pruned = prune_ensemble(GAPS, y=Y, predictions="out_of_bag")
     assert np.isfinite(pruned.predict(P)).all()
-    with pytest.raises(ValueError, match="missing or infinite"):
+    with refuses(ValueError, "missing", "infinite"):
         pruned.predict(np.full((1, 4), np.nan))
 
 
 def test_labels_unknown_to_the_choice_are_refused():
     votes = np.column_stack([LABELS, np.where(X[:, 1] > 0, "up", "down")])
     pruned = prune_ensemble(votes, y=LABELS)
-    with pytest.raises(ValueError, match="predicts 'left'"):
+    with refuses(ValueError, "'left'"):
         pruned.predict(np.array([["left", "up"]]))
 
 
@@ -191,7 +192,7 @@ def test_frames_keep_their_names_and_inputs_are_not_changed():
     pruned = prune_ensemble(model, frame, Y)
     assert pruned.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.isfinite(pruned.predict(frame)).all()
-    with pytest.raises(ValueError, match="feature names"):
+    with refuses(ValueError, "feature"):
         pruned.predict(frame[["b", "a", "c"]])
     pd.testing.assert_frame_equal(frame, before[0])
     assert np.array_equal(Y, before[1])
@@ -204,7 +205,7 @@ def test_the_columns_of_a_frame_are_the_names_of_members(frame):
     assert [row.name for row in pruned.table_] == ["m0", "m1", "m2", "m3"]
     assert [row.name for row in prune_ensemble(table, y=Y, names=list("abcd")).table_] == list("abcd")
     assert np.array_equal(pruned.predict(table), pruned.predict(P))
-    with pytest.raises(ValueError, match="expected the members of the choice in their order: m0, m1"):
+    with refuses(ValueError, "members", "choice"):
         pruned.predict(table[["m1", "m0", "m2", "m3"]])
 
 
@@ -226,9 +227,9 @@ def test_a_member_without_rows_is_dropped_with_a_reason(labels):
 
 def test_rows_that_members_were_trained_on_are_noticed():
     full = ExtraTreesRegressor(6, random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="fit the given rows perfectly: they were probably trained on them"):
+    with warns_of(UserWarning, "rows"):
         prune_ensemble(full, X, Y)
-    with pytest.warns(UserWarning, match="X seems to be their training data"):
+    with warns_of(UserWarning, 'predictions="out_of_bag"', "X", "training", "data"):
         prune_ensemble(FOREST, X, Y, predictions="given")
     other = X + 0.3 * RNG.normal(size=X.shape)
     with warnings.catch_warnings(record=True) as caught:
@@ -241,7 +242,7 @@ def test_rows_that_members_were_trained_on_are_noticed():
 
 def test_members_that_are_noise_are_noticed():
     noise = np.random.default_rng(3).normal(size=(80, 10))
-    with pytest.warns(UserWarning, match="No member explains more of the target than noise would"):
+    with warns_of(UserWarning, "explains", "member"):
         pruned = prune_ensemble(noise, y=Y)
     assert pruned.score_ < 0.1
     with warnings.catch_warnings():
@@ -253,7 +254,7 @@ def test_a_choice_that_is_clearly_worse_than_all_is_noticed():
     """The mean of many members with errors of their own is better than the best of them."""
     rng = np.random.default_rng(4)
     many = Y[:, None] + rng.normal(size=(80, 60))
-    with pytest.warns(UserWarning, match="The kept members predict worse than all: R²"):
+    with warns_of(UserWarning, "members", "predict"):
         pruned = prune_ensemble(many, y=Y, method="r2")
     assert pruned.score_ < pruned.score_of_all_ - 0.2
 
@@ -263,9 +264,9 @@ def test_as_many_held_out_rows_are_not_taken_for_the_training_rows(model):
     other = np.random.default_rng(5).normal(size=X.shape)
     y = other[:, 0] + 0.1 * np.random.default_rng(6).normal(size=80)
     model.set_params(random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="taken for held-out rows"):
+    with warns_of(UserWarning, "held-out", "rows"):
         assert prune_ensemble(model, other, y).predictions_ == "given"
-    with pytest.warns(UserWarning, match="in the order of fit"):
+    with warns_of(UserWarning, "order"):
         assert prune_ensemble(model, X[::-1], Y[::-1], predictions="out_of_bag").predictions_ == "out_of_bag"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

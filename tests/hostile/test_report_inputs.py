@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from krepes import KernelEmbedding
 from krepes.explain import Concept
 from krepes.report import write_report
+from refusals import refuses
 from report_content import content, unpacked
 
 
@@ -25,7 +26,7 @@ def test_an_existing_file_is_not_overwritten(fitted, tmp_path):
     model, X = fitted
     path = tmp_path / "r.html"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with refuses(FileExistsError, "overwrite=True"):
         write_report(model, X, path)
     assert path.read_text() == "mine"
     assert write_report(model, X, path, overwrite=True) == path
@@ -35,9 +36,9 @@ def test_an_existing_file_is_not_overwritten(fitted, tmp_path):
 
 def test_a_failure_leaves_no_file(fitted, tmp_path):
     model, X = fitted
-    with pytest.raises(ValueError, match="3 features"):
+    with refuses(ValueError, "3 features"):
         write_report(model, X[:, :2], tmp_path / "r.html")
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with refuses(FileNotFoundError, "nowhere"):
         write_report(model, X, tmp_path / "nowhere" / "r.html")
     assert list(tmp_path.iterdir()) == []
 
@@ -45,20 +46,20 @@ def test_a_failure_leaves_no_file(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": [0, 1]}, "2 labels for 60 rows"),
+        ({"labels": [0, 1]}, ("2 labels", "60 rows")),
         ({"labels": np.linspace(0, 1, 60)}, "fractions"),
-        ({"columns": ["age"]}, "Give the values instead"),
-        ({"columns": {"age": [1, 2]}}, r"expected \(60,\)"),
+        ({"columns": ["age"]}, ("values", "instead")),
+        ({"columns": {"age": [1, 2]}}, "(60,)"),
         ({"columns": {"age": np.zeros(60)}, "samples": False}, "samples=False"),
         ({"n_top": 0}, "n_top=0"),
         ({"n_top": 51}, "at most 50"),
         ({"max_rows": 1.5}, "max_rows=1.5"),
-        ({"probe": 0.9}, "result of linear_probe"),
+        ({"probe": 0.9}, "linear_probe"),
     ],
 )
 def test_wrong_arguments_are_named(fitted, tmp_path, arguments, message):
     model, X = fitted
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), message):
         write_report(model, X, tmp_path / "r.html", **arguments)
 
 
@@ -68,7 +69,7 @@ def test_concepts_must_be_fitted_on_this_model(fitted, tmp_path):
         write_report(model, X, tmp_path / "r.html", concepts=[Concept(X[:9], X[9:20])])
     other = KernelEmbedding(2, n_landmarks=12, random_state=0).fit(X)
     concept = Concept(X[:9], X[9:20], n_permutations=0, n_resamples=2).fit(other)
-    with pytest.raises(ValueError, match="fit it on this model"):
+    with refuses(ValueError, "'concept'", "model"):
         write_report(model, X, tmp_path / "r.html", concepts=[concept])
 
 
@@ -80,7 +81,7 @@ def test_a_model_must_be_fitted(tmp_path):
 def test_an_unknown_column_of_a_table_is_named(tmp_path):
     frame = pd.DataFrame({"a": np.arange(30.0) % 7, "b": np.arange(30.0) % 5})
     model = KernelEmbedding(2, n_landmarks=5, random_state=0).fit(frame)
-    with pytest.raises(ValueError, match=r"no column 'aa'.*Did you mean 'a'"):
+    with refuses(ValueError, "'aa'", "'a'"):
         write_report(model, frame, tmp_path / "r.html", columns=["aa"])
 
 

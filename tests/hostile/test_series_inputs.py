@@ -13,6 +13,7 @@ from krepes import KernelEmbedding, load
 from krepes.kernels import Gaussian, GlobalAlignment, RandomWarping
 from krepes.report import write_report
 from krepes.views import Image, TimeSeries
+from refusals import refuses, warns_of
 
 rng = np.random.default_rng(0)
 ARRAY = rng.normal(size=(40, 12, 2))
@@ -28,22 +29,22 @@ def with_row(row):
 
 
 REFUSED = {
-    "zero-length": (with_row(np.zeros((0, 2))), ValueError, "Series 5 is empty"),
-    "nan": (with_row(np.array([[0.0, np.nan]])), ValueError, "Series 5 has NaN"),
-    "nan in an array": (np.where(ARRAY > 2, np.nan, ARRAY), ValueError, "has NaN"),
-    "channels": (with_row(np.zeros((4, 3))), ValueError, "Series 5 has 3 channels where others have 2"),
-    "text": (with_row("abc"), TypeError, "Row 5 is not a series of numbers"),
-    "dimensions": (with_row(np.zeros((2, 2, 2))), ValueError, r"Series 5 has the shape \(2, 2, 2\)"),
-    "images": (np.zeros((5, 4, 4, 3)), ValueError, r"preprocess='series' takes an array \(n, t\)"),
-    "table": ({"a": [1.0, 2.0]}, ValueError, "preprocess='series' takes"),
-    "empty list": ([], ValueError, r"0 sample\(s\)"),
+    "zero-length": (with_row(np.zeros((0, 2))), ValueError, ("5", "Series", "empty")),
+    "nan": (with_row(np.array([[0.0, np.nan]])), ValueError, ("5", "NaN")),
+    "nan in an array": (np.where(ARRAY > 2, np.nan, ARRAY), ValueError, "NaN"),
+    "channels": (with_row(np.zeros((4, 3))), ValueError, ("5", "3 channels", "2")),
+    "text": (with_row("abc"), TypeError, "Row 5"),
+    "dimensions": (with_row(np.zeros((2, 2, 2))), ValueError, ("5", "(2, 2, 2)")),
+    "images": (np.zeros((5, 4, 4, 3)), ValueError, "preprocess='series'"),
+    "table": ({"a": [1.0, 2.0]}, ValueError, "preprocess='series'"),
+    "empty list": ([], ValueError, "0 sample"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_a_series_says_why(name):
     data, kind, message = REFUSED[name]
-    with pytest.raises(kind, match=message):
+    with refuses(kind, message):
         model(n_landmarks=40).fit(data)
 
 
@@ -61,10 +62,10 @@ def test_the_defaults_are_those_of_series():
 def test_later_series_must_fit():
     fitted, ragged = model().fit(ARRAY), model().fit(RAGGED)
     for wrong in (ARRAY[:, :9], RAGGED):
-        with pytest.raises(ValueError, match=r"fitted on an array of series of 12.*list"):
+        with refuses(ValueError, "12", "fitted", "series", "list"):
             fitted.transform(wrong)
     for one in (fitted, ragged):
-        with pytest.raises(ValueError, match="fitted on 2"):
+        with refuses(ValueError, "2", "fitted"):
             one.transform(ARRAY[:, :, :1])
     assert ragged.transform(ARRAY[:3]).shape == (3, 2)
 
@@ -109,7 +110,7 @@ def test_loaders_give_series_too():
 
 def test_a_narrow_array_says_that_it_was_taken_for_images():
     series, plain = rng.normal(size=(30, 50, 3)), {"n_landmarks": 8, "random_state": 0}
-    with pytest.warns(UserWarning, match=r"\(n, 50, 3\) is taken for images.*preprocess='series'"):
+    with warns_of(UserWarning, "50", "3", "preprocess='series'"):
         KernelEmbedding(2, **plain).fit(series)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -126,12 +127,12 @@ def test_a_narrow_array_says_that_it_was_taken_for_images():
     [{"noise": -1}, {"scaling": 0.5}, {"crop": 0}, {"crop": 1.1}, {"warp": 1}, {"warp": "a"}, {"n_views": 1}],
 )
 def test_strengths_that_make_no_sense_are_refused(params):
-    with pytest.raises(ValueError, match=f"{next(iter(params))}="):
+    with refuses(ValueError, f"{next(iter(params))}="):
         TimeSeries(**params).check()
 
 
 def test_views_of_series_must_know_their_channels():
-    with pytest.raises(ValueError, match="fitted"):
+    with refuses(ValueError, "fitted"):
         TimeSeries()(torch.zeros(2, 3, 1), torch.arange(2), seed=0)
-    with pytest.raises(ValueError, match="expected"):
+    with refuses(ValueError, "expected"):
         TimeSeries().fitted(torch.zeros(2, 3, 4, 5))

@@ -15,6 +15,7 @@ from krepes.solvers.sgd.feature_windows import FeatureWindows
 from krepes.solvers.sgd.preconditioners import GaussNewton, KernelPreconditioner
 from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
+from refusals import refuses, warns_of
 from sample_problems import PAIRS, X, fitted
 
 SMALL = {"n_landmarks": 20, "random_state": 0, "views": Tabular(n_views=2)}
@@ -46,14 +47,14 @@ def fit(loss, **settings):
 )
 def test_settings_that_make_no_sense_are_named(setting, value):
     solver = SGD(**{setting: value})
-    with pytest.raises(ValueError, match=setting):
+    with refuses(ValueError, setting):
         KernelEmbedding(3, loss="simclr", solver=solver, **SMALL).fit(X)
 
 
 def test_unknown_names_list_those_that_exist():
-    with pytest.raises(ValueError, match=r"not the name of a Preconditioner.*gauss_newton.*kernel.*none"):
+    with refuses(ValueError, "Preconditioner", "gauss_newton", "kernel", "none"):
         fit("simclr", preconditioner="newton")
-    with pytest.raises(ValueError, match=r"not the name of an Initialization.*kaiming.*moments.*principal"):
+    with refuses(ValueError, "Initialization", "kaiming", "moments", "principal"):
         fit("simclr", initialization="zeros")
 
 
@@ -74,7 +75,7 @@ def test_parameters_of_preconditioners_are_checked_before_features_are_computed(
         raise AssertionError
 
     monkeypatch.setattr(FeatureWindows, "_computed", never)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         fit(BarlowTwins(), preconditioner=preconditioner)
 
 
@@ -82,44 +83,44 @@ def test_parameters_of_preconditioners_are_checked_before_features_are_computed(
     "setting", [{"gradient_clip": 1.0}, {"weight_decay": 0.1}, {"optimizer": "gradient"}]
 )
 def test_settings_that_gauss_newton_has_no_use_for_are_refused(setting):
-    with pytest.raises(ValueError, match=f"no use for {next(iter(setting))}"):
+    with refuses(ValueError, next(iter(setting))):
         fit(BarlowTwins(), preconditioner="gauss_newton", **setting)
 
 
 def test_gauss_newton_needs_residuals_or_logits():
-    with pytest.raises(ValueError, match=r"needs residuals\(\) or logits\(\).*work with it: none, kernel"):
+    with refuses(ValueError, "residuals()", "logits()", "none", "kernel"):
         fit(VICReg(), preconditioner="gauss_newton")
 
 
 def test_a_constraint_on_a_loss_without_scale_is_refused():
-    with pytest.raises(ValueError, match="ignores scale"):
+    with refuses(ValueError, "ignores", "scale"):
         fit("simclr", constraint="orthogonal")
 
 
 def test_view_matching_needs_landmark_tuples():
-    with pytest.raises(ValueError, match="views_per_landmark=2"):
+    with refuses(ValueError, "views_per_landmark=2"):
         fit("barlow_twins", view_matched=True)
 
 
 def test_landmark_tuples_need_views():
     model = KernelEmbedding(2, loss="kernel_pca", landmarks=Uniform(views_per_landmark=2), n_landmarks=10)
-    with pytest.raises(ValueError, match="views_per_landmark=2 needs views"):
+    with refuses(ValueError, "views_per_landmark=2"):
         model.fit(X)
-    with pytest.raises(ValueError, match="views_per_landmark=0: expected an integer from 1"):
+    with refuses(ValueError, "views_per_landmark=0", "1"):
         KernelEmbedding(2, landmarks=Uniform(views_per_landmark=0), n_landmarks=10).fit(X)
-    with pytest.raises(ValueError, match="pairs give 2 views"):
+    with refuses(ValueError, "2 views"):
         fitted("barlow_twins", "auto", landmarks=Uniform(views_per_landmark=3))
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda Z1: Z1.mean(), "cannot be called with two arguments"),
-        (lambda Z1, Z2, Z3: Z1.mean(), "cannot be called with two arguments"),
-        (lambda Z1, Z2: (Z1 - Z2).square().sum(1), "scalar tensor"),
-        (lambda Z1, Z2: 1.0, "scalar tensor"),
-        (lambda Z1, Z2: {}, "empty dict"),
-        (lambda Z1, Z2: torch.ones(()), "does not depend on the embeddings"),
+        (lambda Z1: Z1.mean(), ("two", "arguments")),
+        (lambda Z1, Z2, Z3: Z1.mean(), ("two", "arguments")),
+        (lambda Z1, Z2: (Z1 - Z2).square().sum(1), ("scalar", "tensor")),
+        (lambda Z1, Z2: 1.0, ("scalar", "tensor")),
+        (lambda Z1, Z2: {}, ("empty", "dict")),
+        (lambda Z1, Z2: torch.ones(()), ("depend", "embeddings")),
     ],
 )
 def test_a_loss_that_cannot_be_trained_is_refused_before_the_first_epoch(function, message, monkeypatch):
@@ -127,7 +128,7 @@ def test_a_loss_that_cannot_be_trained_is_refused_before_the_first_epoch(functio
         raise AssertionError("training began")
 
     monkeypatch.setattr(Training, "_train", never)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         fit(function)
 
 
@@ -144,21 +145,19 @@ def nan_after(calls):
 
 
 def test_a_loss_that_becomes_nan_stops_with_step_term_and_checkpoint(tmp_path, monkeypatch):
-    with pytest.raises(
-        ValueError, match=r"epoch \d+ after \d+ of \d+ rows.*'broken'.*is nan.*No checkpoint was kept"
-    ):
+    with refuses(ValueError, "'broken'"):
         fit(nan_after(15), batch_size=16)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
     path = tmp_path / "training.checkpoint"
     solver = SGD(max_epochs=3, batch_size=16)
     model = KernelEmbedding(3, loss=nan_after(15), solver=solver, **SMALL)
-    with pytest.raises(ValueError, match=r"'broken'.*last good state is in .*training.checkpoint \(epoch"):
+    with refuses(ValueError, "'broken'", "training.checkpoint"):
         model.fit(X, checkpoint=path)
     assert path.exists()
 
 
 def test_training_that_explodes_says_what_to_do():
-    with pytest.raises(ValueError, match="Lower the learning rate"):
+    with refuses(ValueError, "learning rate"):
         fitted(
             SpectralContrastive(),
             SGD(optimizer="gradient", learning_rate=1e6, max_epochs=20, warmup_epochs=0),
@@ -175,7 +174,7 @@ def test_losses_of_samples_cannot_be_continued_merged_or_refitted():
         lambda: KernelEmbedding(loss="simclr").partial_fit(X),
         lambda: KernelEmbedding(loss="spectral_contrastive", **SMALL).fit(X).refit(loss="simclr"),
     ):
-        with pytest.raises(ValueError, match="trained on the samples themselves"):
+        with refuses(ValueError, "samples", "themselves"):
             action()
 
 
@@ -240,21 +239,21 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path, monkeypatch):
     settings = {"loss": SimCLR(), "solver": SGD(max_epochs=1), **SMALL}
     KernelEmbedding(3, **settings).fit(X, checkpoint=path)
     for other in ({"loss": SimCLR(0.1)}, {"solver": SGD(max_epochs=2)}, {"regularization": 0.5}):
-        with pytest.raises(ValueError, match="belongs to another fit"):
+        with refuses(ValueError, "another fit"):
             KernelEmbedding(3, **{**settings, **other}).fit(X, checkpoint=path)
 
 
 def test_tiny_data_train():
     """Two rows, one landmark, a batch larger than the data."""
     model = KernelEmbedding(2, loss="simclr", n_landmarks=1, random_state=0)
-    with pytest.warns(UserWarning, match="of them are left"):
+    with warns_of(UserWarning, "of them are left"):
         model.fit(X[:2])
     assert np.isfinite(model.transform(X[:2])).all()
 
 
 def test_constant_rows_do_not_crash():
     model = KernelEmbedding(1, loss="byol", views=Tabular(noise=0.0), random_state=0, feature_noise=0.0)
-    with pytest.warns(UserWarning, match="has collapsed"):
+    with warns_of(UserWarning, "collapsed"):
         model.fit(np.ones((40, 3)))
     assert np.isfinite(model.transform(np.ones((3, 3)))).all()
 

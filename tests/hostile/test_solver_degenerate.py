@@ -21,6 +21,7 @@ from krepes.losses.abilities import HasMinimiser
 from krepes.moments import Moments
 from krepes.solvers import SGD, ClosedForm, MomentDescent, choose_solver
 from paired_features import paired
+from refusals import refuses
 
 LOSSES = [
     KernelPCA(),
@@ -71,7 +72,7 @@ def test_more_components_than_rank_gives_as_many_as_there_are(loss):
 @pytest.mark.parametrize("loss", CENTRED, ids=str)
 def test_constant_data_leave_nothing_and_the_error_says_so(loss):
     constant = torch.full((20, 4), 0.3, dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"No component is left.*same features"):
+    with refuses(ValueError, "component", "features"):
         solved(loss, Moments.of_views(constant, constant))
 
 
@@ -85,7 +86,7 @@ def test_constant_data_have_one_uncentred_component():
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_features_that_are_all_zero_are_an_error_and_not_nan(loss):
     zeros = torch.zeros(5, 3, dtype=torch.float64)
-    with pytest.raises(ValueError, match="No component is left"):
+    with refuses(ValueError, "component"):
         solved(loss, Moments.of_views(zeros, zeros))
 
 
@@ -96,7 +97,7 @@ def test_one_sample(loss):
     if loss.intercept == "zero" and not loss.uses_negatives:
         assert solved(loss, moments).W.shape == (4, 1)
     else:
-        with pytest.raises(ValueError, match="No component is left"):
+        with refuses(ValueError, "component"):
             solved(loss, moments)
 
 
@@ -104,7 +105,7 @@ def test_one_sample(loss):
     "loss", [loss for loss in LOSSES if loss.offers(HasMinimiser) and not loss.constraint], ids=str
 )
 def test_a_regulariser_that_cuts_everything_is_an_error_that_names_it(loss):
-    with pytest.raises(ValueError, match=r"No component is left.*lam=1e\+06.*lower regularization"):
+    with refuses(ValueError, "lam=1e+06"):
         solved(loss, paired("ordered").moments, lam=1e6)
 
 
@@ -137,12 +138,12 @@ def test_any_moments_give_finite_components_or_a_clear_error(loss, n, r, h, rank
     try:
         solved(loss, moments, h, float(lam))
     except ValueError as error:
-        assert "No component is left" in str(error)  # noqa: PT017
+        assert "component" in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("loss", [BarlowTwins(), SpectralContrastive()], ids=str)
 def test_moments_of_single_views_are_refused_by_losses_of_pairs(loss):
-    with pytest.raises(ValueError, match=r"one view per sample.*views= or positives="):
+    with refuses(ValueError, "views=", "positives="):
         solved(loss, Moments.of_rows(normal(10, 3)))
 
 
@@ -152,14 +153,14 @@ def test_moments_of_single_views_are_refused_by_losses_of_pairs(loss):
     [((0, 0.1), "n_components=0"), ((2, -1.0), "lam=-1.0"), ((2, float("nan")), "lam=nan")],
 )
 def test_arguments_out_of_range(solver, arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         solver.solve(KernelPCA(), Moments.of_rows(normal(10, 3)), *arguments)
 
 
 def test_moments_with_nan_are_refused():
     Phi = normal(10, 3)
     Phi[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with refuses(ValueError, "NaN"):
         ClosedForm().solve(KernelPCA(), Moments.of_rows(Phi), 2, 0.0)
 
 
@@ -175,27 +176,25 @@ def test_a_callable_is_a_loss_of_samples():
     assert isinstance(loss, CallableLoss)
     assert loss.terms(Batch((torch.ones(2, 1), torch.zeros(2, 1))))["loss"].item() == 1.0
     assert isinstance(choose_solver(loss), SGD)
-    with pytest.raises(
-        ValueError, match=r"moment_descent.*needs of_statistics.*Solvers that work with it: sgd"
-    ):
+    with refuses(ValueError, "moment_descent", "of_statistics"):
         MomentDescent().solve(loss, paired("ordered").moments, 2, 0.0)
 
 
 @pytest.mark.parametrize("value", [torch.ones(3), 1.0, None])
 def test_a_callable_that_returns_no_scalar_is_named(value):
-    with pytest.raises(ValueError, match="expected a scalar tensor"):
+    with refuses(ValueError, "scalar", "tensor"):
         as_loss(lambda Z1, Z2: value).terms(Batch((torch.ones(2, 1), torch.zeros(2, 1))))
 
 
 def test_a_batch_without_what_the_loss_needs_is_named():
-    with pytest.raises(ValueError, match=r"needs phi_norm_sq"):
+    with refuses(ValueError, "phi_norm_sq"):
         KernelPCA().terms(Batch((torch.ones(2, 1),), gram=torch.eye(1)))
-    with pytest.raises(ValueError, match="compares 2 views"):
+    with refuses(ValueError, "2 views"):
         BarlowTwins().terms(Batch((torch.ones(2, 1),)))
 
 
 def test_an_unknown_variance_term_is_named():
-    with pytest.raises(ValueError, match=r"variance='cubic': expected 'hinge' or 'quadratic'"):
+    with refuses(ValueError, "variance='cubic'", "'hinge'", "'quadratic'"):
         solved(VICReg(variance="cubic"), paired("ordered").moments)
 
 
@@ -208,11 +207,11 @@ def test_an_unknown_variance_term_is_named():
     ],
 )
 def test_weights_out_of_range_are_named(loss, name):
-    with pytest.raises(ValueError, match=name):
+    with refuses(ValueError, name):
         solved(loss, paired("ordered").moments)
 
 
 @pytest.mark.parametrize("value", ["barlow", 3])
 def test_unknown_losses_are_refused_with_the_known_names(value):
-    with pytest.raises((ValueError, TypeError), match="barlow_twins"):
+    with refuses((ValueError, TypeError), "barlow_twins"):
         as_loss(value)

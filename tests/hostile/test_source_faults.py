@@ -30,6 +30,7 @@ from krepes.sources import open_source, read_array
 from krepes.sources.arrays.numpy_files import CompressedArraySource, FileArraySource, npz_header
 from krepes.sources.row_subset import subset
 from krepes.sources.tables.vectors_as_table import VectorsTable
+from refusals import refuses
 
 N = 3000
 X = np.random.default_rng(0).normal(size=(N, 8))
@@ -81,7 +82,7 @@ def test_a_file_cut_short_before_it_is_read(opened, kept):
     source, path = opened
     os.truncate(path, int(kept if kept > 1 else kept * path.stat().st_size))
     for read in (lambda: list(source.batches(500)), lambda: source.take(np.array([N - 1, 2]))):
-        with pytest.raises(ValueError, match=path.name):
+        with refuses(ValueError, path.name):
             read()
 
 
@@ -90,7 +91,7 @@ def test_a_file_cut_short_while_it_is_read(opened):
     batches = source.batches(500)
     next(batches)
     os.truncate(path, path.stat().st_size // 2)
-    with pytest.raises(ValueError, match=rf"{path.name}.*ends before byte .*cut short.*restore it"):
+    with refuses(ValueError, path.name, "byte"):
         list(batches)
 
 
@@ -101,7 +102,7 @@ def test_sparse_dense_and_single_rows_notice_a_short_file(tmp_path):
     for indices in ([0, N - 1], range(0, N, 2), range(1, N, 2), [N - 1]):
         rows = np.array(indices)
         if N - 1 in rows:
-            with pytest.raises(ValueError, match=r"X\.npy.*cut short"):
+            with refuses(ValueError, "X.npy"):
                 source.take(rows)
         else:
             assert np.array_equal(source.take(rows), X[rows])
@@ -111,9 +112,7 @@ def test_a_file_that_is_gone(opened):
     source, path = opened
     path.unlink()
     for read in (lambda: next(source.batches(500)), lambda: source.take(np.array([0]))):
-        with pytest.raises(
-            FileNotFoundError, match=rf"{path.name}: there is no such file any more.*Put it back"
-        ):
+        with refuses(FileNotFoundError, path.name):
             read()
 
 
@@ -134,7 +133,7 @@ def test_a_file_with_another_array_is_not_read_as_the_old_one(tmp_path, name):
     np.savez(tmp_path / "new.npz", X=X.reshape(-1, 4))
     np.save(tmp_path / "new.npy", X.reshape(-1, 4))
     os.replace(tmp_path / f"new{path.suffix}", path)
-    with pytest.raises(ValueError, match=r"now holds .*6,000 × 4.*it held .*3,000 × 8.*Open it again"):
+    with refuses(ValueError, "6,000", "4", "3,000", "8"):
         next(source.batches(5))
     np.save(tmp_path / "X.npy", X + 1)
     if name == "npy":
@@ -144,10 +143,10 @@ def test_a_file_with_another_array_is_not_read_as_the_old_one(tmp_path, name):
 def test_a_compressed_file_that_changes_or_goes(tmp_path):
     source = CompressedArraySource(npz_header(zipped(tmp_path, zipfile.ZIP_DEFLATED), "X")[0])
     np.savez_compressed(tmp_path / "X.npz", X=X[:10])
-    with pytest.raises(ValueError, match=r"X\.npz, array 'X': the file now holds"):
+    with refuses(ValueError, "X.npz", "'X'"):
         next(source.batches(5))
     (tmp_path / "X.npz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"X\.npz: there is no such file any more"):
+    with refuses(FileNotFoundError, "X.npz"):
         next(source.batches(5))
 
 
@@ -276,7 +275,7 @@ def test_a_map_of_a_file_that_was_cut_short_is_refused(tmp_path):
     """Before a page beyond its end is touched."""
     M = mapped(tmp_path)
     os.truncate(tmp_path / "X.npy", 5000)
-    with pytest.raises(ValueError, match=r"X\.npy: the map .* the file has only 5,000 bytes.*map it again"):
+    with refuses(ValueError, "X.npy", "5,000 bytes"):
         open_source(M)
 
 
@@ -383,12 +382,12 @@ def test_other_files_that_are_gone_or_changed(tmp_path):
         path = write(tmp_path)
         source = open_source(path)
         path.unlink()
-        with pytest.raises(FileNotFoundError, match=rf"{path.name}: there is no such file any more"):
+        with refuses(FileNotFoundError, path.name):
             list(source.batches(5))
     source = open_source(table_file(tmp_path))
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "t.parquet")
     for read in (lambda: list(source.batches(5)), lambda: source.take(np.array([0]))):
-        with pytest.raises(ValueError, match=r"t\.parquet: 3 rows .* now there are 2 .*The file changed"):
+        with refuses(ValueError, "t.parquet", "3 rows", "2"):
             read()
 
 
@@ -403,14 +402,14 @@ def test_a_table_cut_short_while_it_is_read(tmp_path, monkeypatch):
         batches = open_source(path).batches(100)
         next(batches)
         os.truncate(path, path.stat().st_size // 2)
-        with pytest.raises(ValueError, match=path.name):
+        with refuses(ValueError, path.name):
             list(batches)
 
 
 def test_an_image_that_is_gone_is_named(tmp_path):
     source = open_source(folder_of_images(tmp_path))
     (tmp_path / "1.png").unlink()
-    with pytest.raises(FileNotFoundError, match=r"1\.png: there is no such file any more"):
+    with refuses(FileNotFoundError, "1.png"):
         list(source.batches(3))
 
 
@@ -442,16 +441,14 @@ def test_a_cell_that_is_never_closed_is_named_by_its_line(tmp_path, name, compre
     text, line = UNCLOSED[name]
     content = gzip.compress(text.encode()) if compressed else text.encode()
     path = text_file(tmp_path, content, "t.csv.gz" if compressed else "t.csv")
-    with pytest.raises(
-        ValueError, match=rf"t\.csv.*: a quoted cell begins in line {line} and is never closed"
-    ):
+    with refuses(ValueError, "t.csv", f"line {line}"):
         open_source(path)
 
 
 def test_other_delimiters_are_seen(tmp_path):
     text = f'a,b,c\n1,2,"open\n{ROWS}7,8,"x"\n'
     for name, delimiter in (("t.csv", ";"), ("t.tsv", "\t")):
-        with pytest.raises(ValueError, match="begins in line 2 and is never closed"):
+        with refuses(ValueError, "line 2"):
             open_source(text_file(tmp_path, text.replace(",", delimiter).encode(), name))
 
 
@@ -490,5 +487,5 @@ def test_utf_16_with_a_mark_of_the_other_order(tmp_path):
 
 def test_an_open_quote_in_utf_16_names_its_line(tmp_path):
     text = "a,b,c\n" + "1,2,3\n" * 5 + '1,"2,3\n' + "1,2,3\n" * 5
-    with pytest.raises(ValueError, match="begins in line 7 and is never closed"):
+    with refuses(ValueError, "line 7"):
         open_source(text_file(tmp_path, text.encode("utf-16")))

@@ -23,6 +23,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from krepes.sources import open_source, read_array
+from refusals import refuses, warns_of
 
 X = np.arange(60.0).reshape(20, 3)
 
@@ -48,60 +49,60 @@ class Stream(IterableDataset):
 
 
 OBJECTS = {
-    "1-D": (np.arange(3.0), ValueError, "Reshape your data"),
-    "scalar": (np.array(1.0), ValueError, "Reshape your data"),
-    "list of numbers": ([1.0, 2.0], ValueError, "Reshape your data"),
-    "1-D tensor": (torch.arange(3.0), ValueError, "Reshape your data"),
-    "5-D": (np.zeros((2, 1, 1, 1, 1)), ValueError, r"\(n, h, w\).*X.reshape\(len\(X\), -1\)"),
-    "no rows": (np.zeros((0, 3)), ValueError, r"0 sample\(s\)"),
-    "no columns": (np.zeros((3, 0)), ValueError, r"0 feature\(s\)"),
-    "complex": (np.zeros((2, 2), complex), ValueError, "Complex data not supported"),
-    "complex tensor": (torch.zeros(2, 2, dtype=torch.complex64), ValueError, "Complex data not supported"),
-    "numeric strings": (np.array([["1", "2"]]), ValueError, "array of numbers.*DataFrame"),
-    "bytes": (np.array([[b"1"]]), ValueError, "array of numbers"),
-    "dates": (np.array([["2020-01-01"]], dtype="M8[D]"), ValueError, "dates into numbers"),
+    "1-D": (np.arange(3.0), ValueError, ("Reshape", "data")),
+    "scalar": (np.array(1.0), ValueError, ("Reshape", "data")),
+    "list of numbers": ([1.0, 2.0], ValueError, ("Reshape", "data")),
+    "1-D tensor": (torch.arange(3.0), ValueError, ("Reshape", "data")),
+    "5-D": (np.zeros((2, 1, 1, 1, 1)), ValueError, ("X.reshape", "len(X)", "-1")),
+    "rows": (np.zeros((0, 3)), ValueError, "0 sample"),
+    "no columns": (np.zeros((3, 0)), ValueError, "0 feature"),
+    "complex": (np.zeros((2, 2), complex), ValueError, ("supported", "Complex")),
+    "complex tensor": (torch.zeros(2, 2, dtype=torch.complex64), ValueError, ("supported", "Complex")),
+    "numeric strings": (np.array([["1", "2"]]), ValueError, "DataFrame"),
+    "bytes": (np.array([[b"1"]]), ValueError, ("array", "numbers")),
+    "dates": (np.array([["2020-01-01"]], dtype="M8[D]"), ValueError, ("dates", "numbers")),
     "structured": (np.zeros((2, 1), dtype=[("a", "f8")]), ValueError, "Structured"),
-    "objects with text": (np.array([[1, "a"]], dtype=object), ValueError, "text such as 'a'"),
+    "objects with text": (np.array([[1, "a"]], dtype=object), ValueError, "'a'"),
     "objects with dicts": (
         np.array([[1, {}]], dtype=object),
         TypeError,
-        "argument must be .* string.* number",
+        ("argument", "string", "number"),
     ),
-    "1-D objects": (np.array([None, 1], dtype=object), ValueError, r"Reshape your data.*list\(X\)"),
+    "1-D objects": (np.array([None, 1], dtype=object), ValueError, "list(X)"),
     "matrix": (np.matrix([[1]]), TypeError, "np.asarray"),
     "masked": (np.ma.array([[1.0]], mask=[[True]]), ValueError, "filled"),
-    "complex csr": (scipy.sparse.csr_array(X * 1j), ValueError, "Complex data not supported"),
-    "csr without rows": (scipy.sparse.csr_array((0, 3)), ValueError, r"0 sample\(s\)"),
-    "csr without columns": (scipy.sparse.csr_array((3, 0)), ValueError, r"0 feature\(s\)"),
-    "1-D sparse array": (scipy.sparse.coo_array(X[0]), ValueError, "Expected 2D array"),
-    "sparse tensor": (torch.eye(3).to_sparse(), ValueError, r"Sparse.*to_dense\(\)"),
-    "lazy frame": (pl.LazyFrame({"a": [1]}), TypeError, r"\.collect\(\)"),
+    "complex csr": (scipy.sparse.csr_array(X * 1j), ValueError, ("supported", "Complex")),
+    "csr without rows": (scipy.sparse.csr_array((0, 3)), ValueError, "0 sample"),
+    "csr without columns": (scipy.sparse.csr_array((3, 0)), ValueError, "0 feature"),
+    "1-D sparse array": (scipy.sparse.coo_array(X[0]), ValueError, ("2D", "array")),
+    "sparse tensor": (torch.eye(3).to_sparse(), ValueError, "to_dense()"),
+    "lazy frame": (pl.LazyFrame({"a": [1]}), TypeError, ".collect()"),
     "series": (pd.Series([1, 2]), ValueError, "to_frame"),
     "polars series": (pl.Series([1, 2]), ValueError, "to_frame"),
-    "empty list": ([], ValueError, r"0 sample\(s\)"),
-    "empty frame": (pd.DataFrame({"a": []}), ValueError, r"0 sample\(s\)"),
-    "frame without columns": (pd.DataFrame(index=[0, 1]), ValueError, r"0 feature\(s\)"),
+    "empty list": ([], ValueError, "0 sample"),
+    "empty frame": (pd.DataFrame({"a": []}), ValueError, "0 sample"),
+    "frame without columns": (pd.DataFrame(index=[0, 1]), ValueError, "0 feature"),
     "duplicate columns": (
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         ValueError,
-        "several columns named 'a'",
+        "'a'",
     ),
-    "mixed column": (pd.DataFrame({"a": [1, ["x"]]}), ValueError, r"'a'.*mixes types.*astype\(str\)"),
-    "unequal columns": ({"a": [1], "b": [1, 2]}, ValueError, "one length"),
-    "mixed mapping": ({"a": [1, ["x"]]}, ValueError, "Column 'a' cannot be read"),
+    "mixed column": (pd.DataFrame({"a": [1, ["x"]]}), ValueError, ("'a'", "astype(str)")),
+    "unequal columns": ({"a": [1], "b": [1, 2]}, ValueError, "length"),
+    "mixed mapping": ({"a": [1, ["x"]]}, ValueError, "'a'"),
     "iterable dataset": (Stream(), ValueError, "map-style"),
-    "shuffling loader": (DataLoader(Ragged(), shuffle=True), ValueError, "shuffles.*shuffle=False"),
-    "generator": ((i for i in range(3)), TypeError, "read only once.*Batches"),
-    "number": (3, TypeError, "Cannot read data"),
-    "None": (None, TypeError, "Cannot read data"),
-    "complex list": ([[1j]], ValueError, "Complex data not supported"),
+    "shuffling loader": (DataLoader(Ragged(), shuffle=True), ValueError, "shuffle=False"),
+    "generator": ((i for i in range(3)), TypeError, ("once", "Batches")),
+    "number": (3, TypeError, "data"),
+    "None": (None, TypeError, "data"),
+    "complex list": ([[1j]], ValueError, ("supported", "Complex")),
 }
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_bad_objects_say_what_to_do(name):
     data, kind, message = OBJECTS[name]
-    with pytest.raises(kind, match=message):
+    with refuses(kind, message):
         open_source(data)
 
 
@@ -112,16 +113,16 @@ def test_object_arrays_of_numbers_are_numbers():
 
 
 def test_items_of_another_shape_are_named():
-    with pytest.raises(ValueError, match=r"Item 2 .* shape \(4,\) where item 0 has \(3,\)"):
+    with refuses(ValueError, "Item 2", "(4,)", "item 0", "(3,)"):
         list(open_source(Ragged()).batches(3))
 
 
 def test_options_for_other_kinds_are_refused(tmp_path):
     np.save(tmp_path / "X.npy", X)
     for data in (X, tmp_path / "X.npy"):
-        with pytest.raises(ValueError, match="size=5 is for folders of images"):
+        with refuses(ValueError, "size=5"):
             open_source(data, size=5)
-        with pytest.raises(ValueError, match="is for tables"):
+        with refuses(ValueError, "columns=['a']", "tables"):
             open_source(data, columns=["a"])
 
 
@@ -129,18 +130,18 @@ def test_options_for_other_kinds_are_refused(tmp_path):
 
 
 def test_paths_that_are_not_data(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file or folder .*missing\.csv"):
+    with refuses(FileNotFoundError, "missing.csv"):
         open_source(tmp_path / "missing.csv")
-    with pytest.raises(ValueError, match=r"neither Parquet, CSV .* nor images .*found: nothing"):
+    with refuses(ValueError, "CSV", "Parquet"):
         open_source(tmp_path)
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(ValueError, match=r"neither Parquet, CSV .* nor images .*found: \.txt"):
+    with refuses(ValueError, "CSV", ".txt"):
         open_source(str(tmp_path))
-    with pytest.raises(ValueError, match=r"suffix '\.txt' is not known\. Expected an \.npy"):
+    with refuses(ValueError, "'.txt'"):
         open_source(tmp_path / "notes.txt")
     for suffix in (".npy", ".npz", ".csv", ".tsv", ".parquet"):
         (tmp_path / f"empty{suffix}").write_bytes(b"")
-        with pytest.raises(ValueError, match="empty"):
+        with refuses(ValueError, "empty"):
             open_source(tmp_path / f"empty{suffix}")
 
 
@@ -151,7 +152,7 @@ def test_a_list_of_paths_is_a_list_of_objects(tmp_path):
 def test_a_folder_with_both_kinds_is_ambiguous(tmp_path):
     Image.new("L", (2, 2)).save(tmp_path / "a.png")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match="both 1 images and 1 Parquet"):
+    with refuses(ValueError, "images", "Parquet"):
         open_source(tmp_path)
 
 
@@ -177,24 +178,24 @@ def write(path: Path, content: bytes) -> Path:
 
 NPY = {
     "truncated": (npy(X)[:-1], "truncated"),
-    "lying about rows": (header_of(f"({10**15}, 3)") + b"\0" * 99, "declares shape.*truncated or damaged"),
-    "overflowing": (header_of(f"({2**40}, {2**40})") + b"\0" * 99, "declares shape"),
-    "negative": (header_of("(-1, 3)") + b"\0" * 99, "impossible shape"),
+    "lying about rows": (header_of(f"({10**15}, 3)") + b"\0" * 99, ("declares", "shape", "truncated")),
+    "overflowing": (header_of(f"({2**40}, {2**40})") + b"\0" * 99, ("declares", "shape")),
+    "negative": (header_of("(-1, 3)") + b"\0" * 99, ("impossible", "shape")),
     "pickled objects": (npy(np.array([[Exploding()]], dtype=object)), "unpickle"),
     "plain pickle": (pickle.dumps(Exploding()), "magic"),
-    "header with an open bracket": (npy(X).replace(b"}", b" "), "X.npy: "),
-    "header with code": (header_of("(__import__('os').system('true'), 3)"), "X.npy: "),
-    "text": (npy(np.array([["a"]])), "array of numbers"),
+    "header with an open bracket": (npy(X).replace(b"}", b" "), "X.npy"),
+    "header with code": (header_of("(__import__('os').system('true'), 3)"), "X.npy"),
+    "text": (npy(np.array([["a"]])), ("array", "numbers")),
     "not numpy": (b"hello world, this is text", "magic"),
-    "header cut": (npy(X)[:20], "X.npy: "),
-    "1-D": (npy(np.arange(3.0)), "Reshape your data"),
+    "header cut": (npy(X)[:20], "X.npy"),
+    "1-D": (npy(np.arange(3.0)), ("Reshape", "data")),
 }
 
 
 @pytest.mark.parametrize("name", NPY)
 def test_broken_npy_files_are_refused(tmp_path, name):
     content, message = NPY[name]
-    with pytest.raises(ValueError, match=message) as error:
+    with refuses(ValueError, message) as error:
         open_source(write(tmp_path / "X.npy", content))
     assert "X.npy" in str(error.value)
 
@@ -216,25 +217,25 @@ def damaged(content: bytes) -> bytes:
 NOISE = np.random.default_rng(0).normal(size=(200, 3))
 NPZ = {
     "truncated": (npz({"X": npy(NOISE)})[:-200], "X.npz"),
-    "damaged deflate": (damaged(npz({"X": npy(NOISE)})), "X.npz, array 'X'"),
-    "damaged lzma": (damaged(npz({"X": npy(NOISE)}, zipfile.ZIP_LZMA)), "X.npz, array 'X'"),
-    "other names": (npz({"data": npy(X), "y": npy(X)}), "no array of that name; the file has: data, y"),
+    "damaged deflate": (damaged(npz({"X": npy(NOISE)})), ("X.npz", "'X'")),
+    "damaged lzma": (damaged(npz({"X": npy(NOISE)}, zipfile.ZIP_LZMA)), ("X.npz", "'X'")),
+    "other names": (npz({"data": npy(X), "y": npy(X)}), ("array", "file")),
     "pickled objects": (npz({"X": npy(np.array([[Exploding()]], dtype=object))}), "unpickle"),
-    "lying header": (npz({"X": header_of(f"({10**12}, 3)") + b"\0" * 99}), "truncated or damaged"),
+    "lying header": (npz({"X": header_of(f"({10**12}, 3)") + b"\0" * 99}), ("truncated", "damaged")),
     "lying header, stored": (
         npz({"X": header_of(f"({10**12}, 3)")}, zipfile.ZIP_STORED),
-        "truncated or damaged",
+        ("truncated", "damaged"),
     ),
     "not a zip": (b"PK\x03\x04 but not really", "X.npz"),
-    "no member": (npz({}), "the file has: none"),
-    "text": (npz({"X": npy(np.array([["a"]]))}), "array of numbers"),
+    "no member": (npz({}), ("file", "none")),
+    "text": (npz({"X": npy(np.array([["a"]]))}), ("array", "numbers")),
 }
 
 
 @pytest.mark.parametrize("name", NPZ)
 def test_broken_npz_files_are_refused(tmp_path, name):
     content, message = NPZ[name]
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         list(open_source(write(tmp_path / "X.npz", content)).batches(50))
 
 
@@ -264,9 +265,9 @@ def test_sizes_that_lie_everywhere_allocate_nothing(tmp_path):
 
 def test_read_array_names_what_is_missing(tmp_path):
     path = write(tmp_path / "X.npz", npz({"X": npy(X), "o": npy(np.array([Exploding()], dtype=object))}))
-    with pytest.raises(ValueError, match="the file has: X, o"):
+    with refuses(ValueError, "X, o"):
         read_array(path, "y")
-    with pytest.raises(ValueError, match="unpickle"):
+    with refuses(ValueError, "unpickle"):
         read_array(path, "o")
     with pytest.raises(FileNotFoundError):
         read_array(tmp_path / "none.npz")
@@ -298,21 +299,21 @@ def test_random_damage_never_escapes_as_another_exception(tmp_path_factory, data
 # CSV
 
 CSV = {
-    "too few cells": (b"a,b\n1,2\n3,4\n5\n", "line 4 has 1 cells where 2 columns"),
-    "too many cells": (b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells where 2 columns"),
-    "names only": (b"a,b\n", "no rows"),
+    "too few cells": (b"a,b\n1,2\n3,4\n5\n", ("line 4", "1 cells", "2 columns")),
+    "too many cells": (b"a,b\n1,2\n3,4,5\n", ("line 3", "2 columns")),
+    "names only": (b"a,b\n", "rows"),
     "blank": (b"\n\n", "empty"),
-    "duplicate names": (b"a,a\n1,2\n", "several columns named 'a'"),
-    "neither UTF-8 nor Windows-1252": (b"a,b\n1,\xff\x81\n", "not cp1252 text.*give its encoding"),
-    "names in neither": (b"a\x81,b\n1,2\n", "not cp1252 text.*UTF-8"),
-    "endless quote": (b'a,b\n1,"' + b"x\n" * 2_000_000, "quotation mark"),
+    "duplicate names": (b"a,a\n1,2\n", "'a'"),
+    "neither UTF-8 nor Windows-1252": (b"a,b\n1,\xff\x81\n", ("text", "encoding")),
+    "names in neither": (b"a\x81,b\n1,2\n", "UTF"),
+    "endless quote": (b'a,b\n1,"' + b"x\n" * 2_000_000, ("quotation", "mark")),
 }
 
 
 @pytest.mark.parametrize("name", CSV)
 def test_broken_csv_files_name_the_place(tmp_path, name):
     content, message = CSV[name]
-    with pytest.raises(ValueError, match=message) as error:
+    with refuses(ValueError, message) as error:
         open_source(write(tmp_path / "t.csv", content))
     assert "t.csv" in str(error.value)
 
@@ -320,7 +321,7 @@ def test_broken_csv_files_name_the_place(tmp_path, name):
 @pytest.mark.parametrize("far", [0, 300_000])
 def test_windows_text_is_recognised_wherever_it_shows(tmp_path, far):
     content = b"a,b\n" + b"1,x\n" * far + "2,gr\u00fcn\n".encode("cp1252")
-    with pytest.warns(UserWarning, match=r"t\.csv: the file is not UTF-8 text; it is read as cp1252"):
+    with warns_of(UserWarning, "t.csv", "UTF-8", "cp1252"):
         source = open_source(write(tmp_path / "t.csv", content))
     assert source.take(np.array([far])).to_pylist() == [{"a": 2, "b": "gr\u00fcn"}]
 
@@ -328,16 +329,16 @@ def test_windows_text_is_recognised_wherever_it_shows(tmp_path, far):
 def test_the_encoding_of_a_file_can_be_given(tmp_path):
     path = write(tmp_path / "t.csv", "\u540d,n\n\u6771\u4eac,1\n".encode("shift_jis"))
     assert open_source(path, encoding="Shift_JIS").label_column("\u540d").tolist() == ["\u6771\u4eac"]
-    with pytest.raises(ValueError, match="Python knows no such encoding"):
+    with refuses(ValueError, "encoding='klingon'", "Python"):
         open_source(path, encoding="klingon")
-    with pytest.raises(ValueError, match=r"not (utf|UTF)-8 text"):
+    with refuses(ValueError, "UTF-8"):
         open_source(path, encoding="utf-8")
-    with pytest.raises(ValueError, match="is for CSV files"):
+    with refuses(ValueError, "CSV"):
         open_source([[1.0]], encoding="utf-8")
 
 
 def test_ragged_lines_far_into_a_file_are_numbered(tmp_path):
-    with pytest.raises(ValueError, match="line 200,002 has 1 cells"):
+    with refuses(ValueError, "line 200,002", "1 cells"):
         open_source(write(tmp_path / "t.csv", b"a,b\n" + b"1.25,2.5\n" * 200_000 + b"7\n" + b"1,2\n" * 9))
 
 
@@ -346,7 +347,7 @@ def test_a_csv_file_that_changes_is_noticed(tmp_path, content):
     path = write(tmp_path / "t.csv", b"a,b\n1,2\n3,4\n5,6\n")
     source = open_source(path)
     write(path, content)
-    with pytest.raises(ValueError, match="The file changed"):
+    with refuses(ValueError, "file", "changed"):
         list(source.batches(10))
 
 
@@ -357,22 +358,22 @@ def test_corrupt_parquet_is_named(tmp_path):
     pq.write_table(pa.table({"a": NOISE[:, 0]}), tmp_path / "t.parquet", compression="none")
     content = (tmp_path / "t.parquet").read_bytes()
     for broken in (content[:-10], content[:100], b"PAR1 nothing PAR1", b"\0" * 500):
-        with pytest.raises(ValueError, match=r"t\.parquet: cannot be read as Parquet"):
+        with refuses(ValueError, "t.parquet"):
             open_source(write(tmp_path / "t.parquet", broken))
-    with pytest.raises(ValueError, match=r"t\.parquet: cannot be read as Parquet"):
+    with refuses(ValueError, "t.parquet"):
         list(open_source(write(tmp_path / "t.parquet", b"PAR1" + b"\xff" * 300 + content[304:])).batches(10))
 
 
 def test_parquet_files_that_do_not_go_together(tmp_path):
     pq.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": [1], "c": [1]}), tmp_path / "2.parquet")
-    with pytest.raises(ValueError, match=r"2\.parquet has different columns from .*1\.parquet: 'b', 'c'"):
+    with refuses(ValueError, "2.parquet", "1.parquet", "'b'", "'c'"):
         open_source(tmp_path)
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "2.parquet")
-    with pytest.raises(ValueError, match=r"'b' has types that do not go together: int64 in .*string in"):
+    with refuses(ValueError, "'b'"):
         open_source(tmp_path)
     pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "e.parquet")
-    with pytest.raises(ValueError, match="no rows"):
+    with refuses(ValueError, "rows"):
         open_source(tmp_path / "e.parquet")
 
 
@@ -384,29 +385,27 @@ def test_bad_images_are_named(tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, (40, 40, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "b.png")
     write(tmp_path / "b.png", (tmp_path / "b.png").read_bytes()[:2000])
-    with pytest.raises(ValueError, match=r"b\.png: the image cannot be read.*Repair or remove"):
+    with refuses(ValueError, "b.png"):
         list(open_source(tmp_path).batches(10))
     write(tmp_path / "b.png", b"not an image")
-    with pytest.raises(ValueError, match=r"b\.png: the image cannot be read"):
+    with refuses(ValueError, "b.png"):
         open_source(tmp_path)
 
 
 def test_image_sizes(tmp_path):
     Image.new("L", (4, 5)).save(tmp_path / "a.png")
     Image.new("L", (6, 5)).save(tmp_path / "b.png")
-    with pytest.raises(
-        ValueError, match=r"differ in size \(1 of 5 × 4, 1 of 5 × 6; height × width\).*size=32"
-    ):
+    with refuses(ValueError, "1", "5", "4", "6", "size=32"):
         open_source(tmp_path)
     for size in (0, (3, -1), "big", (1, 2, 3), 2.5):
-        with pytest.raises(ValueError, match="size must be a positive integer"):
+        with refuses(ValueError, "positive", "integer"):
             open_source(tmp_path, size=size)
-    with pytest.raises(ValueError, match="not a data set; give its folder"):
+    with refuses(ValueError, "a.png", "folder", "data"):
         open_source(tmp_path / "a.png")
 
 
 def test_decompression_bombs_are_refused(tmp_path, monkeypatch):
     Image.new("L", (200, 200)).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    with pytest.raises(ValueError, match=r"a\.png: .*decompression bomb"):
+    with refuses(ValueError, "a.png"):
         open_source(tmp_path)

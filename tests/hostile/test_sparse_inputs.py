@@ -16,6 +16,7 @@ from krepes.kernels import ArcCosine, Gaussian
 from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source
 from krepes.views import Image, Sparse
+from refusals import refuses
 
 N, WIDTH = 60, 30
 X = scipy.sparse.random_array((N, WIDTH), density=0.2, rng=np.random.default_rng(0)).tocsr()
@@ -28,9 +29,9 @@ def fitted(**parameters) -> KernelEmbedding:
 
 def test_another_width_is_refused():
     for other in (X[:, :20], X[:, :20].toarray()):
-        with pytest.raises(ValueError, match="X has 20 features, but krepes is expecting 30 features"):
+        with refuses(ValueError, "X", "20 features", "30 features"):
             fitted().transform(other)
-    with pytest.raises(ValueError, match="has 20 features, but the landmarks have 30"):
+    with refuses(ValueError, "20 features", "30"):
         Gaussian(1.0)(X[:, :20], X)
 
 
@@ -40,9 +41,9 @@ def test_values_that_are_not_finite_are_named_by_their_columns(value):
     bad.data[[3, 40]] = value
     columns = sorted(set(bad.indices[[3, 40]]))
     message = f"contains {'NaN' if np.isnan(value) else 'infinity'} in columns {', '.join(map(str, columns))}"
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         KernelEmbedding(2).fit(bad)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         fitted().transform(bad)
 
 
@@ -105,42 +106,42 @@ def test_empty_rows_are_rows():
 
 def test_a_matrix_without_entries_has_nothing_to_learn_from():
     empty = scipy.sparse.csr_array((N, WIDTH))
-    with pytest.raises(ValueError, match="zero or negative between all landmarks"):
+    with refuses(ValueError, "landmarks", "negative"):
         KernelEmbedding(2, kernel="linear").fit(empty)
 
 
 CANNOT = {
     "kernel": (
         lambda: KernelEmbedding(2, kernel=ArcCosine()).fit(X),
-        "no form for sparse rows.*gaussian.*TruncatedSVD",
+        "TruncatedSVD",
     ),
-    "function": (lambda: KernelEmbedding(2, kernel=lambda a, b: a).fit(X), "no form for sparse rows"),
-    "objects": (lambda: KernelEmbedding(2, kernel="spectrum").fit(X), "compares objects; got sparse matrix"),
-    "kernel itself": (lambda: ArcCosine()(X), r"dense rows only; got sparse ones.*toarray\(\)"),
+    "function": (lambda: KernelEmbedding(2, kernel=lambda a, b: a).fit(X), ("sparse", "form")),
+    "objects": (lambda: KernelEmbedding(2, kernel="spectrum").fit(X), ("compares", "objects")),
+    "kernel itself": (lambda: ArcCosine()(X), "toarray()"),
     "image views": (lambda: KernelEmbedding(2, views=Image()).fit(X), "views='sparse'"),
     "tabular views": (lambda: KernelEmbedding(2, views="tabular").fit(X), "views='sparse'"),
-    "table": (lambda: KernelEmbedding(2, preprocess="table").fit(X), "this is sparse matrix, 60 × 30"),
-    "normalize": (lambda: KernelEmbedding(2, preprocess="normalize").fit(X), "this is sparse matrix"),
-    "autoencoder": (lambda: KernelAutoencoder(2).fit(X), "these are sparse.*TruncatedSVD"),
+    "table": (lambda: KernelEmbedding(2, preprocess="table").fit(X), ("60", "30", "sparse")),
+    "normalize": (lambda: KernelEmbedding(2, preprocess="normalize").fit(X), ("sparse", "matrix")),
+    "autoencoder": (lambda: KernelAutoencoder(2).fit(X), "TruncatedSVD"),
     "autoencoder loss": (
         lambda: KernelEmbedding(2, loss="autoencoder").fit(X),
-        "needs dense rows.*TruncatedSVD",
+        "TruncatedSVD",
     ),
-    "inverse": (lambda: fitted().inverse_transform(np.zeros((1, 2))), "sparse rows, which it cannot rebuild"),
+    "inverse": (lambda: fitted().inverse_transform(np.zeros((1, 2))), ("rebuild", "sparse")),
     "columns": (
         lambda: KernelRidgeClassifier(n_landmarks=10).fit(X, Y).column_importances(),
-        "Columns of sparse rows have no importances",
+        ("importances", "Columns"),
     ),
-    "views unfitted": (lambda: Sparse().view(SparseRows(X), torch.arange(N), 0, 0), "call views.fitted"),
-    "dense landmarks": (lambda: Gaussian(1.0)(X.toarray(), X), "give sparse rows to compare"),
-    "array of": (lambda: np.asarray(SparseRows(X)), "needs a dense array"),
+    "views unfitted": (lambda: Sparse().view(SparseRows(X), torch.arange(N), 0, 0), "views.fitted"),
+    "dense landmarks": (lambda: Gaussian(1.0)(X.toarray(), X), ("compare", "sparse")),
+    "array of": (lambda: np.asarray(SparseRows(X)), ("dense", "array")),
 }
 
 
 @pytest.mark.parametrize("name", CANNOT)
 def test_what_cannot_be_done_says_what_can(name):
     call, message = CANNOT[name]
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), message):
         call()
 
 
@@ -162,30 +163,30 @@ def falling(edges: np.ndarray) -> np.ndarray:
 
 
 LIES = {
-    "more rows": ({"shape": np.array([N + 1, WIDTH])}, "does not fit its arrays"),
+    "more rows": ({"shape": np.array([N + 1, WIDTH])}, "arrays"),
     "very many rows": ({"shape": np.array([10**18, WIDTH])}, "cannot be"),
     "very many columns": ({"shape": np.array([N, 10**12])}, "cannot be"),
-    "fewer columns": ({"shape": np.array([N, WIDTH - 5])}, "column indices must lie between 0 and 24"),
+    "fewer columns": ({"shape": np.array([N, WIDTH - 5])}, ("0", "24", "column")),
     "negative shape": ({"shape": np.array([-N, WIDTH])}, "cannot be"),
     "shape in words": ({"shape": np.array(["60", "30"])}, "cannot be"),
     "three dimensions": ({"shape": np.array([N, WIDTH, 1])}, "cannot be"),
-    "no rows": ({"shape": np.array([0, WIDTH]), "indptr": np.zeros(1, int)}, r"0 sample\(s\)"),
-    "indices missing": ({"indices": X.indices[:-3]}, "does not fit its arrays"),
-    "negative column": ({"indices": -X.indices - 1}, "column indices must lie between"),
-    "indices that are not whole": ({"indices": X.indices / 1.0}, "indices must be integers"),
-    "edges beyond the end": ({"indptr": X.indptr * 3}, "indptr must"),
-    "edges that fall": ({"indptr": falling(X.indptr)}, "indptr must"),
-    "edges that begin late": ({"indptr": X.indptr + 1}, "indptr must"),
-    "complex": ({"data": X.data * 1j}, "Complex data not supported"),
-    "text": ({"data": X.data.astype(str)}, "array of numbers"),
-    "a matrix of values": ({"data": X.data[None]}, "one dimension"),
-    "unknown format": ({"format": np.array(b"xyz")}, "format 'xyz'.*tocsr"),
-    "no format": ({"format": np.array(3.0)}, "expected csr, csc or coo"),
+    "no rows": ({"shape": np.array([0, WIDTH]), "indptr": np.zeros(1, int)}, "0 sample"),
+    "indices missing": ({"indices": X.indices[:-3]}, "arrays"),
+    "negative column": ({"indices": -X.indices - 1}, ("column", "indices")),
+    "indices that are not whole": ({"indices": X.indices / 1.0}, ("indices", "integers")),
+    "edges beyond the end": ({"indptr": X.indptr * 3}, "indptr"),
+    "edges that fall": ({"indptr": falling(X.indptr)}, "indptr"),
+    "edges that begin late": ({"indptr": X.indptr + 1}, "indptr"),
+    "complex": ({"data": X.data * 1j}, ("supported", "Complex")),
+    "text": ({"data": X.data.astype(str)}, ("array", "numbers")),
+    "a matrix of values": ({"data": X.data[None]}, "dimension"),
+    "unknown format": ({"format": np.array(b"xyz")}, "'xyz'"),
+    "no format": ({"format": np.array(3.0)}, ("csr", "csc")),
     "rows beyond the end": (
         {"format": np.array(b"coo"), "row": np.full(X.nnz, N), "col": X.indices},
-        "row indices must lie between 0 and 59",
+        ("0", "59", "row"),
     ),
-    "no array": ({"indptr": None}, "there is no array of that name"),
+    "no array": ({"indptr": None}, "array"),
 }
 
 
@@ -197,13 +198,13 @@ def test_a_file_that_lies_is_refused(name, compressed, tmp_path):
     if compressed:
         with np.load(path) as file:
             np.savez_compressed(path, **{key: file[key] for key in file.files})
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         list(open_source(path).batches(7))
 
 
 def test_pickled_objects_are_never_read(tmp_path):
     path = written(tmp_path / "X.npz", data=np.array([object()] * X.nnz))
-    with pytest.raises(ValueError, match="unpickled"):
+    with refuses(ValueError, "unpickled"):
         open_source(path)
 
 
@@ -224,7 +225,7 @@ def test_a_header_that_declares_more_than_there_is_allocates_nothing(tmp_path):
                     stream.write(X.data.tobytes())
                 else:
                     stream.write(content)
-    with pytest.raises(ValueError, match="truncated or damaged"):
+    with refuses(ValueError, "truncated", "damaged"):
         open_source(path)
 
 
@@ -232,7 +233,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
     path = written(tmp_path / "X.npz")
     source = open_source(path)
     path.write_bytes(path.read_bytes()[:-700])
-    with pytest.raises(ValueError, match="changed after it was opened"):
+    with refuses(ValueError, "changed", "opened"):
         list(source.batches(7))
     path.unlink()
     with pytest.raises(FileNotFoundError):
@@ -249,5 +250,5 @@ def test_landmarks_in_a_forged_file_are_checked(tmp_path):
         tensors: dict[str, torch.Tensor] = {}
         entry = krepes.base.model_file.encode(rows, "landmarks", tensors)
         tensors[f"landmarks.{name}"] = torch.from_numpy(wrong)
-        with pytest.raises(ValueError, match="These are not sparse rows"):
+        with refuses(ValueError, "sparse", "rows"):
             krepes.base.model_file.decode(entry, tensors)

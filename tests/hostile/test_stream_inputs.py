@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import krepes.tally.grouping as grouping
 from krepes import KernelEmbedding, load
@@ -12,6 +11,7 @@ from krepes.base import model_file
 from krepes.machines import GaussianProcessClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.streams import Window
 from krepes.tally import RowRanges
+from refusals import refuses, warns_of
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 SMALL = {"n_landmarks": 10, "random_state": 0}
@@ -28,93 +28,93 @@ def test_rows_that_cannot_be_forgotten_are_refused():
     free = np.setdiff1d(np.arange(100), model.landmark_indices_)
     for rows, data, message in (
         ([landmark], X[[landmark]], "landmarks"),
-        ([100], X[[0]], "Row 100: never added"),
+        ([100], X[[0]], "Row 100"),
         ([free[0], free[0]], X[:2], "twice"),
-        ([-1], X[:1], "counted from 0"),
-        ([1.5], X[:1], "must be the indices"),
-        ([free[0]], X[:1, :2], "features|columns"),
-        (np.arange(100), X, "some must be left|landmarks"),
+        ([-1], X[:1], ("0", "counted")),
+        ([1.5], X[:1], "indices"),
+        ([free[0]], X[:1, :2], ("2", "3")),
+        (np.arange(100), X, "rows"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             model.forget(data, rows=rows)
     assert model.tally_ is before
     model.forget(X[free[:2]], rows=free[:2])
-    with pytest.raises(ValueError, match="forgotten before"):
+    with refuses(ValueError, "forgotten"):
         model.forget(X[free[:1]], rows=free[:1])
 
 
 def test_aged_rows_are_not_forgotten():
     model = embedding().partial_fit(X, half_life=10)
-    with pytest.raises(ValueError, match="aged"):
+    with refuses(ValueError, "aged"):
         model.forget(X[:1], rows=[0])
 
 
 def test_half_lives_must_be_one_from_the_start():
     for half_life in (0, -1, np.nan, "long", True):
-        with pytest.raises(ValueError, match="half_life="):
+        with refuses(ValueError, "half_life="):
             embedding().partial_fit(X, half_life=half_life)
     model = embedding().fit(X)
-    with pytest.raises(ValueError, match="without a half-life"):
+    with refuses(ValueError, "half_life=10", "half-life"):
         model.partial_fit(X, half_life=10)
     stream = model.empty_copy().partial_fit(X, half_life=10)
-    with pytest.raises(ValueError, match="half_life=10"):
+    with refuses(ValueError, "half_life=10"):
         stream.partial_fit(X, half_life=20)
-    with pytest.raises(ValueError, match="half_life= and groups="):
+    with refuses(ValueError, "half_life=", "groups="):
         model.empty_copy().partial_fit(X, half_life=10, groups=np.zeros(100))
-    with pytest.raises(ValueError, match="calibration rows cannot age"):
+    with refuses(ValueError, "half_life=", "calibration", "rows"):
         NoveltyDetector(**SMALL).partial_fit(X, half_life=10)
 
 
 def test_streams_without_a_common_clock_are_not_merged():
     base = embedding().fit(X)
     first, second = (base.empty_copy().partial_fit(X, half_life=10) for _ in range(2))
-    with pytest.raises(ValueError, match="no common clock: both count rows 0 to 99"):
+    with refuses(ValueError, "0 to 99"):
         first.merge(second)
     other = base.empty_copy().partial_fit(X, half_life=20, first_row=100)
-    with pytest.raises(ValueError, match="different half-lives"):
+    with refuses(ValueError, "half-lives"):
         first.merge(other)
-    with pytest.raises(ValueError, match="different half-lives"):
+    with refuses(ValueError, "half-lives"):
         first.merge(base.empty_copy().partial_fit(X, first_row=100))
 
 
 def test_groups_that_cannot_be_are_refused():
     frame = pd.DataFrame(X, columns=list("abc")).assign(day=["mon"] * 50 + [None] * 50)
     for data, groups, message in (
-        (X, np.zeros(99), "99 values for 100 rows"),
-        (X, np.zeros((100, 2)), "one group per row"),
-        (X, "day", "has no columns"),
-        (frame, "week", "no column 'week'"),
-        (frame, "day", "no value in 50 of 100 rows, the first of them 50"),
-        (X, np.r_[np.nan, np.zeros(99)], "no value in 1 of"),
-        (X, 3, "one is needed for every row"),
+        (X, np.zeros(99), ("99 values", "100 rows")),
+        (X, np.zeros((100, 2)), ("group", "row")),
+        (X, "day", "columns"),
+        (frame, "week", "'week'"),
+        (frame, "day", ("50", "100 rows")),
+        (X, np.r_[np.nan, np.zeros(99)], ("1", "value")),
+        (X, 3, "row"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             embedding().fit(data, groups=groups)
-    with pytest.raises(ValueError, match="no sums to keep by group"):
+    with refuses(ValueError, "sums", "group"):
         KernelEmbedding(2, loss="simclr", **SMALL).fit(X, groups=np.zeros(100))
-    with pytest.raises(ValueError, match="is a feature of this space"):
+    with refuses(ValueError, "groups='day'", "feature", "space"):
         space = embedding().prepare(frame.fillna("tue"))
         embedding().fit(frame.fillna("tue"), groups="day", space=space)
-    with pytest.raises(AttributeError, match="keeps no sums"):
+    with refuses(AttributeError, "GaussianProcessClassifier", "sums"):
         GaussianProcessClassifier().only(3)
 
 
 def test_models_with_and_without_groups_do_not_mix():
     model = embedding().fit(X, groups=np.arange(100) // 50)
     plain = embedding().fit(X)
-    with pytest.raises(ValueError, match="give groups="):
+    with refuses(ValueError, "groups="):
         model.partial_fit(X)
-    with pytest.raises(ValueError, match="seen rows without groups"):
+    with refuses(ValueError, "groups=", "rows"):
         plain.partial_fit(X, groups=np.zeros(100))
-    with pytest.raises(ValueError, match="Only one of the two"):
+    with refuses(ValueError, "groups"):
         model.merge(plain)
-    with pytest.raises(ValueError, match="keeps no sums by group"):
+    with refuses(ValueError, "sums", "group"):
         plain.only(0)
-    with pytest.raises(ValueError, match=r"no group 7. This model has groups 0, 1"):
+    with refuses(ValueError, "7", "groups 0, 1"):
         model.without([0, 7])
-    with pytest.raises(ValueError, match="No groups are left"):
+    with refuses(ValueError, "groups"):
         model.without([0, 1])
-    with pytest.raises(ValueError, match=r"fewer rows|no rows with the keys"):
+    with refuses(ValueError, "rows"):
         model.forget(
             X[60:95], rows=np.setdiff1d(np.arange(100), model.landmark_indices_)[:35], groups=np.full(35, 5)
         )
@@ -128,10 +128,10 @@ def test_a_second_fit_begins_without_groups():
 
 def test_groups_that_memory_cannot_hold_are_refused(monkeypatch):
     monkeypatch.setattr(grouping, "available_memory", lambda: 10_000)
-    with pytest.raises(MemoryError, match=r"Sums of 50 groups take .* kB.*coarser groups"):
+    with refuses(MemoryError, "50 groups"):
         embedding().fit(X, groups=np.arange(100) // 2)
     monkeypatch.setattr(grouping, "available_memory", lambda: 200_000)
-    with pytest.warns(UserWarning, match="coarser groups"):
+    with warns_of(UserWarning, "coarser", "groups"):
         embedding().fit(X, groups=np.arange(100) // 2)
 
 
@@ -153,7 +153,7 @@ def test_files_of_damaged_tallies_are_refused(tmp_path):
         {"group_column": 3},
     ):
         model_file.write(tmp_path / "bad.krepes", kind["class"], state | change, overwrite=True)
-        with pytest.raises(ValueError, match=r"damaged|has|expected"):
+        with refuses(ValueError):
             load(tmp_path / "bad.krepes")
 
 
@@ -177,9 +177,9 @@ def test_a_file_of_an_earlier_version_counts_its_next_row(tmp_path):
 def test_windows_that_cannot_be_are_refused():
     model = embedding().fit(X)
     for given in ({"n_rows": 0}, {"n_rows": 5, "n_pieces": 10}, {"n_rows": 5, "n_pieces": 0}):
-        with pytest.raises(ValueError, match=r"n_rows=|n_pieces="):
+        with refuses(ValueError):
             Window(model, **given)
-    with pytest.raises(ValueError, match=r"features|columns"):
+    with refuses(ValueError, "2", "3"):
         Window(model, 50).add(X[:, :2])
 
 

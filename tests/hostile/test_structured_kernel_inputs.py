@@ -20,6 +20,7 @@ from krepes.kernels import (
     RandomWarping,
 )
 from krepes.machines import GaussianProcessClassifier, KernelRidgeClassifier
+from refusals import refuses, warns_of
 from structured_kernels import letters_in_common, records, vectors
 
 X = vectors()
@@ -42,33 +43,33 @@ X = vectors()
         (Gower(1.0, profile="cosine"), "profile='cosine'"),
         (Gower(1.0, missing=2.0), "missing=2.0"),
         (Gower(), "fitted"),
-        (ColumnKernel(), "no parts"),
-        (ColumnKernel([("a", Linear())]), "name, kernel, columns"),
-        (ColumnKernel([("a", Linear(), 0), ("a", Linear(), 1)]), "named 'a'"),
+        (ColumnKernel(), "parts"),
+        (ColumnKernel([("a", Linear())]), ("kernel", "columns")),
+        (ColumnKernel([("a", Linear(), 0), ("a", Linear(), 1)]), "'a'"),
         (ColumnKernel([("a", Linear(), [0, 0])]), "twice"),
         (ColumnKernel([("a", Linear(), [3, -1])]), "twice"),
-        (ColumnKernel([("a", Linear(), [])]), "no columns"),
-        (ColumnKernel([("a", Linear(), 9)]), "no column 9"),
+        (ColumnKernel([("a", Linear(), [])]), "columns"),
+        (ColumnKernel([("a", Linear(), 9)]), "column 9"),
         (ColumnKernel({"age": Linear()}), "without names"),
         (ColumnKernel([("a", Linear(), 0)], combine="mean"), "combine='mean'"),
-        (ColumnKernel([("a", Linear(), 0)], weights=[1.0, 2.0]), "1 positive numbers"),
+        (ColumnKernel([("a", Linear(), 0)], weights=[1.0, 2.0]), ("1", "positive", "numbers")),
         (ColumnKernel([("a", Linear(), 0)], weights=[-1.0]), "positive"),
-        (ColumnKernel([("a", Linear(), 0)], "product", weights=[1.0]), "for sums"),
+        (ColumnKernel([("a", Linear(), 0)], "product", weights=[1.0]), "sums"),
     ],
     ids=str,
 )
 def test_bad_parameters_are_named_when_the_kernel_is_used(kernel, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         kernel(X.abs())
 
 
 @pytest.mark.parametrize("kernel", [ChiSquared(1.0), ChiSquared(additive=True), Intersection()], ids=repr)
 def test_negative_counts_are_refused(kernel):
-    with pytest.raises(ValueError, match=r"column 1 has -2"):
+    with refuses(ValueError, "column 1", "-2"):
         kernel([[1.0, -2.0]])
-    with pytest.raises(ValueError, match=r"column 1 has -2"):
+    with refuses(ValueError, "column 1", "-2"):
         kernel([[1.0, -2.0]], [[1.0, 2.0]])
-    with pytest.raises(ValueError, match=r"column 1 has -2"):
+    with refuses(ValueError, "column 1", "-2"):
         kernel.diag([[1.0, -2.0]])
 
 
@@ -76,17 +77,17 @@ def test_negative_counts_are_refused(kernel):
 def test_bad_series_are_refused(kernel):
     good = [np.zeros(3), np.zeros(2)]
     for bad, message in [
-        ([np.zeros(0)], "Series 0 is empty"),
-        ([np.zeros(2), np.array([1.0, np.nan])], "Series 1 has NaN"),
-        ([np.zeros(2), np.zeros((2, 2))], "Series 1 has 2 channels"),
-        ([np.zeros((2, 2, 2))], r"shape \(2, 2, 2\)"),
-        (np.zeros(4), r"\(n, t\)"),
+        ([np.zeros(0)], ("0", "Series", "empty")),
+        ([np.zeros(2), np.array([1.0, np.nan])], ("1", "NaN")),
+        ([np.zeros(2), np.zeros((2, 2))], ("1", "2 channels")),
+        ([np.zeros((2, 2, 2))], "(2, 2, 2)"),
+        (np.zeros(4), "(n, t)"),
     ]:
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             kernel(bad)
-    with pytest.raises(ValueError, match="2 channels"):
+    with refuses(ValueError, "2 channels"):
         kernel([np.zeros((2, 2))], good)
-    with pytest.raises(TypeError, match="Row 0"):
+    with refuses(TypeError, "Row 0"):
         kernel(["abc"])
 
 
@@ -103,33 +104,33 @@ TABLE = pd.DataFrame(
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"agee": Gaussian()}, "Did you mean 'age'"),
-        ({"age, age": Gaussian()}, "'age' twice"),
-        ({"age, id": Gaussian()}, "leaves out 'id'.*row number"),
-        ({"age": Gaussian(), "text": Gaussian()}, "leaves out 'text'.*near-unique"),
-        ([("a", Gaussian(), 7)], "no column 7"),
+        ({"agee": Gaussian()}, "'age'"),
+        ({"age, age": Gaussian()}, "'age'"),
+        ({"age, id": Gaussian()}, "'id'"),
+        ({"age": Gaussian(), "text": Gaussian()}, "'text'"),
+        ([("a", Gaussian(), 7)], "column 7"),
     ],
     ids=str,
 )
 def test_columns_that_cannot_be_compared_are_named(parts, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         KernelEmbedding(2, kernel=ColumnKernel(parts), loss="kernel_pca").fit(TABLE)
 
 
 def test_what_a_column_kernel_cannot_do_is_said():
     text = ColumnKernel({"age": Gaussian(), "text": Custom(letters_in_common)})
-    with pytest.raises(ValueError, match=r"no augmentation.*text"):
+    with refuses(ValueError, "augmentation", "text"):
         KernelEmbedding(2, kernel=text).fit(TABLE)
-    with pytest.raises(ValueError, match="one of its parts"):
+    with refuses(ValueError, "parts"):
         KernelEmbedding(2, kernel=text + Gaussian(), loss="kernel_pca").fit(TABLE)
-    with pytest.raises(ValueError, match="is excluded or the label"):
+    with refuses(ValueError, "'city'", "excluded", "label"):
         KernelRidgeClassifier(kernel=ColumnKernel({"city": Gaussian()})).fit(TABLE, "city")
     model = KernelEmbedding(2, kernel=text, loss="kernel_pca", n_landmarks=20).fit(TABLE)
-    with pytest.raises(ValueError, match="'text'"):
+    with refuses(ValueError, "'text'"):
         model.transform(TABLE[["age", "city"]].to_dict("list"))
-    with pytest.raises(ValueError, match="no column 'c'"):
+    with refuses(ValueError, "'c'"):
         ColumnKernel({"c": Linear()})(records())
-    with pytest.raises(TypeError, match="kernel on objects"):
+    with refuses(TypeError, "'word'", "Linear()", "kernel", "objects"):
         ColumnKernel({"word": Linear()})(records())
 
 
@@ -141,41 +142,41 @@ def test_kernel_matrices_that_are_none_are_refused():
     machine = KernelRidgeClassifier(kernel="precomputed", random_state=0)
     for bad, message in [
         (K[:20], "square"),
-        (K + np.triu(K), "not symmetric"),
-        (-K, r"k\(x, x\) = -1"),
+        (K + np.triu(K), "symmetric"),
+        (-K, ("k(x, x)", "-1")),
         (np.where(np.eye(len(K)), np.nan, K), "NaN"),
         (K[:, :, None], "shape"),
     ]:
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             machine.fit(bad, y[: len(bad)])
-    with pytest.warns(UserWarning, match="not positive semi-definite"):
+    with warns_of(UserWarning, "positive semi-definite"):
         KernelEmbedding(1, kernel="precomputed", loss="kernel_pca").fit(1 - K)
 
 
 def test_what_a_precomputed_kernel_cannot_do_is_said(tmp_path):
     settings = {"loss": "kernel_pca", "n_landmarks": 20, "random_state": 0}
     model = KernelEmbedding(2, kernel="precomputed", **settings).fit(K)
-    with pytest.raises(ValueError, match="expecting 45 features"):
+    with refuses(ValueError, "45 features"):
         model.transform(X.numpy())
     for call in (model.coverage, model.partial_fit):
-        with pytest.raises(ValueError, match="not in the kernel matrix"):
+        with refuses(ValueError, "kernel", "matrix"):
             call(K[:9])
-    with pytest.raises(ValueError, match="no views"):
+    with refuses(ValueError, "kernel='precomputed'", "views"):
         KernelEmbedding(2, kernel="precomputed").fit(K)
-    with pytest.raises(ValueError, match="no views"):
+    with refuses(ValueError, "kernel='precomputed'", "views"):
         KernelEmbedding(2, kernel="precomputed").fit(K, positives=K)
     np.save(tmp_path / "K.npy", K)
-    with pytest.raises(TypeError, match="not files"):
+    with refuses(TypeError, "kernel='precomputed'", "files"):
         KernelEmbedding(2, kernel="precomputed", **settings).fit(tmp_path / "K.npy")
-    with pytest.raises(ValueError, match="stands alone"):
+    with refuses(ValueError, "kernel='precomputed'"):
         KernelEmbedding(2, kernel=Gaussian() + Precomputed(), **settings).fit(K)
-    with pytest.raises(ValueError, match="stands alone"):
+    with refuses(ValueError, "kernel='precomputed'"):
         KernelRidgeClassifier(kernel=["gaussian", "precomputed"]).fit(K, y)
-    with pytest.raises(ValueError, match="X_unlabelled"):
+    with refuses(ValueError, "X_unlabelled"):
         KernelRidgeClassifier(kernel="precomputed").fit(K, y, X_unlabelled=K)
-    with pytest.raises(ValueError, match="the model never saw them"):
+    with refuses(ValueError, "model", "never"):
         model.reconstruct(K)
-    with pytest.raises(ValueError, match="Use KernelRidgeClassifier"):
+    with refuses(ValueError, "KernelRidgeClassifier"):
         GaussianProcessClassifier(kernel="precomputed").fit(K, y)
-    with pytest.raises(ValueError, match="A fit with kernel='precomputed' checks"):
+    with refuses(ValueError, "kernel='precomputed'"):
         check_kernel("precomputed", K)

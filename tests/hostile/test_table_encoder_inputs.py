@@ -10,44 +10,45 @@ from sklearn.exceptions import NotFittedError
 
 from krepes import TableEncoder
 from krepes.sources import open_source
+from refusals import refuses
 
 TABLE = {"age": [20.0, 30.0, 40.0], "job": ["clerk", "cook", "clerk"]}
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
 def test_infinite_values_name_their_columns(bad):
-    with pytest.raises(ValueError, match=r"infinity in the columns 'a', 'c'.*NaN, which is read as missing"):
+    with refuses(ValueError, "'a'", "'c'", "NaN"):
         TableEncoder().fit({"a": [1.0, bad], "b": [1.0, 2.0], "c": [bad, bad]})
-    with pytest.raises(ValueError, match="infinity in the columns 'age'"):
+    with refuses(ValueError, "'age'"):
         TableEncoder().fit(TABLE).transform({"age": [bad], "job": ["cook"]})
 
 
 def test_values_too_large_for_a_deviation():
-    with pytest.raises(ValueError, match=r"column 'a', up to 1e\+300, are too large"):
+    with refuses(ValueError, "'a'", "1e+300"):
         TableEncoder().fit({"a": [1e300, -1e300], "b": [1.0, 2.0]})
 
 
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ({"job": ["cook"]}, "no column 'age'"),
-        ({"Age": [1.0], "job": ["cook"]}, "no column 'age'.*Did you mean 'Age'"),
+        ({"job": ["cook"]}, "'age'"),
+        ({"Age": [1.0], "job": ["cook"]}, ("'age'", "'Age'")),
         (
             {"age": ["39", "older"], "job": ["cook"] * 2},
-            "'age' held numbers.*now it holds a cell such as 'older'",
+            ("'age'", "'older'"),
         ),
-        ({"age": ["many"], "job": ["cook"]}, "'age' held numbers.*such as 'many'"),
-        ({"age": [1.0], "job": [3]}, "'job' held text.*now it holds int64 such as 3"),
-        ({"age": [[1.0]], "job": ["cook"]}, "'age' held numbers.*list"),
-        (np.zeros((2, 3)), "X has 3 features, but TableEncoder is expecting 2 features"),
-        (np.zeros(3), "Reshape your data"),
-        (np.zeros((2, 3, 3)), "Only vectors"),
-        (["a", "b"], "Only vectors"),
+        ({"age": ["many"], "job": ["cook"]}, ("'age'", "'many'")),
+        ({"age": [1.0], "job": [3]}, ("'job'", "int64", "3")),
+        ({"age": [[1.0]], "job": ["cook"]}, "'age'"),
+        (np.zeros((2, 3)), ("X", "3 features", "TableEncoder", "2 features")),
+        (np.zeros(3), ("Reshape", "data")),
+        (np.zeros((2, 3, 3)), "vectors"),
+        (["a", "b"], "vectors"),
     ],
 )
 def test_tables_that_differ_from_the_fitted_one(new, message):
     encoder = TableEncoder().fit(TABLE)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         encoder.transform(new)
 
 
@@ -61,30 +62,30 @@ def test_columns_with_no_value_are_missing_values():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"exclude": ["jobs"]}, "no column 'jobs'.*Did you mean 'job'"),
-        ({"label": "income"}, "no column 'income'"),
-        ({"exclude": "job"}, "list of column names"),
-        ({"exclude": ["job"], "label": "age"}, "all are excluded"),
+        ({"exclude": ["jobs"]}, ("'jobs'", "'job'")),
+        ({"label": "income"}, "'income'"),
+        ({"exclude": "job"}, ("list", "column")),
+        ({"exclude": ["job"], "label": "age"}, "excluded"),
         ({"min_frequency": -1}, "min_frequency"),
         ({"min_frequency": 1.5}, "min_frequency"),
         ({"min_frequency": "often"}, "min_frequency"),
         ({"max_levels": 0}, "max_levels"),
         ({"dtype": "int8"}, "dtype"),
-        ({"missing": "NA"}, "missing must be a list of words"),
-        ({"columns": {"age": "numbers"}}, "columns={'age': 'numbers'}: expected one of 'number'"),
-        ({"columns": {"ages": "number"}}, "no column 'ages'.*Did you mean 'age'"),
-        ({"columns": {"age": "date"}}, "columns={'age': 'date'}: the column holds double"),
-        ({"columns": {"job": "number"}}, "columns={'job': 'number'}: no cell.*such as 'clerk'"),
-        ({"columns": {"job": "date"}}, "columns={'job': 'date'}: no cell"),
+        ({"missing": "NA"}, ("missing", "words")),
+        ({"columns": {"age": "numbers"}}, ("columns={'age'", "'numbers'", "'number'")),
+        ({"columns": {"ages": "number"}}, ("'ages'", "'age'")),
+        ({"columns": {"age": "date"}}, ("columns={'age'", "'date'")),
+        ({"columns": {"job": "number"}}, ("columns={'job'", "'number'", "'clerk'")),
+        ({"columns": {"job": "date"}}, ("columns={'job'", "'date'")),
     ],
 )
 def test_parameters_that_do_not_fit(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         TableEncoder(**parameters).fit(TABLE)
 
 
 def test_nothing_left_to_use_says_why():
-    with pytest.raises(ValueError, match=r"No column is left .*id: an id.*raw: binary data.*y: label"):
+    with refuses(ValueError, "id", "raw", "y"):
         TableEncoder(label="y").fit({"id": [1, 2], "raw": [b"u", b"v"], "y": [0, 1]})
 
 
@@ -92,9 +93,9 @@ def test_nothing_left_to_use_says_why():
 def test_no_rows_are_encoded_as_no_rows(kind):
     encoder = TableEncoder().fit(TABLE)
     assert encoder.transform(kind({"age": [], "job": []})).shape == (0, 4)
-    with pytest.raises(ValueError, match="no column 'job'"):
+    with refuses(ValueError, "'job'"):
         encoder.transform(kind({"age": []}))
-    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+    with refuses(ValueError, "0 sample"):
         TableEncoder().fit(kind({"age": [], "job": []}))
 
 
@@ -110,7 +111,7 @@ def test_unfitted_encoders_say_so():
     for call in (encoder.describe, encoder.get_feature_names_out, lambda: encoder.transform(TABLE)):
         with pytest.raises(NotFittedError):
             call()
-    with pytest.raises(ValueError, match="No column"):
+    with refuses(ValueError, "column"):
         encoder.fit({"id": [1, 2]})
     with pytest.raises(NotFittedError):
         encoder.transform({"id": [1, 2]})
@@ -118,9 +119,9 @@ def test_unfitted_encoders_say_so():
 
 @pytest.mark.parametrize("data", [["text", "more"], np.zeros((3, 4, 4))])
 def test_data_that_are_no_table(data):
-    with pytest.raises(ValueError, match="Only vectors"):
+    with refuses(ValueError, "vectors"):
         TableEncoder().fit(data)
-    with pytest.raises(ValueError, match="Only vectors"):
+    with refuses(ValueError, "vectors"):
         TableEncoder().fit_source(open_source(data))
 
 
@@ -168,7 +169,7 @@ def test_forged_columns_are_refused(change):
     encoder = TableEncoder().fit({"d": ["01.02.2020", "15.03.2022", "-", "20.06.2023"]})
     encoder.check_restored()
     encoder.columns_[0] |= change
-    with pytest.raises(ValueError, match="A column has"):
+    with refuses(ValueError, "column"):
         encoder.check_restored()
 
 
@@ -176,7 +177,7 @@ def test_another_unit_in_later_rows_is_named():
     """5 g is not read as 5 kg."""
     encoder = TableEncoder().fit({"weight": [f"{i / 10} kg" for i in range(1, 40)]})
     assert encoder.transform({"weight": ["1 kg"]}) == encoder.transform({"weight": ["1"]})
-    with pytest.raises(ValueError, match=r"held numbers .*'5 g'"):
+    with refuses(ValueError, "'5 g'"):
         encoder.transform({"weight": ["5 g"]})
 
 

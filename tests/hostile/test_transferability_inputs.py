@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from krepes.alignment import TransferStatistics, h_score, leep, logme, transferability
+from refusals import refuses
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(24, 3)), np.arange(24) % 3
@@ -18,38 +19,38 @@ BAD = np.where(X > 1.5, np.nan, X)
     ("call", "message"),
     [
         (lambda: transferability({}, y), "at least one"),
-        (lambda: transferability(X, y), "{name: features}"),
-        (lambda: transferability({"a": X}, np.zeros(24)), "at least two classes"),
-        (lambda: transferability({"a": X}, []), "no label"),
-        (lambda: transferability({"a": X}, np.arange(24)), "24 different values"),
-        (lambda: transferability({"a": X[:3]}, [0, 1, 1]), "at least 4 rows"),
-        (lambda: transferability({"a": X, "b": BAD}, y), "Model 'b': .*NaN or infinite"),
-        (lambda: transferability({"a": X, "b": X[:20]}, y), "Model 'b': .*20 rows and y has 24"),
-        (lambda: transferability({"b": iter([X, X])}, y), "Model 'b': .*labels for 24 rows only"),
+        (lambda: transferability(X, y), "features"),
+        (lambda: transferability({"a": X}, np.zeros(24)), ("two", "classes")),
+        (lambda: transferability({"a": X}, []), "label"),
+        (lambda: transferability({"a": X}, np.arange(24)), "24"),
+        (lambda: transferability({"a": X[:3]}, [0, 1, 1]), "4 rows"),
+        (lambda: transferability({"a": X, "b": BAD}, y), ("'b'", "NaN")),
+        (lambda: transferability({"a": X, "b": X[:20]}, y), ("'b'", "20 rows", "y", "24")),
+        (lambda: transferability({"b": iter([X, X])}, y), ("'b'", "24 rows")),
         (
             lambda: transferability({"b": iter([X[:20]])}, y),
-            "Model 'b': 20 rows of features were given for 24",
+            ("'b'", "20 rows", "24"),
         ),
-        (lambda: transferability({"b": iter([])}, y), "Model 'b': 0 rows"),
-        (lambda: transferability({"b": iter([X[:20], X[20:, :2]])}, y), "2 features; earlier ones had 3"),
-        (lambda: transferability({"b": np.empty((24, 0))}, y), r"shape \(24, 0\)"),
-        (lambda: transferability({"m": nn.Linear(3, 2)}, y), "Model 'm': .*give what it takes as X"),
-        (lambda: transferability({"m": nn.Linear(3, 2)}, y, X[:5]), "X has 5 rows"),
+        (lambda: transferability({"b": iter([])}, y), ("'b'", "0 rows")),
+        (lambda: transferability({"b": iter([X[:20], X[20:, :2]])}, y), ("2 features", "3")),
+        (lambda: transferability({"b": np.empty((24, 0))}, y), "(24, 0)"),
+        (lambda: transferability({"m": nn.Linear(3, 2)}, y), ("'m'", "X")),
+        (lambda: transferability({"m": nn.Linear(3, 2)}, y, X[:5]), ("X", "5 rows")),
         (lambda: transferability({"a": X}, y, rank_by="leep"), "rank_by='leep'"),
-        (lambda: transferability({"a": X}, y, scores=("cka",), rank_by="cka"), "expected some of 'log_cka'"),
-        (lambda: transferability({"a": X}, y, scores=("logme",), method="sketch"), "gives only 'log_cka'"),
-        (lambda: transferability({"a": X}, y + 0.5), "0.5: a quantity, not classes. Cut it into classes"),
-        (lambda: transferability({"a": X[:20]}, y), "expected the same rows, in the same order"),
+        (lambda: transferability({"a": X}, y, scores=("cka",), rank_by="cka"), "'log_cka'"),
+        (lambda: transferability({"a": X}, y, scores=("logme",), method="sketch"), "'log_cka'"),
+        (lambda: transferability({"a": X}, y + 0.5), "0.5"),
+        (lambda: transferability({"a": X[:20]}, y), ("rows", "order")),
         (lambda: transferability({"a": X}, y, method="fast"), "method='fast'"),
         (lambda: transferability({"a": X}, y, n_permutations=0), "n_permutations=0"),
-        (lambda: transferability({"a": X}, y, n_buckets=100, method="sketch"), "power of two"),
-        (lambda: transferability({"a": X}, y, probabilities={"b": X}), "'b', which is not among the models"),
-        (lambda: leep(X, y), "not probabilities"),
-        (lambda: leep(np.full((5, 2), 0.5), y), "24 rows and probabilities has 5"),
-        (lambda: logme(X, y[:5]), "y has 5 rows"),
-        (lambda: h_score(BAD, y), "NaN or infinite"),
-        (lambda: TransferStatistics(y).score(), "0 rows of features"),
-        (lambda: TransferStatistics(y).update(X[:12]).update(X[:12], first_row=0).score(), "more than once"),
+        (lambda: transferability({"a": X}, y, n_buckets=100, method="sketch"), ("power", "two")),
+        (lambda: transferability({"a": X}, y, probabilities={"b": X}), "'b'"),
+        (lambda: leep(X, y), "probabilities"),
+        (lambda: leep(np.full((5, 2), 0.5), y), ("24 rows", "5")),
+        (lambda: logme(X, y[:5]), ("y", "5 rows")),
+        (lambda: h_score(BAD, y), "NaN"),
+        (lambda: TransferStatistics(y).score(), "0 rows"),
+        (lambda: TransferStatistics(y).update(X[:12]).update(X[:12], first_row=0).score(), "once"),
         (
             lambda: (
                 TransferStatistics(y, method="sketch", n_buckets=16)
@@ -57,15 +58,15 @@ BAD = np.where(X > 1.5, np.nan, X)
                 .update(X[:12], first_row=0)
                 .score()
             ),
-            "more than once",
+            "once",
         ),
-        (lambda: TransferStatistics(y).update(X[:2], rows=[0, 99]), "row 99, and labels for 24"),
-        (lambda: TransferStatistics(y).merge(TransferStatistics(y, method="sketch")), "different settings"),
-        (lambda: TransferStatistics(y).merge(TransferStatistics(y[::-1])), "different labels"),
+        (lambda: TransferStatistics(y).update(X[:2], rows=[0, 99]), ("row 99", "24")),
+        (lambda: TransferStatistics(y).merge(TransferStatistics(y, method="sketch")), "settings"),
+        (lambda: TransferStatistics(y).merge(TransferStatistics(y[::-1])), "labels"),
     ],
 )
 def test_what_is_wrong_is_said(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         call()
 
 

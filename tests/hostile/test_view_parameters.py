@@ -10,6 +10,7 @@ import torch
 from krepes.base.components import resolve
 from krepes.kernels import Gaussian, Laplacian
 from krepes.views import Image, Paired, Tabular, Views
+from refusals import refuses
 
 ROWS = torch.arange(4)
 
@@ -35,9 +36,9 @@ ROWS = torch.arange(4)
 )
 def test_tabular_parameters_are_checked(params):
     views, name = Tabular(**params), next(iter(params))
-    with pytest.raises(ValueError, match=f"{name}=.*expected"):
+    with refuses(ValueError, f"{name}="):
         views.fitted(torch.rand(4, 2))
-    with pytest.raises(ValueError, match=f"{name}=.*expected"):
+    with refuses(ValueError, f"{name}="):
         views(torch.rand(4, 2), ROWS, seed=0)
 
 
@@ -74,35 +75,35 @@ def test_tabular_parameters_are_checked(params):
 )
 def test_image_parameters_are_checked(params):
     views, name = Image(**params), next(iter(params))
-    with pytest.raises(ValueError, match=f"{name}=.*expected"):
+    with refuses(ValueError, f"{name}="):
         views.fitted(torch.rand(4, 28, 28))
-    with pytest.raises(ValueError, match=f"{name}=.*expected"):
+    with refuses(ValueError, f"{name}="):
         views(torch.rand(4, 28, 28), ROWS, seed=0)
 
 
 def test_flattened_images_need_a_shape():
     for call in (lambda X: Image().fitted(X), lambda X: Image()(X, ROWS, seed=0)):
-        with pytest.raises(ValueError, match=r"flattened images say how to read them, as in Image\(shape="):
+        with refuses(ValueError, "shape="):
             call(torch.rand(4, 784))
 
 
 def test_a_shape_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"shape=\(28, 28\)\) does not fit rows of shape \(700,\)"):
+    with refuses(ValueError, "shape=(28", "(700,)"):
         Image(shape=(28, 28)).fitted(torch.rand(4, 700))
-    with pytest.raises(ValueError, match="does not fit"):
+    with refuses(ValueError, "shape=(4", "does not fit"):
         Image(shape=(4, 4)).fitted(torch.rand(4, 28, 28))
 
 
 @pytest.mark.parametrize("views", [Image(), Tabular()])
 def test_integers_and_arrays_are_refused_with_the_remedy(views):
-    with pytest.raises(TypeError, match=r"torch.uint8.*X / 255"):
+    with refuses(TypeError, "torch.uint8", "X", "255"):
         views(torch.zeros(4, 8, 8, dtype=torch.uint8), ROWS, seed=0)
-    with pytest.raises(TypeError, match="ndarray"):
+    with refuses(TypeError, "ndarray"):
         views(torch.zeros(4, 8, 8).numpy(), ROWS, seed=0)
 
 
 def test_rows_and_indices_must_be_as_many():
-    with pytest.raises(ValueError, match="4 rows of data came with 3 row indices"):
+    with refuses(ValueError, "4 rows", "3 row"):
         Image()(torch.rand(4, 8, 8), ROWS[:3], seed=0)
 
 
@@ -112,7 +113,7 @@ def test_views_that_need_the_data_ask_for_it():
         lambda v: v.expected(Gaussian(1.0), torch.rand(4, 2), torch.rand(4, 2)),
         lambda v: v.expected_cost(Gaussian(1.0), 2),
     ):
-        with pytest.raises(ValueError, match=r"views.fitted\(X\) first"):
+        with refuses(ValueError, "views.fitted(X)"):
             use(Tabular())
 
 
@@ -123,35 +124,35 @@ def test_another_width_than_fitted_is_refused():
         lambda X: views.expected(Gaussian(1.0), X, torch.rand(5, 3)),
         lambda X: views.expected(Gaussian(1.0), X, X),
     ):
-        with pytest.raises(ValueError, match="X has 2 features, but the views were fitted on 3"):
+        with refuses(ValueError, "X", "2 features", "3"):
             use(torch.rand(4, 2))
 
 
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ([[0, 5]], "column 5, but there are 3"),
+        ([[0, 5]], ("column 5", "3")),
         ([[-1]], "column -1"),
-        ([[0, 1], [1, 2]], "Column 1 is named twice"),
+        ([[0, 1], [1, 2]], "Column 1"),
     ],
 )
 def test_groups_must_be_columns_each_in_one_group(groups, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         Tabular().fitted(torch.rand(9, 3), groups=groups)
 
 
 def test_views_cannot_be_fitted_on_nothing():
-    with pytest.raises(ValueError, match="zero rows"):
+    with refuses(ValueError, "zero", "rows"):
         Tabular().fitted(torch.rand(0, 3))
 
 
 def test_pairs_are_given_and_not_drawn():
-    with pytest.raises(TypeError, match=r"fit\(X, positives=P\)"):
+    with refuses(TypeError, "fit(X, positives=P)"):
         Paired()(torch.rand(4, 3), ROWS, seed=0)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"Did you mean 'tabular'.*image, series, sparse, tabular"):
+    with refuses(ValueError, "'tabular'"):
         resolve(Views, "tabluar")
 
 
