@@ -37,6 +37,7 @@ from krepes.losses.statistics import SampleStatistics
 from krepes.solvers import choose_solver
 from krepes.solvers.solver import regularizer
 from paired_features import KINDS, paired
+from refusals import refuses
 
 VARIANTS = [
     SpectralContrastive(negatives="triplet"),
@@ -268,7 +269,7 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
         unread["target_Z"] = None
     assert torch.equal(value_of(loss, replace(batch, **unread)), value)
     for field in loss.needs:
-        with pytest.raises(ValueError, match=f"needs {field}"):
+        with refuses(ValueError, field):
             loss.terms(replace(batch, **{field: None}))
 
 
@@ -309,7 +310,7 @@ def test_a_class_that_only_writes_the_methods_has_the_abilities():
 
 
 def test_an_ability_goes_with_the_settings():
-    with pytest.raises(ValueError, match=r"VICReg\(\) has no minimiser\(\) with these settings"):
+    with refuses(ValueError, "VICReg()", "minimiser()"):
         VICReg().minimiser(paired("exchangeable").moments, 2, 0.1)
     W, _ = VICReg(variance="quadratic").minimiser(paired("exchangeable").moments, 2, 0.1)
     assert W.shape[1] == 2
@@ -327,9 +328,7 @@ def test_a_call_is_the_sum_of_the_terms_or_says_what_it_lacks(loss):
     X = batch.X if "X" in loss.needs else None
     lacking = [name for name in loss.needs if name != "X"] + ["target_Z"] * loss.offers(MovingTarget)
     if lacking:
-        with pytest.raises(
-            ValueError, match=f"{type(loss).__name__} needs more than embeddings: {lacking[0]}"
-        ):
+        with refuses(ValueError, type(loss).__name__, lacking[0]):
             loss(*batch.Z, X=X)
         return
     Z = tuple(z.clone().requires_grad_() for z in batch.Z)
@@ -345,18 +344,18 @@ def test_a_call_is_the_sum_of_the_terms_or_says_what_it_lacks(loss):
 def test_a_call_with_another_number_of_views_is_refused(loss):
     Z = torch.eye(3)
     for count in (0, 1, 3 + loss.uses_negatives):
-        with pytest.raises(ValueError, match=f"was called with {count} embeddings; expected 2"):
+        with refuses(ValueError, f"{count} embeddings", "2"):
             loss(*[Z] * count)
-    with pytest.raises(ValueError, match=r"\(2, 3\) and \(3, 3\): expected one shape"):
+    with refuses(ValueError, "(2, 3)", "(3, 3)"):
         loss(Z, Z[:2])
-    with pytest.raises(ValueError, match=r"\(3,\): expected one shape"):
+    with refuses(ValueError, "(3,)"):
         loss(Z[0], Z[0])
 
 
 def test_a_call_takes_negatives_samples_and_modules():
     anchors, positives, negatives = (torch.tensor([[x]]) for x in (1.0, 2.0, -1.0))
     assert as_loss("simple_contrastive")(anchors, positives, negatives).item() == -3.0
-    with pytest.raises(ValueError, match=r"needs more than embeddings: X. Call loss\(Z, X=...\)"):
+    with refuses(ValueError, "loss(Z, X=...)"):
         Autoencoder()(torch.eye(3))
     module = torch.nn.Bilinear(2, 2, 1)
     Z = torch.ones(4, 2)

@@ -25,6 +25,7 @@ from krepes.base.rows import concat_rows, count_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.sources import Batches, open_source, read_array, reservoir
 from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
+from refusals import refuses
 
 N = 23
 X = np.arange(N * 3, dtype=np.float32).reshape(N, 3) / 7
@@ -232,10 +233,10 @@ def test_take_gives_rows_in_the_order_asked_for(source):
 
 def test_rows_that_are_not_there_are_refused(source):
     for indices in ([-1], [N], [0.5], [[0]]):
-        with pytest.raises((IndexError, ValueError), match="Row indices"):
+        with refuses((IndexError, ValueError), "Row", "indices"):
             source.take(np.array(indices))
     for batch_rows, start in ((0, 0), (5, -1), (5, N + 1)):
-        with pytest.raises(ValueError, match=r"batch_rows|start"):
+        with refuses(ValueError):
             next(source.batches(batch_rows, start))
 
 
@@ -287,7 +288,7 @@ def test_label_columns_are_read_alone(tmp_path):
         numbers = source.label_column("a")
         assert np.isnan(numbers[4])
         assert numbers[5] == 5
-        with pytest.raises(ValueError, match=r"no column 'bb' in .* Did you mean 'b'"):
+        with refuses(ValueError, "'bb'", "'b'"):
             source.label_column("bb")
 
 
@@ -296,7 +297,7 @@ def test_labels_of_images_are_their_folders_and_pixels_are_exact(tmp_path):
     assert source.labels.tolist() == [f"class{i // 8}" for i in range(N)]
     assert np.array_equal(source.take(np.arange(N)), PIXELS)
     assert open_source(X).labels is None
-    with pytest.raises(ValueError, match="not a table"):
+    with refuses(ValueError, "'class'", "table"):
         source.label_column("class")
 
 

@@ -10,7 +10,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import pytest
 import torch
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes import TableEncoder
 from krepes.sources import open_source
+from refusals import refuses, warns_of
 
 FRAME = pd.DataFrame(
     {
@@ -78,7 +78,7 @@ def test_arrays_and_tensors_are_tables_without_names():
 def test_arrays_after_frames_are_read_by_position_with_a_warning():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]})
     encoder = TableEncoder().fit(frame)
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+    with warns_of(UserWarning, "X", "valid", "feature"):
         assert np.array_equal(encoder.transform(frame.to_numpy()), encoder.transform(frame))
 
 
@@ -97,7 +97,7 @@ def test_names_frames_and_pipelines():
     assert (encoder.n_features_in_, encoder.n_features_out_) == (4, 7)
     assert encoder.groups_ == [[0, 1, 2, 3], [4, 5], [6]]
     assert make_pipeline(TableEncoder()).fit(FRAME).transform(FRAME).dtype == np.float32
-    with pytest.raises(ValueError, match="input_features"):
+    with refuses(ValueError, "input_features"):
         encoder.get_feature_names_out(["a"])
 
 

@@ -18,6 +18,7 @@ from krepes.alignment import (
 )
 from krepes.alignment.similarity.kernel_combination import nonnegative_minimum
 from krepes.kernels import Gaussian
+from refusals import refuses
 
 
 def problem(n: int = 60, n_kernels: int = 6, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -133,21 +134,21 @@ def test_the_selector_keeps_the_combined_kernel():
     Z = selector.transform(X)
     assert cka(Z, one_hot(y)) == pytest.approx(selector.combination_.alignment, abs=1e-10)
     assert Z.var(axis=0).sum() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="expecting 12 features"):
+    with refuses(ValueError, "12 features"):
         selector.transform(X[:, :2])
 
 
 def test_what_cannot_be_combined_is_refused():
     kernels, y = problem()
     for call, message in (
-        (lambda: combine_kernels({}, y), "no kernels"),
+        (lambda: combine_kernels({}, y), "kernels"),
         (lambda: combine_kernels([np.ones((60, 2))], y), "constant"),
-        (lambda: combine_kernels(kernels, y[:10]), "has 60 rows and y has 10"),
+        (lambda: combine_kernels(kernels, y[:10]), ("60 rows", "y", "10")),
         (lambda: combine_kernels(kernels, y, estimator="x"), "estimator='x'"),
         (lambda: combine_sketches(SketchedCKA(8).update({"target": kernels["k0"]})), "holds only"),
         (lambda: AlignmentSelector([[99]]).fit(kernels["k0"], y), "groups"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             call()
 
 
@@ -173,19 +174,19 @@ def test_groups_may_be_lists_labels_or_names_and_the_kept_columns_have_names():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (3, "groups=3: expected a list of column lists"),
-        ("ab", "groups='ab': expected a list of column lists"),
-        ([], "expected a list of column lists"),
-        ([0, 1, 1], "3 labels for 2 columns"),
-        ([[0], 1], "expected a list of column lists"),
-        ([[0], []], "group '1' has no columns"),
-        ([[0.5]], "0.5 is not a column"),
-        ([[-1]], "-1 is not a column; expected numbers from 0 to 1"),
-        ({"a": 0}, "lists of columns"),
-        ({"a": ["x"]}, "does not have a column 'x', because it has no names"),
+        (3, "groups=3"),
+        ("ab", "groups='ab'"),
+        ([], ("column", "lists")),
+        ([0, 1, 1], ("3 labels", "2 columns")),
+        ([[0], 1], ("column", "lists")),
+        ([[0], []], "'1'"),
+        ([[0.5]], "0.5"),
+        ([[-1]], ("-1", "0 to 1")),
+        ({"a": 0}, ("lists", "columns")),
+        ({"a": ["x"]}, "'x'"),
     ],
 )
 def test_groups_of_a_wrong_form_are_refused(groups, message):
     X = np.random.default_rng(0).normal(size=(20, 2))
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         AlignmentSelector(groups).fit(X, np.arange(20) % 2)

@@ -8,6 +8,7 @@ import torch
 
 from krepes.kernels import Gaussian, Laplacian, Linear, Reweighted
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from refusals import refuses
 
 
 def rows(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -92,6 +93,6 @@ def test_a_machine_saved_without_sums_asks_for_rows(tmp_path):
     model = machine(Gaussian(1.0)).fit(X, y)
     model.save(tmp_path / "m.krepes", sums=False)
     loaded = KernelRidgeRegressor.load(tmp_path / "m.krepes")
-    with pytest.raises(ValueError, match=r"bandwidth\(X\)"):
+    with refuses(ValueError, "bandwidth(X)"):
         loaded.bandwidth()
     assert loaded.bandwidth(X).similarity == pytest.approx(model.bandwidth(X).similarity)

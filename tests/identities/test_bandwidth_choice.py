@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.evaluation import choose_bandwidth
 from krepes.kernels import Gaussian, Linear
+from refusals import refuses
 
 X, y = make_circles(120, noise=0.05, factor=0.4, random_state=0)
 LABELLED = np.arange(0, 120, 4)
@@ -72,13 +73,13 @@ def test_a_lengthscale_that_cannot_be_fitted_is_named_and_passed_over():
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"n_neighbors": 30}, "cannot choose"),
         ({"y": np.zeros(120)}, "cannot choose"),
-        ({"y": np.arange(31) % 2}, "one is needed for every row"),
-        ({"model": model(Linear())}, "no lengthscale"),
+        ({"y": np.arange(31) % 2}, "row"),
+        ({"model": model(Linear())}, "lengthscale"),
     ],
 )
 def test_what_cannot_be_chosen_from_is_refused(change, message):
     given = {"model": model(), "X": X, "y": Y, "bandwidths": [1.0]} | change
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         choose_bandwidth(**given)
 
 

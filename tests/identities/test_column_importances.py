@@ -9,6 +9,7 @@ import pytest
 from krepes.explain import attribution, class_direction, influence, leave_out, target_direction
 from krepes.kernels import Reweighted
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from refusals import refuses
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(150, 4))
@@ -69,12 +70,12 @@ def test_encoded_columns_add_up_to_their_column():
 
 def test_a_machine_without_a_learned_metric_has_no_importances(tmp_path, regressor):
     plain = KernelRidgeRegressor(kernel="gaussian", input_metric=None, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="learned no metric"):
+    with refuses(ValueError, "learned", "metric"):
         plain.column_importances()
     regressor.save(tmp_path / "m", sums=False)
-    with pytest.raises(ValueError, match="saved without sums"):
+    with refuses(ValueError, "sums=True"):
         KernelRidgeRegressor.load(tmp_path / "m").column_importances()
-    with pytest.raises(ValueError, match="n_folds=1"):
+    with refuses(ValueError, "n_folds=1"):
         regressor.column_importances(1)
 
 
@@ -120,7 +121,7 @@ def test_contributions_add_up_to_the_scores(classifier, regressor):
     parts = attribution(regressor, X[:5], v)
     total = parts.sum(1) + regressor.intercept_ @ v + regressor.targets_.shift[0]
     np.testing.assert_allclose(total, regressor.predict(X[:5]), atol=1e-8)
-    with pytest.raises(ValueError, match="output=1"):
+    with refuses(ValueError, "output=1"):
         target_direction(regressor, 1)
 
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from krepes import KernelEmbedding
 from krepes.explain import Concept, tcav
+from refusals import refuses
 
 SIZES = [(15, 15), (40, 8), (4, 60)]
 
@@ -138,28 +139,28 @@ def test_rules_are_comparisons(rule, holds, fails):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("__import__('os').system('ls')", "compares no column"),
-        ("age > open('x')", "a number, a word or quoted text"),
-        ("age.real > 3", "must be a column"),
-        ("(lambda: 1)() > age", "a number, a word or quoted text"),
-        ("[age for age in x]", "compares no column"),
+        ("__import__('os').system('ls')", ("compares", "column")),
+        ("age > open('x')", ("number", "word", "text")),
+        ("age.real > 3", "column"),
+        ("(lambda: 1)() > age", ("number", "word", "text")),
+        ("[age for age in x]", ("compares", "column")),
         ("age >", "cannot be read"),
-        ("weight > 3", "must be a column"),
-        ("job > 3", "does not hold numbers"),
-        ("age > old", "is not a number"),
-        ("age is 3", "comparisons are"),
-        ("", "expected text"),
-        ("age > -1", "rows of both kinds"),
+        ("weight > 3", "column"),
+        ("job > 3", "numbers"),
+        ("age > old", "number"),
+        ("age is 3", "comparisons"),
+        ("", "text"),
+        ("age > -1", ("rows", "kinds")),
         ("(" * 400 + "age > 3" + ")" * 400, "cannot be read"),
     ],
 )
 def test_rules_are_never_run(rule, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         Concept.from_rule(PEOPLE, rule)
 
 
 def test_a_rule_needs_a_table():
-    with pytest.raises(TypeError, match="columns of a table"):
+    with refuses(TypeError, "columns", "table"):
         Concept.from_rule(np.zeros((3, 2)), "age > 3")
 
 

@@ -35,6 +35,7 @@ from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.raw_blocks import RawReader
 from krepes.sources.row_subset import subset
 from krepes.sources.tables.vectors_as_table import VectorsTable
+from refusals import refuses
 
 X = np.random.default_rng(0).normal(size=(4000, 6))
 TABLE = pa.table(
@@ -338,7 +339,7 @@ def test_what_is_read_of_many_files_is_bounded(tmp_path, monkeypatch):
 def test_the_identity_of_a_file_that_is_gone(tmp_path):
     source = open_source(npy(tmp_path))
     (tmp_path / "X.npy").unlink()
-    with pytest.raises(FileNotFoundError, match=r"X\.npy: there is no such file any more"):
+    with refuses(FileNotFoundError, "X.npy"):
         source.identity()
 
 

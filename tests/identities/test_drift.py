@@ -10,6 +10,7 @@ from krepes import KernelEmbedding
 from krepes.machines import NoveltyDetector
 from krepes.streams import DriftMonitor
 from krepes.streams.block_statistics import RIDGE, BlockSums, WindowComparison
+from refusals import refuses
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(9000, 4)) @ np.diag([1.0, 1.0, 0.5, 0.5])
@@ -110,18 +111,18 @@ def test_any_model_with_a_space_can_watch():
     ("given", "message"),
     [
         ({"window": 1}, "window=1"),
-        ({"window": 100, "block_rows": 30}, "whole blocks"),
+        ({"window": 100, "block_rows": 30}, ("whole", "blocks")),
         ({"window": 100, "average_run_length": 5}, "average_run_length=5"),
         ({"n_features": 0}, "n_features=0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         DriftMonitor(model, **given)
 
 
 def test_a_monitor_needs_a_reference_that_is_large_enough():
-    with pytest.raises(ValueError, match="call fit"):
+    with refuses(ValueError, "call fit"):
         DriftMonitor(model).add(X)
-    with pytest.raises(ValueError, match="at least 2,000"):
+    with refuses(ValueError, "2,000"):
         DriftMonitor(model).fit(X[:1500])

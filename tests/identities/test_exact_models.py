@@ -15,6 +15,7 @@ from krepes.solvers import FullBatch
 from krepes.solvers.representer_forms import ContrastiveForms, TripletSpectralForms, contrastive_embedding
 from oracles import spectral_triplets
 from random_starts import best_of_random_starts
+from refusals import refuses, warns_of
 
 H = 3
 ENOUGH = 0.4  # regularization at which the triplet loss has a minimum
@@ -112,14 +113,14 @@ def test_components_stop_where_eigenvalues_do_and_the_warning_says_why():
     forms = ContrastiveForms.of(Linear(), *tensors(data))
     n_positive = len(forms.eigenpairs()[0])
     assert n_positive <= 2
-    with pytest.warns(UserWarning, match="more alike for positives than for negatives|rank 2"):
+    with warns_of(UserWarning, "n_components=5"):
         model = fitted(data, "simple_contrastive", 5, Linear())
     assert model.n_components_ == n_positive
 
 
 def test_no_component_at_all_is_an_error_that_does_not_blame_the_regularization():
     X = triplets(8)[0]
-    with pytest.raises(ValueError, match="no direction is more alike"):
+    with refuses(ValueError, "direction", "alike"):
         fitted((X, X / 2, X), "simple_contrastive", 2, Linear())
 
 
@@ -208,7 +209,7 @@ def test_the_triplet_fit_is_the_same_every_time_and_scales_as_its_stationarity_s
 
 
 def test_the_triplet_loss_has_no_minimum_without_enough_regularization():
-    with pytest.raises(ValueError, match=r"no minimum here.*times as much is enough"):
+    with refuses(ValueError, "regularization"):
         fitted(triplets(), SpectralContrastive("triplet"), regularization=1e-4)
 
 
@@ -300,10 +301,10 @@ def test_full_batch_and_descent_on_moments_agree():
 
 
 def test_a_constrained_loss_is_refused_by_full_batch():
-    with pytest.raises(ValueError, match="constraint"):
+    with refuses(ValueError, "constraint"):
         fitted(triplets(), SimpleContrastive(), solver="full_batch")
 
 
 def test_a_regularization_that_leaves_nothing_is_an_error():
-    with pytest.raises(ValueError, match="No component is left"):
+    with refuses(ValueError, "component"):
         fitted(triplets(), SpectralContrastive("triplet"), regularization=3.0)

@@ -8,6 +8,7 @@ import pytest
 
 from krepes.kernels import Gaussian
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from refusals import refuses
 
 OPTIONS = {"kernel": "gaussian", "n_landmarks": 30, "random_state": 0}
 N = 300
@@ -151,5 +152,5 @@ def test_objects_are_forgotten_too():
     found = model.forget(words[30:40], count[30:40], rows=range(30, 40))
     assert found == ["the unit of the targets"]  # kernel and landmarks were given
     assert np.abs(model.predict(words) - again.predict(words)).max() < 1e-7
-    with pytest.raises(ValueError, match="not what was added"):
+    with refuses(ValueError, "X", "y"):
         model.forget(["xxxxxx"], count[:1], rows=[0])

@@ -30,6 +30,7 @@ from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.regression.normal_sums import NormalSums
+from refusals import refuses
 
 _draws = np.random.default_rng(0)
 X = _draws.normal(size=(90, 3))
@@ -502,7 +503,7 @@ def test_a_saved_regressor_gives_the_same_bits(tmp_path, sums):
     if sums:
         assert again.partial_fit(X, Y).n_samples_seen_ == 180
     else:
-        with pytest.raises(ValueError, match="saved without sums"):
+        with refuses(ValueError, "sums=True"):
             again.partial_fit(X, Y)
 
 

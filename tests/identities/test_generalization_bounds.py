@@ -13,6 +13,7 @@ from krepes.evaluation import autoencoder_bound, contrastive_bound, downstream_b
 from krepes.evaluation.generalization import GeneralizationBound, _rounded_up
 from krepes.kernels import Gaussian, Linear
 from krepes.losses import SpectralContrastive
+from refusals import refuses
 
 CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
 
@@ -191,19 +192,19 @@ def test_a_fitted_autoencoder_has_the_figures_of_its_bound(n_landmarks):
 def test_what_a_models_bound_does_not_know_is_asked_for():
     X = np.random.default_rng(6).normal(size=(20, 2))
     model = KernelAutoencoder(2, decoder_kernel="matern", max_iter=2, tol=0.1, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="lipschitz= is needed"):
+    with refuses(ValueError, "lipschitz="):
         autoencoder_bound(model, X, radius=5.0)
     assert autoencoder_bound(model, X, radius=5.0, lipschitz=2.0).total > 0
     linear = KernelAutoencoder(2, decoder_kernel="linear", max_iter=2, tol=0.1, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="kappa= is needed"):
+    with refuses(ValueError, "kappa="):
         autoencoder_bound(linear, X, radius=5.0, lipschitz=1.0)
-    with pytest.raises(ValueError, match="X is missing"):
+    with refuses(ValueError, "X"):
         autoencoder_bound(model, radius=5.0)
-    with pytest.raises(ValueError, match="encoder_norm= is known from the model"):
+    with refuses(ValueError, "encoder_norm="):
         autoencoder_bound(model, X, radius=5.0, encoder_norm=1.0)
-    with pytest.raises(ValueError, match="decoder_norm= is missing"):
+    with refuses(ValueError, "decoder_norm="):
         autoencoder_bound(0.1, eigenvalues=[1.0], n_components=1, radius=1.0, encoder_norm=1.0)
-    with pytest.raises(ValueError, match="at most 5,000"):
+    with refuses(ValueError, "5,000"):
         autoencoder_bound(model, np.zeros((5001, 2)), radius=5.0, lipschitz=1.0)
 
 
@@ -234,19 +235,19 @@ def test_what_voids_a_bound_is_refused():
     X, P, N = triplets
     linear = KernelEmbedding(1, kernel=Linear(), loss="simple_contrastive", n_landmarks=None, random_state=0)
     linear.fit(X, positives=P, negatives=N)
-    with pytest.raises(ValueError, match="kappa= is needed"):
+    with refuses(ValueError, "kappa="):
         contrastive_bound(linear, *triplets)
     assert contrastive_bound(linear, *triplets, kappa=30.0).total > 0
-    with pytest.raises(ValueError, match="delta"):
+    with refuses(ValueError, "delta"):
         contrastive_bound(linear, *triplets, delta=0.0)
     pca = KernelEmbedding(2, loss="kernel_pca", n_landmarks=None).fit(X)
-    with pytest.raises(ValueError, match="simple_contrastive and spectral_contrastive"):
+    with refuses(ValueError, "simple_contrastive", "spectral_contrastive"):
         contrastive_bound(pca, *triplets)
-    with pytest.raises(ValueError, match="probability below 1"):
+    with refuses(ValueError, "probability"):
         downstream_bound(GeneralizationBound(0, 0, 0, 1.0, 1.0, 0.0), 1.0)
-    with pytest.raises(ValueError, match="says nothing about classes"):
+    with refuses(ValueError, "classes"):
         downstream_bound(GeneralizationBound(0, 0, 0, 1.0), 0.5)
-    with pytest.raises(ValueError, match="radius=nan"):
+    with refuses(ValueError, "radius=nan"):
         autoencoder_bound(
             0.1, eigenvalues=[1.0], n_components=1, radius=math.nan, encoder_norm=1.0, decoder_norm=1.0
         )

@@ -16,6 +16,7 @@ from krepes.kernels import ArcCosine, InfiniteWidth
 from krepes.networks import MLP
 from krepes.networks.mlp import ScaledLinear
 from labels import label
+from refusals import refuses
 from tolerances import TOLERANCE, assert_same
 
 KERNELS = [
@@ -222,20 +223,20 @@ def test_positive_semidefinite_with_copies_and_opposites(kernel):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kind": "tangent"}, "expected one of ntk, nngp"),
-        ({"activation": "gelu"}, "expected one of relu, erf"),
-        ({"depth": 0}, "expected an integer from 1 to"),
-        ({"depth": 1.5}, "expected an integer from 1 to"),
-        ({"weight_variance": 0.0}, "expected a positive number"),
-        ({"weight_variance": "auto"}, "expected a positive number"),
-        ({"bias_variance": -0.1}, "expected a number >= 0"),
-        ({"bias_variance": math.nan}, "expected a number >= 0"),
+        ({"kind": "tangent"}, ("ntk", "nngp")),
+        ({"activation": "gelu"}, ("relu", "erf")),
+        ({"depth": 0}, "integer"),
+        ({"depth": 1.5}, "integer"),
+        ({"weight_variance": 0.0}, ("positive", "number")),
+        ({"weight_variance": "auto"}, ("positive", "number")),
+        ({"bias_variance": -0.1}, ("0", "number")),
+        ({"bias_variance": math.nan}, ("0", "number")),
     ],
 )
 def test_wrong_parameters_are_refused(parameters, message):
     kernel = InfiniteWidth(**parameters)
     for use in (kernel, kernel.diag):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             use(rows(2))
 
 

@@ -19,6 +19,7 @@ from krepes.kernels import (
 )
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
 from labels import label
+from refusals import refuses
 from tolerances import assert_same
 
 LENGTHS = np.array([0.5, 1.0, 2.0])
@@ -124,7 +125,7 @@ def test_gradients_in_float32_agree_and_leave_their_arguments_alone(kernel):
     ids=["arc", "own", "inside"],
 )
 def test_a_kernel_without_gradients_says_so(kernel):
-    with pytest.raises(TypeError, match="does not give its derivative"):
+    with refuses(TypeError, "derivative"):
         kernel.gradients(rows(3), rows(2), rows(2, d=1))
 
 

@@ -27,6 +27,7 @@ from krepes.kernels import (
 from krepes.kernels.distances import distances_to
 from krepes.kernels.radial import RadialKernel
 from labels import label
+from refusals import refuses
 from tolerances import TOLERANCE, assert_same
 
 LENGTHS = np.array([0.5, 1.0, 2.0])
@@ -278,7 +279,7 @@ def test_a_radial_kernel_of_ones_own_needs_a_profile_only():
         Cauchy(LENGTHS)(X, Y),
         1 / (1 + torch.cdist(X / torch.tensor(LENGTHS), Y / torch.tensor(LENGTHS)) ** 2),
     )
-    with pytest.raises(TypeError, match="does not give its derivative"):
+    with refuses(TypeError, "Cauchy(lengthscale=1.0)", "derivative"):
         Cauchy(1.0).slope(X, Y)
     R = Sloped(0.5).slope(X, Y)
     y = Y.clone().requires_grad_()
@@ -291,5 +292,5 @@ def test_products_over_coordinates_are_declared(name):
     for kernel in (named(Kernel)[name](), Laplacian(norm=1)):
         for _, term in kernel.product_terms() or []:
             assert isinstance(term, CoordinateProduct)
-    with pytest.raises(TypeError, match="norm=1 only"):
+    with refuses(TypeError, "norm=1"):
         Laplacian(1.0, norm=2).coordinate_factor(0, torch.zeros(1), torch.zeros(1), 0.0)

@@ -10,6 +10,7 @@ import torch
 from krepes.base.linalg import descending_eigh, inverse_sqrt, truncated_eigh
 from krepes.moments import Moments
 from krepes.moments.outer_sum import OuterSum
+from refusals import refuses
 
 
 def draw(n: int, r: int, seed: int = 0) -> torch.Tensor:
@@ -58,13 +59,13 @@ def test_state_round_trip_keeps_everything():
 
 def test_moments_that_do_not_fit_are_refused():
     rows, pairs = Moments.of_rows(draw(5, 3)), Moments.of_pairs(draw(5, 3), draw(5, 3))
-    with pytest.raises(ValueError, match="only one of them has sum_12"):
+    with refuses(ValueError, "sum_12"):
         rows + pairs
-    with pytest.raises(ValueError, match="3 and 4 features"):
+    with refuses(ValueError, "3", "4 features"):
         rows + Moments.of_rows(draw(5, 4))
-    with pytest.raises(ValueError, match="leaves none"):
+    with refuses(ValueError, "leaves", "none"):
         rows - rows
-    with pytest.raises(ValueError, match="one view per sample"):
+    with refuses(ValueError, "view", "sample"):
         _ = rows.S_12
 
 

@@ -29,6 +29,7 @@ from krepes.networks import (
 from krepes.networks.efficientnet_lite import same_padding
 from krepes.networks.images import ImageInput
 from labels import label
+from refusals import refuses
 from tolerances import assert_same
 
 VECTORS = [ResMLP(width=12, n_blocks=2), ResMLP(width=12, n_tokens=3), MLP((7, 5)), MLP((7, 5), "erf", "ntk")]
@@ -393,5 +394,5 @@ def test_a_module_of_ones_own_is_used_as_it_is():
 def test_a_file_asks_for_a_users_module_again(tmp_path):
     model_file.write(tmp_path / "given.krepes", "Network", {"network": GivenModule(nn.Linear(3, 2))})
     restored = model_file.read(tmp_path / "given.krepes")[1]["network"]
-    with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
+    with refuses(TypeError, "torch.nn.Module"):
         restored.build((3,))

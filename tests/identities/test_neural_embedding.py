@@ -13,6 +13,7 @@ from krepes.evaluation import NeuralEmbedding
 from krepes.losses.batch import Batch
 from krepes.networks import MLP
 from krepes.views import Tabular
+from refusals import refuses
 
 
 @pytest.fixture
@@ -119,19 +120,19 @@ def test_frames_and_images():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "kernel_pca"}, r"KernelPCA is not a loss for networks here.*barlow_twins"),
-        ({"loss": "simple_contrastive"}, "not a loss for networks"),
-        ({"batch_size": 1}, "batch_size=1: expected an integer >= 2"),
+        ({"loss": "kernel_pca"}, ("KernelPCA", "barlow_twins")),
+        ({"loss": "simple_contrastive"}, ("loss", "networks")),
+        ({"batch_size": 1}, ("batch_size=1", "2")),
         ({"max_epochs": -1}, "max_epochs=-1"),
         ({"learning_rate": -1.0}, "learning_rate=-1.0"),
         ({"output": "both"}, "output='both'"),
         (
             {"learning_rate": 1e30, "loss": losses.SpectralContrastive(), "views": Tabular()},
-            "lower learning_rate",
+            "learning_rate",
         ),
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:20],
 )
 def test_refusals(X, settings, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         clone(small()).set_params(**settings).fit(X)

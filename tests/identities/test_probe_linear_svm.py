@@ -13,6 +13,7 @@ from krepes.evaluation import knn_probe, linear_probe
 from krepes.evaluation.linear import centre_and_scale
 from krepes.regression import squared_hinge
 from krepes.regression.squared_hinge import svm_path
+from refusals import refuses
 
 
 def clouds(
@@ -70,7 +71,7 @@ def test_both_classifiers_find_what_separates(classifier):
     X, codes = clouds(400, 6, 4, spread=3.0)
     result = linear_probe(X[:200], codes[:200], X[200:], codes[200:], classifier=classifier)
     assert result.accuracy > 0.9
-    with pytest.raises(ValueError, match="expected 'logistic' or 'svm'"):
+    with refuses(ValueError, "'logistic'", "'svm'"):
         linear_probe(X[:200], codes[:200], X[200:], codes[200:], classifier="tree")
 
 

@@ -15,6 +15,7 @@ from krepes.regression import (
     temperature,
     transductive_coefficients,
 )
+from refusals import refuses
 
 
 def naive_ridge(Phi: np.ndarray, Y: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
@@ -111,17 +112,17 @@ def test_wrong_input_is_named():
     for call, message in (
         (
             lambda: LeaveOneOutRidge().fit(np.ones((3, 1)), np.ones(2)),
-            "y has 2 rows and X has 3",
+            ("y", "2 rows", "X", "3"),
         ),
         (lambda: LeaveOneOutRidge((0.0,)).fit(np.ones((3, 1)), np.ones(3)), "positive"),
-        (lambda: LeaveOneOutRidge().predict(np.ones((3, 1))), "before predict"),
-        (lambda: temperature(np.ones(3), [0, 1, 0]), r"shape \(3,\)"),
+        (lambda: LeaveOneOutRidge().predict(np.ones((3, 1))), "predict"),
+        (lambda: temperature(np.ones(3), [0, 1, 0]), "(3,)"),
         (
             lambda: expected_calibration_error(np.ones((2, 2)), [0]),
-            r"codes has shape \(1,\); expected \(2,\)",
+            ("(1,)", "(2,)"),
         ),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             call()
 
 

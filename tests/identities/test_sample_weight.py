@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from krepes import KernelEmbedding
 from krepes.kernels import Gaussian
 from krepes.views import Tabular
+from refusals import refuses
 
 X, y = load_iris(return_X_y=True)
 rng = np.random.default_rng(0)
@@ -122,21 +123,21 @@ def test_weights_are_routed_through_a_pipeline():
 
 @pytest.mark.parametrize("loss", ["simclr", "byol", "autoencoder"])
 def test_losses_of_samples_refuse_weights(loss):
-    with pytest.raises(ValueError, match="leave sample_weight out"):
+    with refuses(ValueError, "sample_weight"):
         KernelEmbedding(**SMALL, loss=loss).fit(X, sample_weight=COUNTS)
 
 
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (COUNTS[1:], r"shape \(149,\); expected \(150,\)"),
+        (COUNTS[1:], ("(149,)", "(150,)")),
         (-COUNTS, "negative"),
         (np.where(COUNTS > 1, np.nan, 1.0), "NaN"),
-        (np.zeros(150), "zero for every row"),
-        (["much"] * 150, "one number per row"),
-        (np.ones((150, 2)), r"shape \(150, 2\)"),
+        (np.zeros(150), ("zero", "row")),
+        (["much"] * 150, ("number", "row")),
+        (np.ones((150, 2)), "(150, 2)"),
     ],
 )
 def test_bad_weights_are_refused(weight, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         KernelEmbedding(**SMALL).fit(X, sample_weight=weight)

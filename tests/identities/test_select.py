@@ -16,6 +16,7 @@ from krepes import KernelEmbedding
 from krepes.preprocessing.targets import MOST_LABELS, labelled_rows
 from krepes.regression.label_choice import compare_by_labels
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
+from refusals import refuses
 
 DIGITS = load_digits()
 IMAGES, Y = DIGITS.images / 16, DIGITS.target
@@ -105,27 +106,27 @@ def test_models_of_a_file_choose_and_the_choice_is_saved(model, tmp_path):
     again = krepes.load(tmp_path / "c.krepes")
     np.testing.assert_array_equal(again.transform(IMAGES[:9]), chosen.transform(IMAGES[:9]))
     model.save(tmp_path / "bare.krepes", moments=False)
-    with pytest.raises(ValueError, match="saved without moments"):
+    with refuses(ValueError, "moments=True"):
         krepes.load(tmp_path / "bare.krepes").select(IMAGES[:80], Y[:80])
 
 
 def test_labels_that_cannot_choose_are_refused(model):
     for y, message in (
-        (Y[:5], "5 labels for 100 rows"),
-        (np.zeros(100, int), "single class"),
+        (Y[:5], ("5 labels", "100 rows")),
+        (np.zeros(100, int), ("single", "class")),
         ([0, 1, 2, 3] + [None] * 96, "too few"),
-        ([None] * 100, "no label at all"),
+        ([None] * 100, "label"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             model.select(IMAGES[:100], y)
-    with pytest.raises(ValueError, match="candidates= is empty"):
+    with refuses(ValueError, "candidates="):
         model.select(IMAGES[:100], Y[:100], candidates=[])
-    with pytest.raises(ValueError, match="cannot change without the data"):
+    with refuses(ValueError, "kernel"):
         model.select(IMAGES[:100], Y[:100], candidates=[{"kernel": "linear"}])
     trained = KernelEmbedding(2, loss="simclr", n_landmarks=10, random_state=0).set_params(
         solver__max_epochs=1
     )
-    with pytest.raises(ValueError, match="trained on the samples"):
+    with refuses(ValueError, "samples"):
         trained.fit(IMAGES[:40]).select(IMAGES[:40], Y[:40])
 
 

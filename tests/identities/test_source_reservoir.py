@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from krepes.sources import Reservoir, open_source, reservoir
 from krepes.sources.row_sampling import priorities
+from refusals import refuses
 
 
 def naive_sample(n: int, size: int, seed: int) -> list[int]:
@@ -73,5 +74,5 @@ def test_small_sources_are_taken_whole():
 
 @pytest.mark.parametrize(("size", "seed"), [(0, 0), (-1, 0), (1, -1)])
 def test_bad_sizes_and_seeds_are_refused(size, seed):
-    with pytest.raises(ValueError, match=r"at least one row|non-negative"):
+    with refuses(ValueError):
         reservoir(open_source(["a", "b"]), size, seed)

@@ -29,6 +29,7 @@ from krepes.clustering.spectral import estimate_n_clusters, leading_eigenpairs, 
 from krepes.features import FeatureSpace
 from krepes.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from labels import label
+from refusals import refuses
 
 EVERYTHING = slice(None)
 
@@ -137,7 +138,7 @@ def test_slopes_are_finite_where_samples_coincide():
 def test_kernels_of_neither_kind_say_so():
     for kernel in (Gaussian([1.0, 2.0, 3.0]), Laplacian(1.0, norm=1), Gaussian(1.0) + Linear()):
         assert kernel.geometry is None
-        with pytest.raises(TypeError, match="derivative"):
+        with refuses(TypeError, "derivative"):
             kernel.slope(samples(2), samples(2))
 
 

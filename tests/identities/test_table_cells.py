@@ -18,6 +18,7 @@ from krepes.preprocessing.cells.grams import BUCKETS, hashed_groups
 from krepes.preprocessing.cells.numbers import read_numbers
 from krepes.preprocessing.column_encodings import YEAR
 from krepes.sources import open_source
+from refusals import refuses
 
 MARKS = str.maketrans(",.", ".,")
 DECORATIONS = ["{}", " {} ", "${}", "{} €", "EUR {}", "{}%", "{} %", "US${}"]
@@ -164,7 +165,7 @@ def test_yes_and_no_come_back():
     Z = encoder.transform({"b": ["no", "yes", None]})
     assert Z[:, 0] == pytest.approx([-(2**0.5), 0.5**0.5, 0.5**0.5])
     assert encoder.inverse_transform(Z)["b"].to_pylist() == ["no", "yes", None]
-    with pytest.raises(ValueError, match="such as 'perhaps'"):
+    with refuses(ValueError, "'perhaps'"):
         encoder.transform({"b": ["yes", "perhaps"]})
 
 
@@ -219,7 +220,7 @@ def test_one_wrong_cell_is_the_one_that_is_named(tmp_path):
     encoder = TableEncoder().fit(csv(tmp_path, "age,n\n" + "39,1\n40.5,2\n" * 10))
     Z = encoder.transform(csv(tmp_path, "age,n\n39,1\nunknown,2\n", "missing.csv"))
     assert Z.shape == (2, 2)
-    with pytest.raises(ValueError, match=r"'age' held numbers.*such as '4O'"):
+    with refuses(ValueError, "'age'", "'4O'"):
         encoder.transform(csv(tmp_path, "age,n\n39,1\n41,1\n4O,2\n", "wrong.csv"))
 
 

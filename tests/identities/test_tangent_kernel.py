@@ -18,6 +18,7 @@ from krepes.kernels.tangent.exact import Side, is_factored
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import MLP
+from refusals import refuses
 
 
 class Attention(nn.Module):
@@ -172,13 +173,13 @@ def test_the_users_module_is_not_touched():
 
 def test_batch_norm_in_training_mode_is_refused():
     module = copy.deepcopy(NETWORKS["convolutional"][0]).train()
-    with pytest.raises(ValueError, match=r"training mode.*network\.eval\(\)"):
+    with refuses(ValueError, "network.eval()"):
         EmpiricalNTK(module).fitted(rows((2, 9, 9), 3, 0))
 
 
 def test_batch_norm_without_statistics_is_refused():
     network = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4, track_running_stats=False)).eval()
-    with pytest.raises(ValueError, match="'1' keeps no running statistics"):
+    with refuses(ValueError, "'1'"):
         EmpiricalNTK(network).fitted(rows((5,), 4, 0))
 
 
@@ -192,12 +193,12 @@ def test_parameters_outside_layers_are_named():
             return self.layer(x) * self.scale
 
     module, X = Scaled().double().eval(), rows((3,), 4, 0)
-    with pytest.raises(ValueError, match=r"'scale'.*method='full'"):
+    with refuses(ValueError, "'scale'", "method='full'"):
         EmpiricalNTK(module).fitted(X)
     full = EmpiricalNTK(module, method="full", normalize=False, seed=0).fitted(X)
     some = EmpiricalNTK(module, parameters=["layer.*"], method="factored", normalize=False, seed=0).fitted(X)
     assert (full.diag(X) > some.diag(X)).all()
-    with pytest.raises(ValueError, match=r"'nothing\.\*' match none"):
+    with refuses(ValueError, "'nothing.*'"):
         EmpiricalNTK(module, parameters=["layer.*", "nothing.*"]).fitted(X)
 
 
@@ -212,7 +213,7 @@ def test_the_head_alone_is_the_kernel_of_the_features(method):
 
 def test_a_head_is_needed_for_several_outputs():
     module, shape = NETWORKS["linear"]
-    with pytest.raises(ValueError, match=r"3 outputs.*head='random'"):
+    with refuses(ValueError, "3 outputs", "head='random'"):
         EmpiricalNTK(module, head=None).fitted(rows(shape, 3, 0))
 
 
@@ -329,10 +330,10 @@ def test_models_are_saved_with_their_network(own, tmp_path):
     path = tmp_path / "a.krepes"
     model.save(path)
     if own:
-        with pytest.raises(ValueError, match=r"the module 'Sequential'.*kernel="):
+        with refuses(ValueError, "'Sequential'", "kernel="):
             load(path)
         other = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16)).eval()
-        with pytest.raises(ValueError, match="not the one this model was fitted with"):
+        with refuses(ValueError, "kernel"):
             load(path, kernel=other)
     loaded = load(path, kernel=module) if own else load(path)
     assert np.allclose(loaded.transform(X), model.transform(X), atol=1e-5)

@@ -20,6 +20,7 @@ from krepes.kernels.tangent.sketch import Sketch
 from krepes.networks.tokens import as_tokens
 from krepes.sources import Batches
 from krepes.views import Tabular
+from refusals import refuses
 from tests.identities.test_tangent_kernel import explicit_gradients
 
 WORDS, LENGTH = 11, 6
@@ -189,13 +190,13 @@ HALF, HUGE = torch.tensor([[0.5, 1.0]]), torch.tensor([[2.0**25, 0.0]])
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (HALF, r"Row 0 .* has 0.5 in column 0.*noise=0"),
-        (-HALF.round() - 1, "has -1 in column 0"),
-        (HUGE, "beyond 16,777,216.*float64"),
+        (HALF, ("Row 0", "0.5", "column 0", "noise=0")),
+        (-HALF.round() - 1, ("-1", "column 0")),
+        (HUGE, "16,777,216"),
     ],
 )
 def test_numbers_that_are_not_tokens_are_named(rows, message):
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, message):
         as_tokens(rows)
 
 
@@ -204,13 +205,13 @@ def test_a_token_that_the_network_does_not_have_is_named():
     model = KernelEmbedding(
         2, kernel=EmpiricalNTK(Positions().eval()), loss="kernel_pca", n_landmarks=10
     ).fit(X)
-    with pytest.raises(ValueError, match=r"largest token .* is 900, .* 11 and 6 entries"):
+    with refuses(ValueError, "900", "11", "6 entries"):
         model.transform(np.full((1, LENGTH), 900))
 
 
 def test_noise_on_tokens_is_refused():
     kernel = EmpiricalNTK(Positions().eval())
-    with pytest.raises(ValueError, match="Views must not add noise to tokens"):
+    with refuses(ValueError, "views=Tabular", "token"):
         KernelEmbedding(2, kernel=kernel, views=Tabular(noise=0.1), n_landmarks=10).fit(tokens(20, 0).numpy())
 
 
@@ -225,7 +226,7 @@ def test_a_layer_on_something_that_samples_share_is_refused():
         def forward(self, rows):
             return self.words(rows).mean(1) + self.table(torch.eye(4)).mean(0)
 
-    with pytest.raises(ValueError, match="method='full'"):
+    with refuses(ValueError, "method='full'"):
         EmpiricalNTK(Shared().eval(), method="factored").fitted(tokens(4, 0))
 
 
@@ -238,7 +239,7 @@ def test_transferability_reads_loaders():
     features = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     given = transferability({"features": DataLoader(TensorDataset(features), 30)}, y)
     np.testing.assert_allclose(given.cka, transferability({"features": features}, y).cka, atol=1e-6)
-    with pytest.raises(ValueError, match="labels for 70 rows only"):
+    with refuses(ValueError, "70 rows"):
         transferability(networks, y[:70], loader)
 
 

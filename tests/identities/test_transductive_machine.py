@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from krepes.regression import LeaveOneOutRidge, TransductiveRidge, transductive_coefficients
+from refusals import refuses
 
 
 def naive(Phi, Y, free, penalty, weight):
@@ -95,10 +96,10 @@ def test_the_published_form_has_its_penalty_in_beta(task):
 def test_wrong_input_is_named(task):
     Phi, Y, free = task
     for call, message in (
-        (lambda: TransductiveRidge().fit(Phi, Y, free[:, :2]), r"\(60, 2\)"),
+        (lambda: TransductiveRidge().fit(Phi, Y, free[:, :2]), "(60, 2)"),
         (lambda: TransductiveRidge().fit(Phi, Y, np.full((2, 4), np.nan)), "finite"),
         (lambda: TransductiveRidge(betas=(-1.0,)).fit(Phi, Y, free), "betas"),
-        (lambda: TransductiveRidge().predict(Phi), "before predict"),
+        (lambda: TransductiveRidge().predict(Phi), "predict"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, message):
             call()

@@ -11,6 +11,7 @@ import pytest
 import krepes
 from krepes import KernelAutoencoder
 from krepes.kernels import Gaussian, Linear
+from refusals import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
 
@@ -76,7 +77,7 @@ def test_an_encoder_of_a_users_function_is_given_again(tmp_path):
 
     model = KernelAutoencoder(kernel=kernel, **SMALL).fit(X)
     model.save(tmp_path / "m.krepes")
-    with pytest.raises(ValueError, match="kernel=function"):
+    with refuses(ValueError, "kernel=function"):
         krepes.load(tmp_path / "m.krepes")
     assert np.allclose(krepes.load(tmp_path / "m.krepes", kernel=kernel).transform(X), model.transform(X))
 
@@ -97,7 +98,7 @@ def test_parts_that_share_an_encoder_merge():
     whole = pickle.loads(pickle.dumps(first)).partial_fit(X[30:])
     assert np.allclose(first.merge(other).reconstruct(X), whole.reconstruct(X))
     different = KernelAutoencoder(n_landmarks=12, regularization=2.0, **SMALL).fit(X[:30])
-    with pytest.raises(ValueError, match="differ in bottleneck"):
+    with refuses(ValueError, "bottleneck"):
         first.merge(different)
 
 

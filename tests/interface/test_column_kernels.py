@@ -19,6 +19,7 @@ from krepes.kernels import (
     RandomWarping,
 )
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
+from refusals import refuses
 from structured_kernels import letters_in_common, series
 
 RNG = np.random.default_rng(0)
@@ -87,7 +88,7 @@ def test_model_files(kernel, tmp_path):
         again = load(path, **function)
         assert np.array_equal(getattr(again, use)(TABLE), getattr(fitted, use)(TABLE))
     if function:
-        with pytest.raises(ValueError, match="letters_in_common"):
+        with refuses(ValueError, "letters_in_common"):
             load(path)
 
 
@@ -129,7 +130,7 @@ def test_parameters_of_parts_can_be_searched():
     kernel.set_params(a__lengthscale=3.0, b=Gower())
     assert kernel.get_params()["a__lengthscale"] == 3.0
     assert isinstance(kernel.get_params()["b"], Gower)
-    with pytest.raises(ValueError, match="no parameter or part 'c'"):
+    with refuses(ValueError, "'c'"):
         kernel.set_params(c__lengthscale=1.0)
 
 
@@ -160,5 +161,5 @@ def test_a_table_with_text_can_be_checked_and_watched():
 def test_a_list_of_column_kernels_compares_the_same_columns():
     y, words = TABLE["age"] > 40, ColumnKernel([("review", NGrams(), "review")])
     assert KernelRidgeClassifier(kernel=[TEXT, words], random_state=0).fit(TABLE, y).choice_.n_rows == N
-    with pytest.raises(ValueError, match="'age', 'income' were not prepared for this kernel"):
+    with refuses(ValueError, "'age'", "'income'"):
         KernelRidgeClassifier(kernel=[words, TEXT], random_state=0).fit(TABLE, y)

@@ -15,6 +15,7 @@ from command_line import run
 from krepes import KernelEmbedding, load
 from krepes.base.split import Parts
 from krepes.evaluation import search
+from refusals import refuses
 
 X = load_iris().data
 SMALL = {"n_landmarks": 30, "random_state": 0, "dtype": "float64"}
@@ -56,7 +57,7 @@ def test_folds_do_not_depend_on_the_seed_of_views():
 def test_folds_and_no_folds_are_not_merged():
     model = by_fold().fit(X)
     for other in (KernelEmbedding(3, **SMALL), by_fold(n_folds=5)):
-        with pytest.raises(ValueError, match="cannot be merged: they differ in n_folds"):
+        with refuses(ValueError, "n_folds"):
             model.empty_copy().partial_fit(X).merge(other.fit(X, space=model.space_))
 
 
@@ -68,7 +69,7 @@ def test_refits_share_the_folds():
     assert other.held_out_loss().mean == pytest.approx(
         model.held_out_loss(loss="barlow_twins", n_components=2).mean
     )
-    with pytest.raises(ValueError, match="held_out_loss takes feature_noise, loss"):
+    with refuses(ValueError, "held_out_loss", "feature_noise"):
         model.held_out_loss(kernel="linear")
     assert model.refit(n_components="auto").n_components_ == by_fold("auto").fit(X).n_components_
 
@@ -93,7 +94,7 @@ def test_files_keep_the_folds(tmp_path, moments):
         assert again.held_out_loss().values.tolist() == model.held_out_loss().values.tolist()
         assert again.partial_fit(X).moments_.n == 300
     else:
-        with pytest.raises(ValueError, match="without moments"):
+        with refuses(ValueError, "moments=True"):
             again.held_out_loss()
 
 
@@ -121,7 +122,7 @@ def test_a_resumed_pass_with_folds_has_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "add_halving", interrupted)
     with pytest.raises(KeyboardInterrupt):
         by_fold().fit(X, checkpoint=tmp_path / "pass")
-    with pytest.raises(ValueError, match="belongs to another fit"):
+    with refuses(ValueError, "another fit"):
         KernelEmbedding(3, **SMALL).fit(X, checkpoint=tmp_path / "pass")
     resumed = by_fold().fit(X, checkpoint=tmp_path / "pass")
     assert len(calls) == 2 + 3 - 1  # blocks are four times larger: three, and one was in the checkpoint

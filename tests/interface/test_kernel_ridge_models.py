@@ -15,6 +15,7 @@ import krepes
 import krepes.engines.local as local
 from krepes.kernels import Custom, Gaussian
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from refusals import refuses
 
 X, codes = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[codes]
@@ -78,7 +79,7 @@ def test_a_saved_machine_predicts_with_the_same_bits(name, sums, tmp_path):
         assert again.total_ is None
         actions = (again.partial_fit, lambda *_: again.merge(model), lambda *_: model.merge(again))
         for action in actions:
-            with pytest.raises(ValueError, match="saved without sums"):
+            with refuses(ValueError, "sums=True"):
                 action(rows, targets)
         again.save(tmp_path / "b.krepes")
         assert np.array_equal(outputs(krepes.load(tmp_path / "b.krepes"))[0], outputs(model)[0])
@@ -95,7 +96,7 @@ def test_files_without_sums_hold_no_rows_but_landmarks(tmp_path):
 def test_loading_by_the_class_and_by_another(tmp_path):
     MACHINES["classifier"]().save(tmp_path / "a.krepes")
     assert KernelRidgeClassifier.load(tmp_path / "a.krepes").classes_.tolist() == sorted(set(NAMES))
-    with pytest.raises(ValueError, match="holds a KernelRidgeClassifier, not a KernelRidgeRegressor"):
+    with refuses(ValueError, "KernelRidgeClassifier", "KernelRidgeRegressor"):
         KernelRidgeRegressor.load(tmp_path / "a.krepes")
 
 
@@ -103,7 +104,7 @@ def test_an_empty_copy_is_saved_and_filled(tmp_path):
     model = MACHINES["regressor"]()
     model.empty_copy().save(tmp_path / "a.krepes")
     again = krepes.load(tmp_path / "a.krepes")
-    with pytest.raises(ValueError, match="seen no rows"):
+    with refuses(ValueError, "rows"):
         again.predict(X[:, :3])
     again.partial_fit(X[:, :3], WIDTH)
     np.testing.assert_allclose(again.predict(X[:, :3]), model.predict(X[:, :3]), rtol=1e-8)
@@ -158,11 +159,11 @@ def test_an_array_beside_the_rows_by_name(tmp_path):
         else:
             found = KernelRidgeClassifier(**FIXED).fit(tmp_path / "x.npz", name)
             assert np.array_equal(found.predict(tmp_path / "x.npz"), reference.predict(X))
-    with pytest.raises(ValueError, match="has no array 'z'"):
+    with refuses(ValueError, "'z'"):
         KernelRidgeClassifier(**FIXED).fit(tmp_path / "x.npz", "z")
-    with pytest.raises(ValueError, match="no columns"):
+    with refuses(ValueError, "columns"):
         KernelRidgeClassifier(**FIXED).fit(X, "target")
-    with pytest.raises(ValueError, match="target"):
+    with refuses(ValueError, "target"):
         KernelRidgeClassifier(**FIXED).fit(FRAME, "target")
 
 
@@ -183,7 +184,7 @@ def test_rows_without_a_target_are_left_out(machine, kind, tmp_path):
     half = np.where(np.arange(150) < 75, 1.0, 0.5)
     weighted = machine(**options).fit(data, "target", sample_weight=half, space=model.space_)
     assert weighted.total_.n == pytest.approx(half[~missing].sum())
-    with pytest.raises(ValueError, match="no value in any row"):
+    with refuses(ValueError, "'target'", "value", "row"):
         machine(**options).fit(FRAME.assign(target=None), "target")
 
 
@@ -209,11 +210,11 @@ def test_objects_with_a_kernel_of_the_users(tmp_path):
     lengths = KernelRidgeRegressor(kernel=letters, random_state=0).fit(words, [len(word) for word in words])
     assert lengths.predict(["kernel", "station"]) == pytest.approx([6, 7], abs=0.5)
     model.save(tmp_path / "a.krepes")
-    with pytest.raises(ValueError, match="kernel=function"):
+    with refuses(ValueError, "kernel=function"):
         krepes.load(tmp_path / "a.krepes")
     again = krepes.load(tmp_path / "a.krepes", kernel=letters)
     assert np.array_equal(again.predict_proba(words), model.predict_proba(words))
-    with pytest.raises((TypeError, ValueError), match="kernel"):
+    with refuses((TypeError, ValueError), "kernel"):
         KernelRidgeClassifier(random_state=0).fit(words, kind)
 
 
@@ -225,7 +226,7 @@ def test_images():
     )
     assert model.score(images[250:], y[250:]) > 0.8
     flat = images.reshape(300, -1)
-    with pytest.raises(ValueError, match=r"rows of shape \(8, 8\)"):
+    with refuses(ValueError, "(8, 8)"):
         model.predict(flat)
 
 
@@ -252,9 +253,9 @@ def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted, dtype):
     with pytest.raises(KeyboardInterrupt):
         KernelRidgeClassifier(**settings).fit(X, NAMES, checkpoint=path, **options)
     assert path.exists()
-    with pytest.raises(ValueError, match="differs in y"):
+    with refuses(ValueError, "another fit", "y"):
         KernelRidgeClassifier(**settings).fit(X, np.roll(NAMES, 1), checkpoint=path, **options)
-    with pytest.raises(ValueError, match="differs in split, settings"):
+    with refuses(ValueError, "split", "settings"):
         KernelRidgeClassifier(**{**settings, "n_folds": 3}).fit(X, NAMES, checkpoint=path, **options)
     resumed = KernelRidgeClassifier(**settings).fit(X, NAMES, checkpoint=path, **options)
     assert not path.exists()
@@ -268,7 +269,7 @@ def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted, dtype):
 def test_a_failed_fit_leaves_the_machine_as_it_was(monkeypatch):
     model = KernelRidgeClassifier(**FIXED).fit(X, NAMES)
     before = outputs(model)
-    with pytest.raises(ValueError, match="penalty"):
+    with refuses(ValueError, "penalty"):
         model.set_params(penalty=-1).fit(X, codes)
     model.set_params(penalty="auto")
 
@@ -280,7 +281,7 @@ def test_a_failed_fit_leaves_the_machine_as_it_was(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, codes == 1)
     for rows, labels in ((X, NAMES[1:]), (X[:, :2], NAMES), (X, codes + 0.5), (X, np.full(150, "rose"))):
-        with pytest.raises(ValueError, match=r".{15}"):
+        with refuses(ValueError):
             model.partial_fit(rows, labels)
     assert all(np.array_equal(a, b) for a, b in zip(outputs(model), before, strict=True))
     assert model.n_samples_seen_ == 150
@@ -288,11 +289,11 @@ def test_a_failed_fit_leaves_the_machine_as_it_was(monkeypatch):
 
 def test_models_that_differ_are_not_merged():
     model = KernelRidgeClassifier(**FIXED).fit(X, NAMES)
-    with pytest.raises(ValueError, match=r"differ in.*targets"):
+    with refuses(ValueError, "targets"):
         model.merge(KernelRidgeClassifier(**FIXED).fit(X, codes, space=model.space_))
-    with pytest.raises(ValueError, match=r"differ in.*settings"):
+    with refuses(ValueError, "settings"):
         model.merge(KernelRidgeClassifier(**FIXED, n_folds=3).fit(X, NAMES, space=model.space_))
-    with pytest.raises(TypeError, match="merge takes another KernelRidgeClassifier"):
+    with refuses(TypeError, "KernelRidgeClassifier"):
         model.merge(KernelRidgeRegressor(**FIXED).fit(X, codes))
 
 
@@ -304,6 +305,6 @@ def test_classes_that_come_later():
     assert model.classes_.tolist() == letters
     assert model.predict_proba(X).shape == (150, 16)
     model.partial_fit(X[100:], np.resize(letters, 50))
-    with pytest.raises(ValueError, match="class 'z', which this model does not know"):
+    with refuses(ValueError, "'z'"):
         model.partial_fit(X[:1], ["z"])
     assert model.n_samples_seen_ == 150

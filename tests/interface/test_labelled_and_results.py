@@ -11,6 +11,7 @@ from krepes import KernelEmbedding
 from krepes.labelled import labels_of, open_labelled, read_labels, training_rows, weights_of
 from krepes.results import kept_columns, write_rows
 from krepes.sources import open_source
+from refusals import refuses
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def test_labels_are_found_where_they_are(folder):
     assert (len(y), where) == (20, "array 'y'")
     assert read_labels(folder / "t.csv", "kind").tolist() == ["u", "v"] * 10
     assert read_labels(f"{folder / 'x.npz'}:w").tolist() == list(range(20))
-    with pytest.raises(ValueError, match="label=COLUMN"):
+    with refuses(ValueError, "label=COLUMN"):
         labels_of(open_source(folder / "t.csv"), folder / "t.csv")
-    with pytest.raises(ValueError, match="expected one for each of the 20 rows"):
+    with refuses(ValueError, "20 rows"):
         labels_of(open_source(folder / "t.csv"), folder / "t.csv", labels=_saved(folder, np.ones(5)))
 
 
@@ -63,15 +64,15 @@ def test_rows_are_divided_as_the_data_say(folder):
     drawn = open_labelled(folder / "t.csv", label="kind")
     assert drawn.test is None
     assert "drawn at random" in drawn.hints()[0]
-    with pytest.raises(ValueError, match="only one of split= and n_train="):
+    with refuses(ValueError, "split=", "n_train="):
         training_rows(open_source(folder / "t.csv"), folder / "t.csv", "part", 3)
-    with pytest.raises(ValueError, match="below the 20 rows"):
+    with refuses(ValueError, "20 rows"):
         open_labelled(folder / "x.npz", n_train=20)
 
 
 def test_weights_are_numbers(folder):
     assert weights_of(open_source(folder / "x.npz"), folder / "x.npz", "w").sum() == 190
-    with pytest.raises(ValueError, match="sample_weight=kind: expected numbers"):
+    with refuses(ValueError, "sample_weight=kind"):
         weights_of(open_source(folder / "t.csv"), folder / "t.csv", "kind")
 
 
@@ -98,17 +99,17 @@ def test_ids_stay_with_their_rows(folder, ending, source):
 
 def test_what_cannot_be_written_is_refused(folder):
     table, Z = open_source(folder / "t.csv"), np.ones((20, 1))
-    with pytest.raises(ValueError, match="npy is one array"):
+    with refuses(ValueError, "keep=", "npy", "array"):
         write_rows(folder / "z.npy", [Z], 20, 1, keep=table.select(["id"]))
-    with pytest.raises(ValueError, match=r"ends in \.npy, \.npz"):
+    with refuses(ValueError, "npy", "npz"):
         write_rows(folder / "z.xlsx", [Z], 20, 1)
-    with pytest.raises(ValueError, match="got 19 rows; expected n_rows=20"):
+    with refuses(ValueError, "19 rows", "n_rows=20"):
         write_rows(folder / "z.csv", [Z[:19]], 20, 1)
-    with pytest.raises(ValueError, match="keep=a: the result has its own column a"):
+    with refuses(ValueError, "keep=a"):
         write_rows(folder / "z.csv", [Z], 20, 1, columns=["a"], keep=table.select(["a"]))
     with pytest.raises(FileExistsError):
         write_rows(folder / "t.csv", [Z], 20, 1)
-    with pytest.raises(ValueError, match="has no columns"):
+    with refuses(ValueError, "columns"):
         kept_columns(open_source(folder / "x.npz"), ["id"], "z.csv")
     assert not list(folder.glob("z.*"))
 

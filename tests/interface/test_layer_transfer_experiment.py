@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from refusals import refuses
 from reproduction import EXPERIMENTS, Conditions
 from reproduction import layer_transfer as experiment
 from reproduction.datasets import LOADERS
@@ -68,5 +69,5 @@ def test_scenes_are_two_halves_of_all_classes():
 
 
 def test_it_says_what_it_needs():
-    with pytest.raises(ValueError, match="needs --data"):
+    with refuses(ValueError, "--data"):
         EXPERIMENTS["layer-transfer"].check(Conditions())

@@ -27,6 +27,7 @@ from krepes.engines import Engine, Local
 from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Custom, Gaussian, Linear
 from krepes.moments import Moments
+from refusals import refuses, warns_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "discriminant.py"
 specification = importlib.util.spec_from_file_location("discriminant", EXAMPLE)
@@ -161,9 +162,9 @@ def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted):
     calls = interrupted_at(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
         KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, **options)
-    with pytest.raises(ValueError, match="differs in y"):
+    with refuses(ValueError, "another fit", "y"):
         KernelDiscriminant(**SMALL).fit(X, np.roll(y, 1), checkpoint=path, **options)
-    with pytest.raises(ValueError, match="differs in weight"):
+    with refuses(ValueError, "another fit", "weight"):
         KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, sample_weight=np.ones(len(X)))
     resumed = KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, **options)
     assert len(calls) == 7 + 10 - 4  # ten blocks; four were in the checkpoint
@@ -184,9 +185,9 @@ def test_parts_add_up():
         np.testing.assert_allclose(
             found.decision_function(X), model.decision_function(X), rtol=1e-8, atol=1e-8
         )
-    with pytest.raises(ValueError, match="differ in landmarks"):
+    with refuses(ValueError, "landmarks"):
         model.merge(KernelDiscriminant(**{**SMALL, "random_state": 1}).fit(X, y))
-    with pytest.raises(TypeError, match="merge takes another KernelDiscriminant"):
+    with refuses(TypeError, "KernelDiscriminant"):
         model.merge(krepes.KernelEmbedding(2, **SMALL).fit(X))
 
 
@@ -206,18 +207,18 @@ def test_it_is_saved_and_loaded(tmp_path):
     again = KernelDiscriminant.load(tmp_path / "model.krepes")
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), rtol=1e-9, atol=1e-9)
     assert again.partial_fit(X, y).n_samples_seen_ == 300
-    with pytest.raises(ValueError, match=r"KernelDiscriminant.load\(path\)"):
+    with refuses(ValueError, "KernelDiscriminant.load(path)"):
         krepes.load(tmp_path / "model.krepes")
-    with pytest.raises(ValueError, match="holds a KernelDiscriminant, not a KernelEmbedding"):
+    with refuses(ValueError, "KernelDiscriminant", "KernelEmbedding"):
         krepes.KernelEmbedding.load(tmp_path / "model.krepes")
     pickled = pickle.dumps(again.space_)
     assert np.array_equal(pickle.loads(pickled).landmarks, again.landmarks_)
 
 
 def test_rows_without_targets_and_targets_without_rows_are_refused():
-    with pytest.raises(ValueError, match=r"without targets \(y\)"):
+    with refuses(ValueError, "y", "targets"):
         KernelDiscriminant(**SMALL).fit(X)
-    with pytest.raises(ValueError, match="y has 149 values for 150 rows"):
+    with refuses(ValueError, "y", "149 values", "150 rows"):
         KernelDiscriminant(**SMALL).fit(X, y[1:])
 
 
@@ -227,7 +228,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch):
     interrupted_at(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(random_state=5).fit(X, y)
-    with pytest.raises(ValueError, match="y has"):
+    with refuses(ValueError, "y"):
         model.partial_fit(X, y[1:])
     assert np.array_equal(model.decision_function(X), before)
     assert model.n_samples_seen_ == 150
@@ -265,7 +266,7 @@ def test_engines_are_not_saved_and_bad_ones_refused(tmp_path):
     model = krepes.KernelEmbedding(3, **SMALL, engine=TwoProcesses()).fit(X)
     model.save(tmp_path / "model.krepes")
     assert krepes.load(tmp_path / "model.krepes").engine is None
-    with pytest.raises(TypeError, match=r"expected None.*or a krepes.engines.Engine"):
+    with refuses(TypeError, "krepes.engines.Engine"):
         krepes.KernelEmbedding(3, engine="moon").fit(X)
 
 
@@ -304,17 +305,17 @@ def test_parts_are_values():
     assert list(back) == ["a", "b"]
     torch.testing.assert_close(back["b"].sum_11, first["b"].sum_11, rtol=1e-10, atol=1e-10)
     assert (2 * both["c"]).n == (both * 2.0)["c"].n == 100
-    with pytest.raises(ValueError, match="no rows with the keys"):
+    with refuses(ValueError, "rows", "keys"):
         first - second
     state = split.empty().value_from(both.state())
     assert torch.equal(state["a"].sum_11, both["a"].sum_11)
-    with pytest.raises(ValueError, match="without groups"):
+    with refuses(ValueError, "groups"):
         split.empty().add(blocks_of(X, 150)[0])
 
 
 def test_a_space_that_is_none_is_named():
     for estimator in (KernelDiscriminant(**SMALL), krepes.KernelEmbedding(2, **SMALL)):
-        with pytest.raises(TypeError, match=r"takes a FeatureSpace.*got str"):
+        with refuses(TypeError, "FeatureSpace"):
             estimator.fit(X, y, space="gaussian")
 
 
@@ -327,6 +328,6 @@ def test_warnings_point_to_the_line_that_called():
         lambda: model.partial_fit(X).transform(X),
     )
     for call in calls:
-        with pytest.warns(UserWarning, match="are left") as found:
+        with warns_of(UserWarning, "n_components=20") as found:
             call()
         assert [each.filename for each in found] == [__file__]

@@ -14,6 +14,7 @@ from krepes import KernelEmbedding, load
 from krepes.base import model_file
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.views import Tabular
+from refusals import refuses
 
 X = load_iris().data
 SMALL = {"n_components": 3, "n_landmarks": 40, "random_state": 0}
@@ -55,7 +56,7 @@ def test_a_model_without_moments_says_so(tmp_path):
     KernelEmbedding(**SMALL).fit(X).save(tmp_path / "a.krepes", moments=False)
     model = load(tmp_path / "a.krepes")
     for action in (lambda: model.refit(n_components=2), lambda: model.partial_fit(X)):
-        with pytest.raises(ValueError, match="without moments"):
+        with refuses(ValueError, "moments=True"):
             action()
 
 
@@ -76,9 +77,9 @@ def test_objects_and_a_function_asked_for_at_load(tmp_path):
     )
     path = tmp_path / "words.krepes"
     model.save(path)
-    with pytest.raises(ValueError, match=r"common_letters.*kernel=function"):
+    with refuses(ValueError, "common_letters", "kernel=function"):
         load(path)
-    with pytest.raises(ValueError, match="not the one this model was fitted with"):
+    with refuses(ValueError, "kernel"):
         load(path, kernel=lambda a, b: 2 * common_letters(a, b))
     again = load(path, kernel=common_letters)
     assert np.allclose(again.transform(["kernels"]), model.transform(["kernels"]))
@@ -88,14 +89,14 @@ def test_objects_that_are_not_json_are_refused(tmp_path):
     objects = [frozenset(word) for word in WORDS]
     overlap = Custom(lambda a, b: len(a & b), pairwise=True)
     model = KernelEmbedding(2, kernel=overlap, loss="kernel_pca", n_landmarks=8, random_state=0).fit(objects)
-    with pytest.raises(TypeError, match="must be JSON"):
+    with refuses(TypeError, "JSON"):
         model.save(tmp_path / "a.krepes")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kernel_given_without_need_is_refused(tmp_path):
     KernelEmbedding(**SMALL).fit(X).save(tmp_path / "a.krepes")
-    with pytest.raises(ValueError, match="is stored in its file"):
+    with refuses(ValueError, "kernel=", "file"):
         load(tmp_path / "a.krepes", kernel=common_letters)
 
 
@@ -150,7 +151,7 @@ def test_a_function_inside_a_sum_is_asked_for(tmp_path):
 
     model = KernelEmbedding(kernel=Gaussian(1.0) + 0.1 * Custom(agreement), **SMALL).fit(X)
     model.save(tmp_path / "a.krepes")
-    with pytest.raises(ValueError, match="kernel=function"):
+    with refuses(ValueError, "kernel=function"):
         load(tmp_path / "a.krepes")
     again = load(tmp_path / "a.krepes", kernel=agreement)
     assert np.allclose(again.transform(X), model.transform(X), atol=1e-5)

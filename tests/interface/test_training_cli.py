@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from krepes import KernelEmbedding, load
 from krepes.cli.app import app
 from krepes.solvers import SGD
+from refusals import refuses
 from reproduction import TABLES, Run, Size, run_table
 from reproduction.__main__ import app as reproduction
 
@@ -82,7 +83,7 @@ def test_nested_parameters_of_an_automatic_solver_go_to_the_one_that_is_chosen()
     assert model.solver.max_epochs == 3
     model = KernelEmbedding().set_params(loss="byol", solver__batch_size=8)
     assert (model.loss, model.solver.batch_size) == ("byol", 8)
-    with pytest.raises(ValueError, match="max_epochs"):
+    with refuses(ValueError, "max_epochs"):
         KernelEmbedding().set_params(solver__max_epochs=3)
 
 

@@ -20,6 +20,7 @@ from krepes.losses import Loss
 from krepes.solvers import SGD
 from krepes.sources import open_source
 from krepes.sources.row_subset import subset
+from refusals import refuses
 
 optuna = pytest.importorskip("optuna")
 
@@ -297,7 +298,7 @@ def test_a_part_of_a_source_is_those_rows(tmp_path):
             f"w{i % 7}" for i in rows[[3, 0]]
         ]
     assert subset(open_source(X), rows).take(np.array([1]))[0].tolist() == X[rows[1]].tolist()
-    with pytest.raises(ValueError, match="increasing order"):
+    with refuses(ValueError, "increasing", "order"):
         subset(open_source(X), np.array([2, 1]))
 
 

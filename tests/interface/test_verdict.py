@@ -18,6 +18,7 @@ from krepes.evaluation import (
 )
 from krepes.evaluation.comparison.label_curve import usable_counts
 from krepes.evaluation.splits import draw_count
+from refusals import refuses
 
 GROUPS = 10
 
@@ -142,9 +143,9 @@ def test_other_scores_have_their_names_and_units():
     error = "neg_root_mean_squared_error"
     close = said(outcome(-50.0, -50.0, metric=error), outcome(-50.1, -50.1, metric=error), floor=None)
     assert close.winner == ""  # a fifth of a percent
-    with pytest.raises(ValueError, match="run all by one protocol"):
+    with refuses(ValueError, "protocol"):
         said(outcome(0.9), outcome(0.8, 0.7))
-    with pytest.raises(ValueError, match="'representation' is missing"):
+    with refuses(ValueError, "'representation'"):
         verdict({"raw features": FLOOR})
     assert said(FLOOR, floor=None).text == "There is nothing to compare the representation with."
 
@@ -214,7 +215,7 @@ def test_a_curve_is_drawn(curve):
     np.testing.assert_allclose(
         panel.lines[0].get_ydata(), [100 * r.accuracy for r in curve.results["representation"]]
     )
-    with pytest.raises(TypeError, match="what `label_curve` returns"):
+    with refuses(TypeError, "label_curve"):
         plot_label_curve({"a": 1})
 
 
@@ -228,7 +229,7 @@ def test_a_curve_of_a_quantity():
 
 @pytest.mark.parametrize("counts", [[0], [1], [-5], [2.5], ["a"], [], "50", [True]])
 def test_counts_must_be_numbers_of_labels(counts):
-    with pytest.raises(ValueError, match="expected whole numbers of labels, each at least 2"):
+    with refuses(ValueError, "labels", "2"):
         usable_counts(counts, 100)
 
 
@@ -258,7 +259,7 @@ def test_what_a_target_is_taken_for(y, task):
 
 
 def test_an_identifier_is_not_a_target():
-    with pytest.raises(ValueError, match="looks like an identifier"):
+    with refuses(ValueError, "identifier"):
         guess_task(np.random.default_rng(0).permutation(60))
-    with pytest.raises(ValueError, match="all 2 are missing"):
+    with refuses(ValueError, "missing"):
         guess_task([None, float("nan")])

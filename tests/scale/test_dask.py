@@ -22,6 +22,7 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
+from refusals import refuses
 
 distributed = pytest.importorskip("distributed", reason='needs pip install "krepes[scale]"')
 
@@ -133,9 +134,9 @@ def test_errors_of_workers_are_those_of_the_rows(cluster, tmp_path):
     broken = X.copy()
     broken[555, 2] = np.nan
     np.save(path, broken)
-    with pytest.raises(ValueError, match="NaN in columns 2") as here:
+    with refuses(ValueError, "NaN", "columns 2") as here:
         KernelEmbedding(**FEW).fit(str(path))
-    with pytest.raises(ValueError, match="NaN in columns 2") as there:
+    with refuses(ValueError, "NaN", "columns 2") as there:
         KernelEmbedding(**FEW, engine=cluster).fit(str(path))
     assert str(there.value) == str(here.value)
 
@@ -161,7 +162,7 @@ def test_an_interrupted_pass_goes_on(cluster, tmp_path, monkeypatch, caplog):
         "landmarks": X[:20],
     }
     model = KernelEmbedding(**options, preprocess=None, engine=Dask(cluster.client, rows_per_part=20))
-    with pytest.raises(OSError, match="row 610"):
+    with refuses(OSError, "row 610"):
         model.fit(X, checkpoint=path)
     assert path.exists()
     repaired.touch()
@@ -174,7 +175,7 @@ def test_an_interrupted_pass_goes_on(cluster, tmp_path, monkeypatch, caplog):
 
 
 def test_training_on_samples_is_refused(cluster):
-    with pytest.raises(ValueError, match=r"trained on the samples.*engine=None"):
+    with refuses(ValueError, "engine=None"):
         KernelEmbedding(loss="simclr", engine=cluster).fit(X)
 
 
@@ -193,13 +194,13 @@ def test_an_engine_is_shared_and_never_stored(cluster, tmp_path):
 
 
 def test_what_is_not_an_engine(cluster):
-    with pytest.raises(TypeError, match=r"expected None.*'dask'"):
+    with refuses(TypeError, "'dask'"):
         as_engine("spark")
-    with pytest.raises(TypeError, match=r"krepes\.engines\.Dask\(client\)"):
+    with refuses(TypeError, "krepes.engines.Dask(client)"):
         as_engine(cluster.client)
-    with pytest.raises(ValueError, match="n_workers"):
+    with refuses(ValueError, "n_workers"):
         Dask("tcp://10.0.0.1:8786", n_workers=2)
-    with pytest.raises(TypeError, match="address of a scheduler"):
+    with refuses(TypeError, "Dask(3)", "address", "scheduler"):
         Dask(3)
 
 
@@ -207,7 +208,7 @@ def test_a_scheduler_that_is_not_there():
     import dask
 
     impatient = dask.config.set({"distributed.comm.timeouts.connect": "2s"})
-    with impatient, pytest.raises(ConnectionError, match="No Dask scheduler answers"):
+    with impatient, refuses(ConnectionError, "'tcp://127.0.0.1:9'", "engine='dask'", "scheduler", "answers"):
         KernelEmbedding(engine="tcp://127.0.0.1:9").fit(X)
 
 
@@ -220,6 +221,6 @@ def test_a_scheduler_that_goes_away():
         scheduler = engine.client.cluster
         threading.Timer(0.5, scheduler.close).start()
         options = {**FEW, "kernel": slow_kernel(), "loss": "kernel_pca", "landmarks": X[:20]}
-        with pytest.raises(ConnectionError, match="connection to the Dask scheduler"):
+        with refuses(ConnectionError, "connection", "scheduler"):
             KernelEmbedding(**options, engine=engine).fit(X)
         engine.close()

@@ -19,6 +19,7 @@ from krepes import KernelEmbedding
 from krepes.engines import Local
 from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source
+from refusals import refuses
 
 N = 500
 _draws = np.random.default_rng(0)
@@ -98,22 +99,22 @@ def test_other_results_are_not_mixed_in(folder, tmp_path):
     out = tmp_path / "out"
     MODEL.write(folder, out)
     other = MODEL.refit(n_components=2)
-    with pytest.raises(FileExistsError, match="differ in model"):
+    with refuses(FileExistsError, "model"):
         other.write(folder, out)
-    with pytest.raises(FileExistsError, match="differ in number of rows, data"):
+    with refuses(FileExistsError, "number of rows, data"):
         MODEL.write(FRAME[list("abc")][:100], out)
-    with pytest.raises(FileExistsError, match="differ in columns"):
+    with refuses(FileExistsError, "columns"):
         MODEL.write(folder, out, keep=["name"])
     other.write(folder, out, overwrite=True)
     assert written(out).shape == (N, 2)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(FileExistsError, match="holds other files"):
+    with refuses(FileExistsError, "files"):
         MODEL.write(folder, tmp_path / "mine")
 
 
 def test_a_method_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="method='predict': a KernelEmbedding has 'transform', 'coverage'"):
+    with refuses(ValueError, "method='predict'", "KernelEmbedding", "'transform'", "'coverage'"):
         MODEL.write(FRAME[list("abc")], tmp_path / "out", "predict")
 
 
@@ -122,7 +123,7 @@ def test_a_changed_row_is_other_data(tmp_path):
     FRAME.to_parquet(path)
     MODEL.write(path, tmp_path / "out")
     FRAME.assign(a=FRAME["a"] + 1).to_parquet(path)
-    with pytest.raises(FileExistsError, match="differ in data"):
+    with refuses(FileExistsError, "data"):
         MODEL.write(path, tmp_path / "out")
 
 
@@ -142,7 +143,7 @@ class FullAfter(Local):
 def test_a_full_disk_keeps_what_is_finished(folder, tmp_path):
     out, model = tmp_path / "out", MODEL.without_engine()
     model.engine = FullAfter(2)
-    with pytest.raises(OSError, match="No space left"):
+    with refuses(OSError, "No space left"):
         model.write(folder, out, rows_per_file=90)
     assert len(files(out)) == 2
     assert not (out / "_SUCCESS").exists()
@@ -160,7 +161,7 @@ def test_a_disk_that_is_really_full_names_the_file(tmp_path):
     if mounted.returncode:
         pytest.skip("needs the right to mount a file system")
     try:
-        with pytest.raises(OSError, match=r"disk of .*part-.* is full"):
+        with refuses(OSError, "disk", "part-", "full"):
             MODEL.write(np.tile(X, (60, 1)), small / "out", rows_per_file=300)
         done = files(small / "out")
         assert done
@@ -188,12 +189,12 @@ def test_a_bad_partition_is_named_and_the_others_are_kept(fault, engine, tmp_pat
         bad.write_bytes(b"not an array")
     if fault == "schema":
         np.save(bad, X[300:400, :2])
-    with pytest.raises(ValueError, match=r"rows/3\.npy"):
+    with refuses(ValueError, "rows/3.npy"):
         model.write(source, tmp_path / "out", rows_per_file=100)
     assert len(files(tmp_path / "out")) >= 3
     if fault == "nan":
         np.save(bad, X[300:400])
-        with pytest.raises(FileExistsError, match="differ in data"):
+        with refuses(FileExistsError, "data"):
             model.write(open_source(tmp_path / "rows"), tmp_path / "out")
 
 

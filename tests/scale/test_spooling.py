@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from krepes import KernelEmbedding
 from krepes.sources import Batches, open_source
+from refusals import refuses
 
 X = np.random.default_rng(0).normal(size=(300, 4))
 FRAME = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", None)})
@@ -114,7 +115,7 @@ def test_memory_is_that_of_a_batch():
 def test_a_full_disk_is_seen_before_the_rows_are_read(monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 5000))
-    with pytest.raises(OSError, match=r"300 rows need about .* kB on disk.*5 kB free.*spool="):
+    with refuses(OSError, "300 rows", "5 kB", "spool="):
         open_source(Batches(parts(), n_rows=300, spool=True))
 
 
@@ -130,7 +131,7 @@ def test_a_disk_that_fills_up_is_named(tmp_path):
 
     next(iter(given))
     given._spool._file = Full()
-    with pytest.raises(OSError, match=r"Batch 1 .* has 2.59 kB already: No space left on device.*spool="):
+    with refuses(OSError, "Batch 1", "2.59 kB", "spool="):
         given._spool._take_next()
 
 
@@ -140,14 +141,14 @@ def broken():
 
 
 REFUSED = {
-    "generator": (lambda: Batches(parts()), TypeError, r"only once.*spool=True"),
-    "folder": (lambda: Batches(parts(), spool="/no/such/folder"), NotADirectoryError, "no such folder"),
+    "generator": (lambda: Batches(parts()), TypeError, "spool=True"),
+    "folder": (lambda: Batches(parts(), spool="/no/such/folder"), NotADirectoryError, "folder"),
     "number": (lambda: Batches(parts(), spool=3), TypeError, "spool=3"),
-    "objects": (lambda: list(Batches(iter([[object()]]), spool=True)), TypeError, "Objects of object"),
+    "objects": (lambda: list(Batches(iter([[object()]]), spool=True)), TypeError, "object"),
     "object array": (
         lambda: list(Batches(iter([np.array([{}, []], dtype=object)]), spool=True)),
         TypeError,
-        "Python objects",
+        ("Python", "objects"),
     ),
     "error": (lambda: list(Batches(broken(), spool=True)), ValueError, "the line is dead"),
 }
@@ -156,7 +157,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_spooled_is_named(case):
     make, error, message = REFUSED[case]
-    with pytest.raises(error, match=message):
+    with refuses(error, message):
         make()
 
 
@@ -164,10 +165,10 @@ def test_after_an_error_batches_are_not_taken_for_complete():
     given = Batches(broken(), spool=True)
     with pytest.raises(ValueError, match="dead"):
         list(given)
-    with pytest.raises(RuntimeError, match=r"earlier pass .*the line is dead.*make the iterator again"):
+    with refuses(RuntimeError, "dead", "iterator"):
         list(given)
 
 
 def test_fit_names_the_remedy():
-    with pytest.raises(TypeError, match=r"Batches\(it, spool=True\)"):
+    with refuses(TypeError, "Batches(it, spool=True)"):
         KernelEmbedding().fit(parts())
