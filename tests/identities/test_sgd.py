@@ -19,7 +19,7 @@ from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.abilities import MovingTarget, OwnParameters
 from krepes.losses.directions import DirectionLoss
-from krepes.report.model_card import steps_words
+from krepes.report.words import steps_words
 from krepes.solvers import SGD
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
 from krepes.solvers.sgd.feature_windows import FeatureWindows

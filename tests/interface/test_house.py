@@ -59,7 +59,6 @@ SHARED = {
     "directions": "of a kernel's series, of losses",
     "normal": "normal draws, of streams and of weights",
     "available_memory": "the command line asks the one of sources",
-    "input_words": "for a terminal and for a report",
 }
 
 

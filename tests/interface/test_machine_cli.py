@@ -91,7 +91,7 @@ def test_train_tells_what_it_took_and_how_well_it_does():
         "bmi      numeric",
         f"penalty    {machine.penalty_:.3g}, the best by leave one out",
         f"R² {machine.held_out_score_.value:.3f}",
-        "gaussian, lengthscale",
+        "gaussian (lengthscale",
         "Next: krepes explain x.krepes diabetes.csv",
     ):
         assert words(part) in words(text)

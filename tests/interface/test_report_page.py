@@ -7,9 +7,8 @@ import re
 
 import numpy as np
 
-from krepes.explain import attribution, class_direction, top_attribution
+from krepes.explain import attribution, class_direction, top_attribution, top_landmarks
 from krepes.report import write_report
-from krepes.report.explanations import HEADLINE
 from report_pages import (
     ENTER,
     ESCAPE,
@@ -53,7 +52,7 @@ def test_a_request_would_be_seen_and_is_forbidden(browser, digits_page, tmp_path
 def test_a_click_on_a_point_shows_the_landmarks_that_python_gives(browser, digits_page):
     model, X, _, _, page = digits_page
     browser.open(page)
-    expected = HEADLINE.top(model, X, 6)
+    expected = top_landmarks(model, X, n_top=6)
     for row, x, y in isolated_rows(browser, 4):
         browser.click(x, y)
         assert selected(browser) == row
@@ -303,7 +302,7 @@ def test_colours_of_numbers_maps_concepts_and_landmarks(browser, digits_page):
         "return [...document.querySelectorAll('#sample .example')].map(e => Number(e.dataset.row))"
     )
     landmark = browser.run("return krepesReport.map.landmark")
-    top = HEADLINE.top(model, X, 6)
+    top = top_landmarks(model, X, n_top=6)
     score = np.where(top.landmarks == landmark, top.values, 0).max(1)
     assert rows[:3] == np.argsort(-score)[:3].tolist()
     assert browser.console() == []

@@ -21,7 +21,7 @@ def show_machine(table: Path, output: Path, seed: int, overwrite: bool) -> dict[
 
     from krepes.base.files import atomic_path
     from krepes.machines import KernelRidgeClassifier
-    from krepes.report.model_card import words
+    from krepes.report.words import component_words
 
     data = load_wine()
     cultivar = data.target_names[data.target]
@@ -41,6 +41,6 @@ def show_machine(table: Path, output: Path, seed: int, overwrite: bool) -> dict[
     line(
         f"A machine for a table: trained on {train.sum()} of {len(wines)} wines, in {seconds:.1f} s, it predicts the "
         f"cultivar of the\nothers with an accuracy of {100 * accuracy:.1f} %. Chosen by rows left out: "
-        f"{words(plain_kernel(machine))}.\nThe columns that count most: {first}.\n"
+        f"{component_words(plain_kernel(machine))}.\nThe columns that count most: {first}.\n"
     )
     return {"accuracy": accuracy, "n_train": int(train.sum()), "seconds": seconds, "columns": found.names}

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from krepes.base.components import Component
     from krepes.embedding import KernelEmbedding
     from krepes.preprocessing import InputSpace, TableEncoder
     from krepes.sources import Source
@@ -100,72 +99,30 @@ def show_encoding(encoder: TableEncoder | str | None, source: Source) -> None:
         console().print(column_roles(fitted))
 
 
-def component(part: Component, hidden: tuple[str, ...] = ()) -> str:
-    """A kernel, loss, view or selector: its name and the parameters worth knowing that are not `hidden`.
-
-    >>> from krepes.kernels import Gaussian
-    >>> component(Gaussian(2.16956))
-    'gaussian (lengthscale 2.17)'
-    """
-    name = getattr(part, "name", None)
-    if name is None:
-        return type(part).__name__ if not hasattr(part, "get_params") else repr(part)
-    shown = []
-    parameters = {key: value for key, value in part.get_params(deep=False).items() if key not in hidden}
-    for key, value in parameters.items():
-        default = _defaults(part).get(key)
-        if not _same(value, default) or (isinstance(value, float) and key == "lengthscale"):
-            shown.append(f"{key} {_short(value)}")
-    return f"{name} ({', '.join(shown)})" if shown else name
-
-
-def _defaults(part: Component) -> dict[str, Any]:
-    import inspect
-
-    return {name: p.default for name, p in inspect.signature(type(part)).parameters.items()}
-
-
-def _same(value: object, default: object) -> bool:
-    return type(value) is type(default) and bool(value is default or repr(value) == repr(default))
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    text = str(value) if isinstance(value, str | int | bool) or value is None else repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def model_facts(model: KernelEmbedding) -> dict[str, str]:
     """What a fitted model is, line by line."""
-    landmarks, rank = len(model.landmarks_), model.rank_
-    chosen = model.landmarks if isinstance(model.landmarks, str) else component(model.landmarks)
-    from krepes.report.model_card import steps_words
+    from krepes.report.words import component_words, input_words, steps_words, views_words
 
+    landmarks, rank = len(model.landmarks_), model.rank_
+    chosen = model.landmarks if isinstance(model.landmarks, str) else component_words(model.landmarks)
     values = ", ".join(f"{name} {value:.4g}" for name, value in _terms(model).items())
     return {
         "rows": f"{model.n_samples_seen_:,}",
         "input": input_words(model.input_space_),
-        "kernel": component(model.kernel_),
+        "kernel": component_words(model.kernel_),
         "landmarks": f"{landmarks:,} ({chosen}), rank {rank:,}",
         "views": views_words(model),
-        "loss": component(model.loss_) + (f": {values}" if values else ""),
-        "solver": component(model.solver_) + steps_words(model),
+        "loss": component_words(model.loss_) + (f": {values}" if values else ""),
+        "solver": component_words(model.solver_) + steps_words(model),
         "representation": f"{model.n_components_:,} components"
         + (", chosen from the data" if model.n_components == "auto" else ""),
     }
 
 
-def views_words(model: KernelEmbedding) -> str:
-    """The augmentation, and whether it was integrated or sampled."""
-    if getattr(model.views_, "name", None) is None:
-        return {"NoViews": "none", "Paired": "given in pairs"}.get(type(model.views_).__name__, "none")
-    how = "expectation in closed form" if model.exact_views_ else f"{model.views_.n_views} sampled per row"
-    return f"{component(model.views_, hidden=('n_views',))}, {how}"
-
-
 def model_summary(model: KernelEmbedding) -> dict[str, Any]:
     """What a fitted model is, for --json: what `model_facts` says, unrounded."""
+    from krepes.report.words import input_words
+
     encoder = model.input_space_.encoder
     return {
         "rows": model.n_samples_seen_,
@@ -210,14 +167,3 @@ def _terms(model: KernelEmbedding) -> dict[str, float]:
 
     taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
     return {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
-
-
-def input_words(space: InputSpace) -> str:
-    """What a row is before the kernel sees it."""
-    if space.encoder is not None:
-        used, features = len(space.encoder.used_columns_), space.encoder.n_features_out_
-        return f"table, {used:,} of {space.encoder.n_features_in_:,} columns used, {features:,} features"
-    if space.kind == "images":
-        channels = f" × {space.shape[2]} channels" if len(space.shape) > 2 else ", grey"
-        return f"images, {space.shape[0]} × {space.shape[1]} pixels{channels}"
-    return f"{space.kind}, {space.n_features:,} features" if space.n_features else space.kind

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.describe import columns_summary, input_words, part_summary
+from krepes.cli.describe import columns_summary, part_summary
 from krepes.report.machine_card import detector_kernel
+from krepes.report.words import input_words
 
 if TYPE_CHECKING:
     from krepes.machines import NoveltyDetector

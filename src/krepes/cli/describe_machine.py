@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from krepes.cli.describe import (
     columns_summary,
     console,
-    input_words,
     line,
     part_summary,
     simple_table,
 )
 from krepes.report.machine_card import plain_kernel
+from krepes.report.words import input_words
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -184,7 +184,7 @@ def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
         "series": ("vectors", "images"),
     }
     if source.kind not in fits.get(space.kind, ()):
-        from krepes.cli.describe import input_words
+        from krepes.report.words import input_words
 
         raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")
 

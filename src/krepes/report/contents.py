@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from krepes.embedding import KernelEmbedding
-from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
+from krepes.explain import (
+    Concept,
+    TopLandmarks,
+    coefficient_spectrum,
+    effective_rank,
+    landmark_norms,
+    top_landmarks,
+)
 from krepes.explain.top_landmarks import landmark_rows, n_landmarks
 from krepes.preimages import ErrorEstimate
 from krepes.report.advice import Advice
-from krepes.report.explanations import (
-    HEADLINE,
-    Direction,
-    Tops,
-    choose_directions,
-    headline_tops,
-    top_values,
-)
+from krepes.report.explanations import HEADLINE, Direction, choose_directions, top_values
 from krepes.report.heat_maps import Heat
 from krepes.report.limits import not_for
 from krepes.report.maps import maps
@@ -138,10 +138,10 @@ def _explained(
     classifier = None if probe is None else classifier_of(probe)
     name = "class" if given.labels is None else given.labels.name
     directions, note = choose_directions(model, classifier, name, given.concepts, n_top)
-    leading = headline_tops(model, shown.source, n_top)
+    leading = top_landmarks(model, shown.source, n_top=n_top)
     tops = top_values(model, shown.source, directions, n_top)
     found = {
-        "headline": {**_tops(leading, n_landmarks(model)), **_headline()},
+        "headline": {**_tops(leading, n_landmarks(model)), **HEADLINE},
         "directions": [_direction(model, d, top, Z) for d, top in zip(directions, tops)],
     }
     return found, [note] if note else []
@@ -202,10 +202,6 @@ def _heat(found: Heat, usual: float) -> dict[str, Any]:
     }
 
 
-def _headline() -> dict[str, str]:
-    return {key: getattr(HEADLINE, key) for key in ("title", "about", "most", "rows", "none")}
-
-
 def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarray | None) -> dict[str, Any]:
     rows = landmark_rows(model)
     return {
@@ -216,7 +212,7 @@ def _landmarks(model: KernelEmbedding, shown: ShownRows, of_landmarks: np.ndarra
     }
 
 
-def _tops(top: Tops, m: int) -> dict[str, Any]:
+def _tops(top: TopLandmarks, m: int) -> dict[str, Any]:
     """Values in STEPS steps of the largest of their row, which halves the page and is far below what is printed."""
     largest = np.abs(top.values).max(axis=1)
     steps = np.rint(STEPS * (top.values / np.where(largest > 0, largest, 1.0)[:, None]))
@@ -228,7 +224,9 @@ def _tops(top: Tops, m: int) -> dict[str, Any]:
     }
 
 
-def _direction(model: KernelEmbedding, direction: Direction, top: Tops, Z: np.ndarray) -> dict[str, Any]:
+def _direction(
+    model: KernelEmbedding, direction: Direction, top: TopLandmarks, Z: np.ndarray
+) -> dict[str, Any]:
     values = Z @ direction.vector + direction.offset
     return {
         "name": direction.name,

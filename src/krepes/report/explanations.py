@@ -11,7 +11,7 @@ Three passes over the rows: one for Z and coverage, one for the headline, one fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,7 @@ from torch import Tensor
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.neighbours import NeighbourClassifier
-from krepes.explain import (
-    Concept,
-    TopLandmarks,
-    as_direction,
-    class_direction,
-    top_landmarks,
-)
+from krepes.explain import Concept, TopLandmarks, as_direction, class_direction
 from krepes.explain.attribution import contributions
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.sources import Source
@@ -37,38 +31,14 @@ N_COMPONENTS = 3  # directions among the components
 ROW_BYTES = 730  # of the page for the directions of one row
 
 
-@dataclass(frozen=True)
-class Headline:
-    """How the landmarks of a row are ranked, and what the page says about it.
-
-    Attributes
-    ----------
-    title, about : str
-        Above the list.
-    most : str
-        What is said of the first landmark, before its name.
-    rows, none : str
-        Above a landmark's rows, and where it has none.
-    top : (model, rows, k) -> TopLandmarks
-    """
-
-    title: str
-    about: str
-    most: str
-    rows: str
-    none: str
-    top: Callable[[KernelEmbedding, Any, int], TopLandmarks]
-
-
-HEADLINE = Headline(
-    title="Landmarks that put it there",
-    about="Real training examples, sorted by how much of the way from the middle of the data to this row's place the "
-    "example's own term makes: 1 is all of it. Parts can be larger than that, because others take some of it back.",
-    most="Owes most to",
-    rows="Rows that owe most to it",
-    none="It is not among the first landmarks of any row on this page.",
-    top=lambda model, X, n_top: top_landmarks(model, X, n_top=n_top),
-)
+HEADLINE = {
+    "title": "Landmarks that put it there",
+    "about": "Real training examples, sorted by how much of the way from the middle of the data to this row's place "
+    "the example's own term makes: 1 is all of it. Parts can be larger than that, because others take some of it back.",
+    "most": "Owes most to",  # the first landmark
+    "rows": "Rows that owe most to it",  # above a landmark's rows
+    "none": "It is not among the first landmarks of any row on this page.",
+}
 
 
 @dataclass(frozen=True)
@@ -79,14 +49,6 @@ class Direction:
     kind: str  # "component", "class" or "concept"
     vector: np.ndarray  # shape: (h,)
     offset: float = 0.0  # added to z . v
-
-
-@dataclass(frozen=True)
-class Tops:
-    """The landmarks with the largest values for every row, (n, k), largest first."""
-
-    landmarks: np.ndarray
-    values: np.ndarray
 
 
 def choose_directions(
@@ -140,15 +102,9 @@ def _of_classes(
     ]
 
 
-def headline_tops(model: KernelEmbedding, source: Source, n_top: int) -> Tops:
-    """The landmarks that the page leads with, of every row."""
-    found = HEADLINE.top(model, source, n_top)
-    return Tops(found.landmarks, found.values)
-
-
 def top_values(
     model: KernelEmbedding, source: Source, directions: Sequence[Direction], n_top: int
-) -> list[Tops]:
+) -> list[TopLandmarks]:
     """Contributions along every direction: the largest of every row, in one pass, as `top_attribution` gives them."""
     functions = [contributions(model, direction.vector) for direction in directions]
     k = min(n_top, n_landmarks(model))
@@ -164,4 +120,6 @@ def top_values(
 
     blocks = [block.cpu().numpy() for block in model.map_rows(largest, source)]
     columns = np.split(np.concatenate(blocks), 2 * len(functions), axis=1)
-    return [Tops(ids.astype(np.int64), values) for ids, values in zip(columns[::2], columns[1::2])]
+    return [
+        TopLandmarks(ids.astype(np.int64), values, None) for ids, values in zip(columns[::2], columns[1::2])
+    ]

@@ -10,7 +10,7 @@ from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.machines.targets import Classes
-from krepes.report.model_card import input_words, words
+from krepes.report.words import component_words, input_words
 
 SHOWN_CLASSES = 10
 
@@ -23,12 +23,12 @@ def plain_kernel(machine: LabelledMachine[Any, Any]) -> Kernel:
 
 def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
     """What a trained machine is, in the order in which it is shown."""
-    chosen = machine.landmarks if isinstance(machine.landmarks, str) else words(machine.landmarks)
+    chosen = machine.landmarks if isinstance(machine.landmarks, str) else component_words(machine.landmarks)
     return {
         "rows": _rows(machine),
         "input": input_words(machine.input_space_),
         "predicts": _target(machine),
-        "kernel": words(plain_kernel(machine)),
+        "kernel": component_words(plain_kernel(machine)),
         "metric": metric_words(machine.metric_),
         **(_penalty(machine) if isinstance(machine, RidgeMachine) else {}),
         "landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}",
@@ -47,7 +47,7 @@ def detector_facts(machine: NoveltyDetector) -> dict[str, str]:
         "rows": f"{machine.n_samples_seen_:,}, of which {n:,} calibrate",
         "input": input_words(machine.input_space_),
         "measure": machine.measure,
-        "kernel": f"{words(kernel)}{metric}",
+        "kernel": f"{component_words(kernel)}{metric}",
         "penalty": f"{machine.penalty_:.3g}, {how}",
         "landmarks": f"{len(machine.landmarks_):,}, rank {machine.rank_:,}",
         "false alarms": f"{alarms}, for a rate of {100 * machine.false_alarm_rate:g} %",

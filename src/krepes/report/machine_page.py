@@ -14,33 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.files import atomic_path, check_writable
+from krepes.base.files import check_writable
 from krepes.explain import landmark_norms, landmarks_are_rows_of
 from krepes.explain.top_landmarks import landmark_rows
-from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor, NoveltyDetector
+from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.report.machine_card import detector_facts, machine_facts
 from krepes.report.machine_rows import Machine, MachineRows, machine_rows
 from krepes.report.notebook import WrittenReport
+from krepes.report.page import plain_page, write_page
 from krepes.sources import Source, TableSource, open_source
 
 N_LANDMARKS, N_COLUMNS = 20, 8
-STYLE = """:root{color-scheme:light dark;--text:#22272e;--quiet:#59626d;--line:#d0d7de;--bar:#2f6fd0;
---soft:#e8eef8;--page:#fff}
-@media(prefers-color-scheme:dark){:root{--text:#e6eaf0;--quiet:#a0acba;--line:#39424e;--bar:#6db3ff;
---soft:#243040;--page:#14181e}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:70rem;margin:2rem auto;
-padding:0 1rem;overflow-wrap:anywhere}
-h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}
-.wide{overflow:auto;max-height:34rem;overflow-wrap:normal}
-.wide thead th{position:sticky;top:0;background:var(--page)}
-td,th{padding:.2rem .9rem .2rem 0;text-align:left;vertical-align:top;font-weight:400}
-thead th{border-bottom:1px solid var(--line);font-weight:600}
-.n{text-align:right}.bar{background:var(--bar);height:.8rem;min-width:2px}.note{color:var(--quiet)}
-.span{position:relative;width:11rem;height:.8rem;margin-top:.35rem;background:var(--soft)}
-.span i{position:absolute;top:.25rem;height:.3rem;min-width:2px;background:var(--bar);opacity:.6}
-.span b{position:absolute;top:0;height:.8rem;width:2px;background:var(--text)}"""
 
 
 def write_machine_page(
@@ -71,8 +57,7 @@ def write_machine_page(
     WrittenReport
         The path of the file. In a notebook it shows the page.
     """
-    kinds = (RidgeMachine, GaussianProcessClassifier, GaussianProcessRegressor, NoveltyDetector)
-    if not isinstance(machine, kinds):
+    if not isinstance(machine, Machine):
         raise TypeError(
             f"machine is a {type(machine).__name__}; expected a KernelRidgeClassifier or -Regressor, a "
             "GaussianProcessClassifier or -Regressor, or a NoveltyDetector."
@@ -80,24 +65,14 @@ def write_machine_page(
     machine.check_input(X)
     target = check_writable(path, overwrite)
     source = X if isinstance(X, Source) else open_source(X)
-    heading = title or _heading(machine)
     held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
     body = [
-        f"<h1>{escape(heading)}</h1>",
         _table([], _facts(machine)),
         _rows(machine_rows(machine, source, samples)),
         *(_learned(machine, source, samples) if isinstance(machine, RidgeMachine) else []),
         f'<p class="note">This file holds {held}.</p>',
     ]
-    policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}{view}<title>{escape(heading)}</title>'
-        f"<style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>"
-    )
-    with atomic_path(target, overwrite, private=True) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-    return WrittenReport(target)
+    return write_page(plain_page(title or _heading(machine), "\n".join(body)), target, overwrite)
 
 
 def _heading(machine: Machine) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import platform
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from krepes._version import __version__
-from krepes.base.components import Component
 from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, RegressionResult, linear_probe
@@ -20,49 +18,14 @@ from krepes.evaluation.protocol import mean_and_deviation
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
 from krepes.explain.top_landmarks import n_landmarks
-from krepes.preprocessing import InputSpace
 from krepes.report.shown_rows import Column, ShownRows
+from krepes.report.words import component_words, input_words, steps_words, views_words
 
 LOW_COVERAGE = 0.1
 TEST_SHARE = 0.2
 PROBE_ROWS = 20  # fewer labelled rows are not probed
 
 Probe = ProbeResult | ProtocolResult  # what linear_probe, knn_probe and probe_protocol give
-
-
-def words(part: Component) -> str:
-    """A kernel, loss, view or selector: its name, and the parameters that are not the usual ones.
-
-    >>> from krepes.kernels import Gaussian
-    >>> words(Gaussian(2.16956))
-    'gaussian, lengthscale 2.17'
-    """
-    name = getattr(part, "name", None)
-    if name is None:
-        return {"NoViews": "none", "Paired": "given in pairs"}.get(type(part).__name__, type(part).__name__)
-    usual = {key: p.default for key, p in inspect.signature(type(part)).parameters.items()}
-    shown = [
-        f"{key} {_short(value)}"
-        for key, value in part.get_params(deep=False).items()
-        if repr(value) != repr(usual.get(key))
-    ]
-    return ", ".join([str(name), *shown])
-
-
-def _short(value: object) -> str:
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def input_words(space: InputSpace) -> str:
-    """What a row is before the kernel sees it."""
-    if space.encoder is not None:
-        encoder = space.encoder
-        used, given = len(encoder.used_columns_), encoder.n_features_in_
-        return f"table, {used:,} of {given:,} columns used, {encoder.n_features_out_:,} features"
-    if space.kind == "images":
-        return f"images, {' × '.join(map(str, space.shape))}"
-    return f"{space.kind}, {space.n_features:,} features" if space.n_features else space.kind
 
 
 def model_card(
@@ -75,16 +38,15 @@ def model_card(
     """(name, value) in the order in which they are shown."""
     m, low = n_landmarks(model), int((coverage < LOW_COVERAGE).sum())
     chosen = model.landmarks if isinstance(model.landmarks, str) else _rule(model.landmarks)
-    views = words(model.views_) + (", expectation in closed form" if model.exact_views_ else "")
     card = {
         "Data": shown.description,
         "Rows shown": f"{len(shown.rows):,}"
         + (f" of {shown.n_total:,}, a random sample" if _sampled(shown) else ""),
         "Fitted on": f"{model.n_samples_seen_:,} rows; {input_words(model.input_space_)}",
-        "Kernel": words(model.kernel_),
-        "Loss": words(model.loss_),
-        "Views": views,
-        "Solver": words(model.solver_) + steps_words(model),
+        "Kernel": component_words(model.kernel_),
+        "Loss": component_words(model.loss_),
+        "Views": views_words(model),
+        "Solver": component_words(model.solver_) + steps_words(model),
         "Regularization": f"{model.regularization:g}",
         "Landmarks": f"{m:,} ({chosen})"
         + (f", {model.views_per_landmark_} views each" * (model.views_per_landmark_ > 1)),
@@ -123,7 +85,7 @@ def tiles(
 
 
 def _rule(landmarks: Any) -> str:
-    return words(landmarks) if hasattr(landmarks, "select") else "given"
+    return component_words(landmarks) if hasattr(landmarks, "select") else "given"
 
 
 def _sampled(shown: ShownRows) -> bool:
@@ -190,13 +152,3 @@ def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None
     """The classifier of a probe; of the first repeat, where there are several."""
     first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
     return first.classifier if isinstance(first, ProbeResult) else None
-
-
-def steps_words(model: KernelEmbedding) -> str:
-    """How far a fitted model's solver went, to be added to its name; nothing for closed forms."""
-    if model.n_iter_ <= 1:
-        return ""
-    if model.solver_.data != "samples":
-        return f", {model.n_iter_:,} iterations"
-    earlier = model.best_epoch_ not in (None, model.n_iter_)
-    return f", {model.n_iter_:,} epochs" + (f", epoch {model.best_epoch_:,} taken" if earlier else "")

@@ -1,4 +1,4 @@
-"""Data and template as one HTML page that needs nothing else.
+"""Templates filled in: HTML pages that need nothing else.
 
 Arrays are base64 of little-endian numbers inside one JSON text. The JSON is pure ASCII with <, > and & escaped, so
 that no text of the user's can end the script that holds it; on the page, text is only ever set as text. The page's
@@ -12,16 +12,20 @@ import html
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from krepes.base.files import atomic_path
+from krepes.report.notebook import WrittenReport
+
 SCRIPTS = (
     "data.js", "colours.js", "charts.js", "painting.js", "map.js", "parts.js", "agreement.js", "heat.js", "sample.js",
     "copied.js", "concepts.js", "comparison.js", "groups.js", "main.js",
 )  # fmt: skip
-_PLACE = re.compile(r"\{\{(title|style|script|data)\}\}")
+_PLACE = re.compile(r"\{\{(title|style|script|data|body)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
@@ -36,7 +40,7 @@ def packed(array: ArrayLike, dtype: str) -> dict[str, Any]:
 
 
 def packed_numbers(values: ArrayLike) -> dict[str, Any]:
-    """Numbers in single precision; in double precision where they are beyond its range, or hardly differ in it.
+    """Numbers in single precision; in double precision if they are beyond its range, or hardly differ in it.
 
     >>> packed_numbers([1.5])["type"], packed_numbers([1e100, np.nan])["type"], packed_numbers([1e-100])["type"]
     ('float32', 'float64', 'float64')
@@ -68,21 +72,29 @@ def safe_json(content: dict[str, Any]) -> str:
     return re.sub("[<>&]", lambda found: _ESCAPES[found.group()], text)
 
 
-def page(title: str, content: dict[str, Any]) -> str:
-    """The whole page."""
-    template = files("krepes.report") / "template"
-    parts = {
-        "title": html.escape(_encodable(title)),
-        "style": (template / "style.css").read_text(encoding="utf-8"),
-        "script": "\n".join((template / name).read_text(encoding="utf-8") for name in SCRIPTS),
-        "data": safe_json(content),
-    }
+def map_page(title: str, content: dict[str, Any]) -> str:
+    """The page of a representation: a map of its rows, drawn from `content` by scripts."""
+    script = "\n".join(_template(name) for name in SCRIPTS)
+    return _filled("page", title, script=script, data=safe_json(content))
+
+
+def plain_page(title: str, body: str) -> str:
+    """A page without scripts; `body` is HTML."""
+    return _filled("plain", title, body=body)
+
+
+def write_page(text: str, target: Path, overwrite: bool) -> WrittenReport:
+    """Write a page that only its owner can read. Halves of characters, which UTF-8 cannot hold, become "?"."""
+    with atomic_path(target, overwrite, private=True) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+    return WrittenReport(target)
+
+
+def _filled(name: str, title: str, **parts: str) -> str:
+    parts |= {"title": html.escape(title), "style": _template(f"{name}.css")}
     # One substitution, so that a title or a label that looks like a place is left as it is.
-    return _PLACE.sub(
-        lambda found: parts[found.group(1)], (template / "page.html").read_text(encoding="utf-8")
-    )
+    return _PLACE.sub(lambda found: parts[found.group(1)], _template(f"{name}.html"))
 
 
-def _encodable(text: str) -> str:
-    """Without the half characters that UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _template(name: str) -> str:
+    return (files("krepes.report") / "template" / name).read_text(encoding="utf-8")

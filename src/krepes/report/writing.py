@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.files import atomic_path, check_writable
+from krepes.base.files import check_writable
+from krepes.base.limits import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult
 from krepes.explain import Concept
@@ -18,7 +18,7 @@ from krepes.report.advice import IN_PYTHON, Advice
 from krepes.report.contents import Given, contents
 from krepes.report.maps.neighbour_map import check_map
 from krepes.report.notebook import WrittenReport
-from krepes.report.page import page
+from krepes.report.page import map_page, write_page
 from krepes.report.samples import read_samples
 from krepes.report.shown_rows import Columns, extra_columns, label_column, open_rows
 
@@ -89,6 +89,7 @@ def write_report(
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from krepes import KernelEmbedding
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
     >>> model = KernelEmbedding(2, n_landmarks=10, random_state=0).fit(X)
@@ -107,10 +108,8 @@ def write_report(
     own, of_landmarks = label_column(labels, shown)
     given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map, advice)
     rows = read_samples(model, shown.source) if samples else None
-    text = page(heading, {"title": heading, **contents(model, shown, given, rows, n_top, random_state)})
-    with atomic_path(target, overwrite, private=True) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return WrittenReport(target)
+    content = {"title": heading, **contents(model, shown, given, rows, n_top, random_state)}
+    return write_page(map_page(heading, content), target, overwrite)
 
 
 def _check_arguments(
@@ -122,8 +121,7 @@ def _check_arguments(
     model: KernelEmbedding,
 ) -> None:
     for name, value in (("n_top", n_top), ("max_rows", max_rows)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
+        check_count(name, value)
     if n_top > MAX_TOP:
         raise ValueError(f"n_top={n_top}: a page shows at most {MAX_TOP} landmarks of a row.")
     if not samples and columns is not None:

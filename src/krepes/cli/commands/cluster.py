@@ -148,14 +148,15 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     import numpy as np
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    from krepes.cli.describe import component, console, facts, part_summary
+    from krepes.cli.describe import console, facts, part_summary
+    from krepes.report.words import component_words
 
     sizes = np.bincount(model.labels_).tolist()
     largest = sorted(sizes, reverse=True)
     rows = {
         "clusters": f"{model.n_clusters_}" + ("" if model.n_clusters else " (estimated)"),
         "rows in each": ", ".join(map(str, largest[:12])) + (", ..." if len(sizes) > 12 else ""),
-        "kernel": component(model.kernel_),
+        "kernel": component_words(model.kernel_),
         "iteration": f"{model.n_iter_} of {len(model.history_) - 1}",
         "time": f"{seconds:.1f} s",
         "saved": str(output),

@@ -191,11 +191,11 @@ def _table(rows: Compared) -> Table:
 
 
 def _words(model: KernelEmbedding) -> str:
-    from krepes.cli.describe import component, views_words
+    from krepes.report.words import component_words, views_words
 
     parts = (
-        f"{component(model.loss_)} loss",
-        f"{component(model.kernel_)} kernel",
+        f"{component_words(model.loss_)} loss",
+        f"{component_words(model.kernel_)} kernel",
         f"views: {views_words(model)}",
     )
     return f"{len(model.landmarks_):,} landmarks, {', '.join(parts)}"
