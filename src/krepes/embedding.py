@@ -22,9 +22,10 @@ from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
+from krepes.base.codec import State
 from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
-from krepes.base.model_file import State, digest
+from krepes.base.packing import digest
 from krepes.base.progress import display
 from krepes.base.rows import is_tensor
 from krepes.base.schema import check_entries

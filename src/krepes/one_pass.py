@@ -23,16 +23,17 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from krepes.base import model_file
+from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
+from krepes.base.codec import State
 from krepes.base.components import Component, NamedParts
 from krepes.base.display import ShowsFacts, short
 from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
 from krepes.base.files import same_file
 from krepes.base.limits import check_count
-from krepes.base.model_file import State, digest
+from krepes.base.packing import digest
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
@@ -596,7 +597,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         """A hash of all that the model's output depends on."""
         state = self._state(total=False)
         params = {name: v for name, v in state["parameters"].items() if name not in ("verbose", "device")}
-        return {"model": model_file.digest(state | {"parameters": params})}
+        return {"model": packing.digest(state | {"parameters": params})}
 
     def _mapped(self, function: Callable[[Rows], Tensor], X: Any) -> np.ndarray:
         """The function of all rows."""

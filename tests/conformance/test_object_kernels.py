@@ -17,7 +17,7 @@ from sklearn.base import clone
 import krepes.kernels.kernel
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
-from krepes.base.model_file import digest, encode
+from krepes.base.packing import digest, pack
 from krepes.kernels import Custom, Gaussian, Kernel, ObjectKernel
 from krepes.kernels.objects import object_kernel
 from krepes.landmarks import KMeansPlusPlus
@@ -96,14 +96,14 @@ def test_parameters_make_the_round_trip(kernel, make):
     fitted = kernel.fitted(X, torch.Generator().manual_seed(0))
     assert repr(fitted.fitted(make(9, 3))) == repr(fitted)
     assert_same(pickle.loads(pickle.dumps(fitted))(X), fitted(X))
-    json.dumps(encode(fitted, "", {}))
+    json.dumps(pack(fitted, "", {}))
 
 
 @every_kernel
 def test_storable_objects_are_the_same_objects(kernel, make):
     X = make(20)
     fitted, stored = kernel.fitted(X), kernel.storable(X)
-    json.dumps(encode(stored, "", {}))
+    json.dumps(pack(stored, "", {}))
     assert torch.equal(fitted(stored), fitted(X))
     assert digest(kernel.storable(stored)) == digest(stored)
 

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 import krepes.kernels.kernel
-from krepes.base.model_file import decode, digest, encode
+from krepes.base.packing import digest, pack, unpack
 from krepes.kernels import Custom
 from krepes.kernels.kernel import Kernel
 from labels import label
@@ -94,7 +94,7 @@ def test_state_makes_the_round_trip_through_a_file(kernel: Kernel, rows: Any):
     if any(isinstance(part, Custom) for part in kernel.get_params().values()):
         pytest.skip("a function is asked for again when a model is loaded")
     fitted, tensors = kernel.fitted(rows), {}
-    restored = decode(json.loads(json.dumps(encode(fitted, "kernel", tensors))), tensors)
+    restored = unpack(json.loads(json.dumps(pack(fitted, "kernel", tensors))), tensors)
     assert digest(restored) == digest(fitted)
     assert_same(restored(rows), fitted(rows))
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from fuzz.strategies import often
+from krepes.base.codec import attributes
 from krepes.base.components import Component, named
-from krepes.base.schema import schema
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Product, Reweighted, Scaled, Sum
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss
@@ -93,7 +93,7 @@ def component(draw: DrawFn, cls: type[Component], wrong: bool = True) -> Compone
     """An object of a class; at most two of its arguments are not the default, at most one is wrong."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
     changed = draw(st.lists(st.sampled_from(sorted(defaults)), max_size=2, unique=True)) if defaults else []
-    hints = schema(cls)
+    hints = attributes(cls)
     arguments = {
         name: SMALL[name][0]
         for name in defaults

@@ -14,8 +14,8 @@ from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding, load
 from krepes.base import model_file
+from krepes.base.codec import Reader, attributes
 from krepes.base.components import Component, subclasses
-from krepes.base.schema import matches, schema
 from krepes.kernels import EmpiricalNTK
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
@@ -114,6 +114,46 @@ def test_numbers_that_are_not_finite_are_refused(saved, tmp_path, name, value):
     tensors[name].view(-1)[0] = value
     with refuses(ValueError, "NaN"):
         load(forged(tmp_path / "a", header, tensors))
+
+
+@pytest.mark.parametrize("name", [".A", ".gamma", ".landmarks", ".F", ".kernel_probe", ".rows_seen"])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.complex64, torch.uint16, torch.uint64]
+)
+def test_numbers_of_a_dtype_that_is_not_written_are_refused(saved, tmp_path, name, dtype):
+    header, tensors = contents(saved)
+    tensors[name] = torch.ones(tensors[name].shape).to(dtype)
+    with pytest.raises(ValueError, match="does not write"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+def test_an_entry_that_names_a_tensor_with_missing_values_is_refused(tmp_path):
+    """Only the levels of columns may hold NaN, wherever their tensor is named."""
+    rows = np.c_[X[:, :2], X[:, 2] > 3]
+    KernelEmbedding(**SMALL, views="tabular", kernel="gaussian").fit(rows).save(tmp_path / "model")
+    header, tensors = contents(tmp_path / "model")
+    name = entry(header, "views")["levels_"]["~tensor"]
+    assert tensors[name].isnan().any()
+    load(tmp_path / "model")
+    entry(header)["A"] = {"~tensor": name}
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        load(forged(tmp_path / "forged", header, tensors))
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "-" + "9" * 30])
+def test_integers_beyond_any_count_are_refused(saved, tmp_path, digits):
+    header, tensors = contents(saved)
+    header["checksum"] = 0
+    entry(header)["seed"] = "digits"
+    text = json.dumps(header).replace('"digits"', digits)
+    if len(digits) < 100:
+        header = json.loads(text)
+        path = forged(tmp_path / "a", header, tensors)
+    else:
+        path = tmp_path / "a"
+        save_file(tensors, path, metadata={model_file.KEY: text})
+    with pytest.raises(ValueError, match=r"damaged|seed"):
+        load(path)
 
 
 WRONG = [
@@ -400,13 +440,13 @@ def test_deeply_nested_and_huge_headers_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     "cls", [c for c in subclasses(Component) if c.__module__.startswith("krepes.")], ids=lambda c: c.__name__
 )
-def test_every_component_has_a_schema(cls):
+def test_every_component_has_a_attributes(cls):
     """Its annotations can be resolved, and its own default arguments are what they say."""
-    hints = schema(cls)
+    hints = attributes(cls)
     try:
         made = cls()
     except TypeError:  # abstract
         return
     for name, value in made.get_params(deep=False).items():
         assert name in hints, name
-        assert matches(value, hints[name]), (name, value, hints[name])
+        Reader().read(value, hints[name], name)

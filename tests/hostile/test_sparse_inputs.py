@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
-import krepes.base.model_file
+import krepes.base.packing
 from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import ArcCosine, Gaussian
@@ -248,7 +248,7 @@ def test_landmarks_in_a_forged_file_are_checked(tmp_path):
         ("columns", rows.columns / 1.0),
     ):
         tensors: dict[str, torch.Tensor] = {}
-        entry = krepes.base.model_file.encode(rows, "landmarks", tensors)
+        entry = krepes.base.packing.pack(rows, "landmarks", tensors)
         tensors[f"landmarks.{name}"] = torch.from_numpy(wrong)
         with refuses(ValueError, "sparse", "rows"):
-            krepes.base.model_file.decode(entry, tensors)
+            krepes.base.packing.unpack(entry, tensors)

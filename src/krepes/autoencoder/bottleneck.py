@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.schema import check_entries
 from krepes.features import FeatureSpace
 from krepes.features.stored_kernels import missing_functions

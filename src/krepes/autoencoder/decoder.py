@@ -15,7 +15,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.rows import dense
 from krepes.features import FeatureSpace
 from krepes.landmarks.nystrom import NystromMap

@@ -27,10 +27,10 @@ from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
+from krepes.base.codec import State
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.linalg import descending_eigh
-from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows, dense
 from krepes.base.sparse_rows import REDUCE

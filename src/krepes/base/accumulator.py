@@ -18,7 +18,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.model_file import State
+from krepes.base.codec import State
 
 
 class Value(Protocol):

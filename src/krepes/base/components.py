@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 C = TypeVar("C", bound="Component")
+K = TypeVar("K")
 
 
 class Component(BaseEstimator):
@@ -46,7 +47,7 @@ class Component(BaseEstimator):
         )
 
 
-def subclasses(kind: type[C]) -> Iterator[type[C]]:
+def subclasses(kind: type[K]) -> Iterator[type[K]]:
     """Every class below `kind`, however deep, in order of definition."""
     for cls in kind.__subclasses__():
         yield cls

@@ -18,7 +18,7 @@ import numpy as np
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
 from krepes.base.code_identity import code_identity
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.random_streams import uniform
 from krepes.base.schema import check_entries
 

@@ -52,7 +52,7 @@ def write_folder(
     overwrite: bool,
 ) -> WrittenFolder:
     """Write the results of all rows; `what` tells them from other results of the same model."""
-    from krepes.base.model_file import digest
+    from krepes.base.packing import digest
     from krepes.base.progress import Bars
     from krepes.engines import as_engine, write_partitions
 

@@ -25,8 +25,8 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
+from krepes.base.codec import State
 from krepes.base.limits import check_count
-from krepes.base.model_file import State
 from krepes.base.progress import Progress
 from krepes.engines.base import Engine, PassLayout, Result, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows

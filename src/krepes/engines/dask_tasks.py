@@ -16,7 +16,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.engines.base import Result
 from krepes.engines.block_size import BLOCKS_PER_BATCH
 from krepes.engines.local import add_batches

@@ -19,7 +19,8 @@ import torch
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.progress import Progress
 from krepes.engines.base import Engine, pass_log, shown
 from krepes.engines.block_size import BLOCKS_PER_BATCH, SMALLEST_BLOCK, block_rows

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from krepes.base.files import SUFFIX, atomic_path
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.base.progress import Progress
 from krepes.engines.base import Engine, pass_log
 from krepes.results import write_rows

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from krepes.base.blocks import Block, IndexedReader, part_edges
 from krepes.base.dtype_and_device import Placement
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.moments.moments import Moments

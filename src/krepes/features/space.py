@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
+from krepes.base.codec import State
 from krepes.base.components import named
 from krepes.base.dtype_and_device import Placement
-from krepes.base.model_file import State, digest
+from krepes.base.packing import digest
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries

@@ -19,7 +19,7 @@ import torch
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.base.progress import Progress, Silent
 from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
 from krepes.features.fit_data import RowReader

@@ -16,7 +16,7 @@ from torch import Tensor
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import named_few
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, concat_rows, take_rows
 from krepes.base.schema import check_entries

@@ -25,9 +25,9 @@ from torch import Tensor
 
 from krepes.base import model_file
 from krepes.base.accumulator import T
+from krepes.base.codec import State
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count
-from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries

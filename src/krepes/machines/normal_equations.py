@@ -12,7 +12,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 from krepes.moments.outer_sum import OUTER_BYTES, OuterSum

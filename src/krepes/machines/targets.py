@@ -19,7 +19,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.schema import check_entries
 from krepes.base.validation import as_array, as_numbers, check_finite
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 
 # What a file says of moments: sums under the names that they have there.

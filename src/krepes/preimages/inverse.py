@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass, fields
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import row_blocks
-from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.kernels import Kernel
 from krepes.preimages.error_estimate import ErrorFigures, learn_errors, nearest

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import Value
 from krepes.base.caller_warning import warn
+from krepes.base.codec import State
 from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks
-from krepes.base.model_file import State
 from krepes.base.rows import concat_rows, dense, take_rows
 from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import REDUCE

@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.rows import Rows
 from krepes.preprocessing.cells.dates import DATE_FORMS, read_dates
 from krepes.preprocessing.cells.numbers import (

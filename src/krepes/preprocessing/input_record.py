@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources.source import check_unique
 

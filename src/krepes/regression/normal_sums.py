@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.schema import check_entries
 
 STATE = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.schema import check_entries
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import Loss

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import descending_eigh, inverse_sqrt
-from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.losses import Loss
 from krepes.moments import Moments

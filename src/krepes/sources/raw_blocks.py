@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 
 from krepes.base.blocks import Block, Reader, part_edges
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.base.rows import count_rows, rebatch
 from krepes.sources.sections import section
 from krepes.sources.source import Source

@@ -18,7 +18,7 @@ import torch
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.sources.source import SCAN_ROWS, Source
 

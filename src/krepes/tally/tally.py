@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.accumulator import T
+from krepes.base.codec import State
 from krepes.base.limits import is_number
-from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.base.split import Parts
 from krepes.tally.decay import decay

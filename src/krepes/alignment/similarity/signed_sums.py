@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 
 CONSTANT = 1e-12  # of the sums of a column: what rounding leaves of it once the mean is subtracted
 

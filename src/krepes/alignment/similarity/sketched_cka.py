@@ -33,7 +33,8 @@ from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.random_streams import uniform
 from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
 from krepes.engines import Engine, as_engine

@@ -23,7 +23,8 @@ from krepes.alignment.similarity.cka import check_enough_rows, check_estimator, 
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.validation import as_array, as_flat_matrix, check_same_rows
 
 Origin = tuple[np.ndarray, np.ndarray]

@@ -16,7 +16,7 @@ import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from krepes.alignment.similarity.augmented_rows import augmented, origin_move, origin_of, unit_of
-from krepes.base.model_file import State
+from krepes.base.codec import State
 
 BLOCK_ROWS = 4096
 

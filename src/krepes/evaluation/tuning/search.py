@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows

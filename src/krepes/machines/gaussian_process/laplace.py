@@ -24,7 +24,7 @@ from torch.nn.functional import logsigmoid
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 

@@ -9,8 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.accumulator import Value
+from krepes.base.codec import State
 from krepes.base.limits import is_number
-from krepes.base.model_file import State
 from krepes.base.rows import Rows
 from krepes.features import FitData
 from krepes.kernels import Kernel

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import descending_eigh
-from krepes.base.model_file import State
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace

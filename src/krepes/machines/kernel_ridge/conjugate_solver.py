@@ -30,9 +30,9 @@ from torch import Tensor
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
+from krepes.base.codec import State
 from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.linalg import RELATIVE_CUT, row_blocks, symmetric
-from krepes.base.model_file import State
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace

@@ -16,7 +16,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.model_file import digest
+from krepes.base.packing import digest
 from krepes.base.rows import take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
+from krepes.base.codec import State
 from krepes.base.limits import check_count, is_number
-from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.engines import Engine, as_engine

@@ -14,7 +14,8 @@ import numpy as np
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace

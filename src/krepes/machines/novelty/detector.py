@@ -21,11 +21,11 @@ from sklearn.base import OutlierMixin, clone
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from krepes.base import model_file
+from krepes.base import model_file, packing
 from krepes.base.caller_warning import warn
+from krepes.base.codec import State
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, check_share, is_number
-from krepes.base.model_file import State
 from krepes.base.progress import display
 from krepes.base.schema import check_entries
 from krepes.engines import Engine, as_engine
@@ -390,7 +390,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         return copy
 
     def fingerprint(self) -> dict[str, str]:
-        own = {"measure": model_file.digest([self.measure, self.penalty_])}
+        own = {"measure": packing.digest([self.measure, self.penalty_])}
         return super().fingerprint() | self._accumulator(self.space_).fingerprint() | own
 
     def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.model_file import State, digest
+from krepes.base.codec import State
+from krepes.base.packing import digest
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows

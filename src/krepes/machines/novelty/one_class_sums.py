@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from krepes.base.model_file import State
+from krepes.base.codec import State
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace

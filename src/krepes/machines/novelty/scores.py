@@ -28,8 +28,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import descending_eigh
-from krepes.base.model_file import State
 from krepes.base.schema import check_entries
 from krepes.machines.novelty.one_class_sums import OneClassSums
 

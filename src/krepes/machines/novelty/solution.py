@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.linalg import row_blocks, rows_within
-from krepes.base.model_file import State
 from krepes.base.rows import slice_rows
 from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
