@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes import TableEncoder
+from krepes.base.packing import pack, unpack
 from krepes.sources import open_source
 from refusals import refuses, warns_of
 
@@ -110,17 +111,9 @@ def test_the_state_is_json_and_arrays():
     """What a model file saves is enough to transform."""
     encoder = TableEncoder(label="age", min_frequency=11).fit(FRAME)
 
-    def stored(value):
-        if isinstance(value, np.ndarray):
-            return np.frombuffer(value.tobytes(), value.dtype)
-        if isinstance(value, dict):
-            return {key: stored(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [stored(item) for item in value]
-        return json.loads(json.dumps(value, allow_nan=False))
-
-    again = TableEncoder.__new__(TableEncoder)
-    vars(again).update({k: stored(v) for k, v in vars(encoder).items() if not k.startswith("_")})
+    tensors = {}
+    header = json.loads(json.dumps(pack(encoder, "", tensors), allow_nan=False))
+    again = unpack(header, {name: tensor.clone() for name, tensor in tensors.items()})
     new = FRAME.assign(job=["cook", "clerk", "pilot", None] * 10)
     assert np.array_equal(again.transform(new), encoder.transform(new))
     assert clone(encoder).get_params() == encoder.get_params()

@@ -374,7 +374,7 @@ def test_columns_are_scaled_by_unlabelled_rows_too():
     frame = pd.DataFrame(FLOWERS, columns=list("abcd"))
     model = KernelRidgeClassifier(random_state=0).fit(frame[:60:3], NAMES[:60:3], X_unlabelled=frame)
     alone = KernelRidgeClassifier(random_state=0).fit(frame[:60:3], NAMES[:60:3])
-    spread = [space.inputs.encoder.columns_[2]["scale"] for space in (model.space_, alone.space_)]
+    spread = [space.inputs.encoder.columns_[2].scale for space in (model.space_, alone.space_)]
     assert spread[0] > 1.1 * spread[1]
 
 

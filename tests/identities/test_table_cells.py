@@ -16,7 +16,7 @@ from krepes import TableEncoder
 from krepes.preprocessing.cells.dates import read_dates
 from krepes.preprocessing.cells.grams import BUCKETS, hashed_groups
 from krepes.preprocessing.cells.numbers import read_numbers
-from krepes.preprocessing.column_encodings import YEAR
+from krepes.preprocessing.columns.date import YEAR
 from krepes.sources import open_source
 from refusals import refuses
 
@@ -140,7 +140,7 @@ def test_clocks_in_a_time_zone_are_local():
     kind = pa.timestamp("s", "Europe/Berlin")
     noons = pa.array(pd.date_range("2022-01-01 12:00", periods=600, freq="D", tz="Europe/Berlin")).cast(kind)
     encoder = TableEncoder().fit({"t": noons})
-    assert encoder.columns_[0]["cycles"] == ["week", "year"]
+    assert encoder.columns_[0].cycles == ["week", "year"]
 
 
 def test_missing_dates_are_the_centre_and_an_indicator():
@@ -230,9 +230,9 @@ def test_later_files_are_read_as_the_first_was(tmp_path):
         f"{i}.5{i}0,5;{k};{c}\n" for i, k, c in zip(range(1, 9), "12X" * 3, ["NA", "DE", "FR", "ZA"] * 2)
     )
     encoder = TableEncoder(dtype="float64").fit(csv(tmp_path, "v;k;c\n" + rows))
-    assert [column["role"] for column in encoder.columns_] == ["numeric", "category", "category"]
+    assert [column.role for column in encoder.columns_] == ["numeric", "category", "category"]
     Z = encoder.transform(csv(tmp_path, "v;k;c\n1.234;1;NA\n", "one.csv"))
-    assert Z[0, 0] * encoder.columns_[0]["scale"] + encoder.columns_[0]["mean"] == pytest.approx(1234)
+    assert Z[0, 0] * encoder.columns_[0].scale + encoder.columns_[0].mean == pytest.approx(1234)
     names = encoder.get_feature_names_out()
     assert sorted(names[Z[0] == 1].tolist()) == ["c=NA", "k=1"]
     assert encoder.inverse_transform(Z)["c"].to_pylist() == ["NA"]
@@ -254,22 +254,22 @@ def test_the_way_of_reading_does_not_depend_on_the_source(tmp_path):
         encoder = TableEncoder().fit(data)
         assert encoder.describe() == expected.describe()
         assert np.array_equal(encoder.transform(data), expected.transform(frame))
-    assert expected.columns_[3]["levels"] == ["DE", "FR", "NA", "US"]
+    assert expected.columns_[3].levels == ["DE", "FR", "NA", "US"]
 
 
 def test_mixed_objects_are_numbers_where_they_can_be():
     """U22."""
     frame = pd.DataFrame({"v": [1, "2", 3.5, None] * 5, "w": [1, "x", 2.0, "x"] * 5}, dtype=object)
     encoder = TableEncoder(dtype="float64").fit(frame)
-    assert [column["role"] for column in encoder.columns_] == ["numeric", "category"]
-    assert encoder.columns_[0]["mean"] == pytest.approx(6.5 / 3)
-    assert encoder.columns_[1]["levels"] == ["x", "1", "2"]
+    assert [column.role for column in encoder.columns_] == ["numeric", "category"]
+    assert encoder.columns_[0].mean == pytest.approx(6.5 / 3)
+    assert encoder.columns_[1].levels == ["x", "1", "2"]
     assert np.array_equal(encoder.transform(frame[:3]), encoder.transform(frame)[:3])
 
 
 def test_categories_of_whole_numbers_by_request(tmp_path):
     encoder = TableEncoder(columns={"zip": "category"}).fit({"zip": [1067.0, 4109.0, None] * 5})
-    assert encoder.columns_[0]["levels"] == ["1067", "4109"]
+    assert encoder.columns_[0].levels == ["1067", "4109"]
     assert np.array_equal(
         encoder.transform({"zip": [4109, 1067]}), encoder.transform({"zip": [4109.0, 1067.0]})
     )

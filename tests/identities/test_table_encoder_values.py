@@ -133,19 +133,19 @@ def test_missing_values_that_fitting_did_not_see():
 def test_rare_levels(min_frequency, max_levels, levels):
     values = ["b"] * 39 + ["a"] * 60 + ["c"]
     encoder = TableEncoder(min_frequency=min_frequency, max_levels=max_levels).fit({"v": values})
-    assert encoder.columns_[0]["levels"] == levels
+    assert encoder.columns_[0].levels == levels
     assert encoder.n_features_out_ == len(levels) + (len(levels) < 3) + 1
 
 
 def test_many_rows_pool_levels_below_ten():
     values = ["a"] * 2000 + ["b"] * 10 + ["c"] * 9
-    assert TableEncoder().fit({"v": values}).columns_[0]["levels"] == ["a", "b"]
+    assert TableEncoder().fit({"v": values}).columns_[0].levels == ["a", "b"]
 
 
 def test_categoricals_of_numbers():
     frame = pd.DataFrame({"v": pd.Categorical([10, 20, 10, 30])})
     encoder = TableEncoder().fit(frame)
-    assert encoder.columns_[0]["levels"] == ["10", "20", "30"]
+    assert encoder.columns_[0].levels == ["10", "20", "30"]
     Z = encoder.transform(frame)
     assert np.array_equal(encoder.transform({"v": [10, 20, 10, 30]}), Z)
     assert Z.argmax(axis=1).tolist() == [0, 1, 0, 2]
@@ -191,10 +191,10 @@ def test_results_do_not_depend_on_the_batches(seed, n, batch_rows):
 def test_the_median_of_a_long_column_is_that_of_a_sample():
     """Beyond the sample's size the median's rank is within 4 standard errors of one half."""
     x = np.random.default_rng(0).exponential(size=200_000)
-    median = TableEncoder().fit(x[:, None]).columns_[0]["median"]
+    median = TableEncoder().fit(x[:, None]).columns_[0].median
     assert median != np.median(x)
     assert abs((x < median).mean() - 0.5) < 4 * 0.5 / 50_000**0.5
-    assert TableEncoder().fit(x[:50_000, None]).columns_[0]["median"] == np.median(x[:50_000])
+    assert TableEncoder().fit(x[:50_000, None]).columns_[0].median == np.median(x[:50_000])
 
 
 N = 40

@@ -59,7 +59,7 @@ def test_fit_and_info_tell_the_same_of_a_model(folder):
     assert told["loss"]["terms"] == model.history_[-1]
     roles = {column["column"]: column for column in told["columns"]}
     assert [roles[name]["role"] for name in ("a", "id", "kind")] == ["numeric", "excluded", "label"]
-    assert roles["a"]["mean"] == model.input_space_.encoder.columns_[0]["mean"]
+    assert roles["a"]["mean"] == model.input_space_.encoder.columns_[0].mean
 
 
 def test_evaluate(folder):

@@ -41,7 +41,7 @@ def test_columns_and_words_can_be_named(table, tmp_path):
     assert encoder.columns == {"plz": "category", "tag": "month first"}
     assert encoder.missing == ["?"]
     assert encoder.examples_ == {}
-    assert encoder.columns_[0]["role"] == "category"
+    assert encoder.columns_[0].role == "category"
     run("transform", model, table, "-o", tmp_path / "z.csv")
 
 

@@ -164,7 +164,7 @@ def test_agreement_is_the_formula(browser, people_page):
         )
         assert len(cells) == 3
         for column, group in zip(encoder.columns_, encoder.groups_, strict=True):
-            name = column["column"]
+            name = column.name
             shown = cells[name]
             squares = ((X[:, group] - L[landmark, group]) ** 2).sum(1)
             expected = squares.mean() - squares[row]

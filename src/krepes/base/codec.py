@@ -180,10 +180,10 @@ class Reader:
             return self._one_of(value, hint, where)
         if origin is Literal and value not in arguments:
             raise _wrong(value, hint, where)
-        if isinstance(hint, type) and is_dataclass(hint):
-            return self._dataclass(value, hint, where)
         if inspect.isabstract(hint) and not issubclass(hint, Component) and isinstance(value, dict):
             return self._of_family(value, hint, where)
+        if isinstance(hint, type) and is_dataclass(hint):
+            return self._dataclass(value, hint, where)
         if hasattr(hint, "from_state"):
             return hint.from_state(value)
         if origin in (dict, Mapping) and isinstance(value, dict):
@@ -313,7 +313,7 @@ def _is_instance(value: Any, hint: Any, origin: Any) -> bool:
 
 
 def _is_stored(cls: type) -> bool:
-    return is_dataclass(cls) and cls.__module__.startswith("krepes.")
+    return is_dataclass(cls) and not inspect.isabstract(cls) and cls.__module__.startswith("krepes.")
 
 
 @cache

@@ -146,11 +146,8 @@ def model_summary(model: KernelEmbedding) -> dict[str, Any]:
 
 def columns_summary(encoder: TableEncoder) -> list[dict[str, Any]]:
     """The role of every column of a table, with the numbers of its encoding, for --json."""
-    encoded = {column["column"]: column for column in encoder.columns_}
-    return [
-        encoded.get(name, {}) | {"column": name, "role": role, "detail": detail, "n_outputs": n_outputs}
-        for name, role, detail, n_outputs in encoder.describe()
-    ]
+    known = {column.name: column for column in [*encoder.columns_, *encoder.left_out_]}
+    return [known[name].facts() for name in encoder.input_columns_]
 
 
 def part_summary(part: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _single_column(file: str) -> Source | None:
 
 def _warn_of_targets(columns: list[str], file: str) -> None:
     """The warning that `fit` gives of a column named target, label, class, ..."""
-    from krepes.preprocessing.column_roles import TARGET_NAMES
+    from krepes.preprocessing.column_choice import TARGET_NAMES
 
     targets = [name for name in columns if name.lower() in TARGET_NAMES]
     if targets:

@@ -19,7 +19,6 @@ from krepes.autoencoder import KernelAutoencoder
 from krepes.base.progress import Bars
 from krepes.embedding import KernelEmbedding
 from krepes.preimages import ErrorEstimate
-from krepes.preprocessing.row_encoding import decoded_type
 from krepes.results import TABLES
 from krepes.sources import Source
 
@@ -53,7 +52,7 @@ class Reconstructions:
             return None
         encoder = self.model.input_space_.encoder
         if encoder is not None and encoder.named_:
-            columns = {column["column"]: decoded_type(column) for column in encoder.columns_}
+            columns = {column.name: column.decoded_type for column in encoder.columns_}
         else:
             names = getattr(self.model, "feature_names_in_", [f"x{j}" for j in range(self.shape[0])])
             columns = dict.fromkeys(map(str, names), pa.from_numpy_dtype(self.dtype))

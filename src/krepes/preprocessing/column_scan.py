@@ -30,7 +30,7 @@ from krepes.preprocessing.cells.numbers import (
     read_with_unit,
     units_of,
 )
-from krepes.preprocessing.cells.words import MORE_MISSING, folded
+from krepes.preprocessing.cells.words import MORE_MISSING, folded, words_of
 from krepes.preprocessing.column_moments import ColumnMoments, MomentTree
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.sources.row_sampling import PickedRows
@@ -53,7 +53,7 @@ class TextScan:
     >>> scan = TextScan()
     >>> scan.add(pa.chunked_array([["1,5", "2,5", "-", None]]), 4)
     >>> scan.moments.count.tolist(), scan.moments.mean.tolist()[1], scan.n_missing, scan.unread("decimal comma")
-    ([0, 2, 0, 0, 0, 0, 0, 2], 2.0, 1, {})
+    ([0, 2, 0, 0, 0, 0, 0, 2], 2.0, 1, [])
     """
 
     def __init__(self, words: Collection[str] | None = None):
@@ -116,15 +116,48 @@ class TextScan:
         found = units_of(pa.array([values[i] for i in places], pa.string()))
         self.units |= {unit for unit in found if unit is not None}
 
-    def unread(self, form: str) -> dict[str, int]:
-        """The cells that are neither of a form nor words for missing values, of the levels that are known."""
-        values = list(self.levels or {})
-        numbers = read_form(values, form, self.words, self.unit)
-        return {
-            value: (self.levels or {})[value]
-            for value, number in zip(values, numbers)
-            if np.isnan(number) and not is_missing_number(value, self.words)
-        }
+    @property
+    def n_said(self) -> int:
+        """Cells that say something."""
+        return self.n_cells - self.n_words
+
+    def count(self, form: str) -> int:
+        """Cells of this form; none have the form ""."""
+        return int(self.moments.count[FORMS.index(form)]) if form else 0
+
+    def share(self, form: str) -> float:
+        """The share of a form among the cells that say something."""
+        return self.count(form) / max(1, self.n_said)
+
+    def alike(self, form: str, other: str) -> bool:
+        """Whether every cell of one form has the other too, with another meaning."""
+        mean, other_mean = (self.moments.mean[FORMS.index(each)] for each in (form, other))
+        return self.count(form) == self.count(other) and mean != other_mean
+
+    @property
+    def missing_words(self) -> list[str]:
+        """The words for missing values in this column."""
+        return words_of(self.levels) if self.words is None else ["", *self.words]
+
+    @property
+    def n_missing_levels(self) -> int:
+        """Cells whose level is a word for a missing value."""
+        words = set(self.missing_words)
+        return sum(n for level, n in (self.levels or {}).items() if level.strip() in words)
+
+    @property
+    def values(self) -> list[str]:
+        """The levels that are values; none where there are too many to keep."""
+        words = set(self.missing_words)
+        return [level for level in self.levels or () if level.strip() not in words]
+
+    def unread(self, form: str, sample: Sequence[str] = ()) -> list[str]:
+        """Values that are not of a form, most frequent first; of a sample where there are too many levels to keep."""
+        levels = self.levels
+        cells = [cell for cell in levels or sample if not is_missing_number(cell, self.words)]
+        numbers = read_form(cells, form, self.words, self.unit)
+        found = [cell for cell, number in zip(cells, numbers) if np.isnan(number)]
+        return found if levels is None else sorted(found, key=lambda cell: -levels[cell])
 
     def _count(self, values: list[str], counts: np.ndarray, n_missing: int) -> None:
         text = pa.array(values, pa.string())

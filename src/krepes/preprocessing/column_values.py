@@ -44,29 +44,35 @@ def holds_numbers(kind: pa.DataType) -> bool:
     return family(kind.value_type if pt.is_dictionary(kind) else kind) == "number"
 
 
-def number_matrix(table: pa.Table, names: Sequence[str], missing: Sequence[float] = ()) -> np.ndarray:
-    """Columns as the rows of a (k, n) float64 matrix, NaN where a value is missing or one of `missing`.
+def column_numbers(column: pa.ChunkedArray, missing: Sequence[float] = ()) -> np.ndarray:
+    """A column as float64, NaN where a value is missing or one of `missing`.
 
-    Dates, times and durations are seconds, since 1970 or midnight; with a time zone, those that its clocks show.
+    Dates, times and durations are seconds, since 1970 or midnight; with a time zone, as its clocks show them.
     """
-    M = np.empty((len(names), table.num_rows))
-    for j, name in enumerate(names):
-        column = table.column(name)
-        if pt.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        temporal = pt.is_temporal(column.type)
-        if temporal:
-            column = _microseconds(column)
-        first = 0
-        for chunk in column.chunks:
-            if pt.is_decimal(chunk.type) or (chunk.null_count and pt.is_boolean(chunk.type)):
-                chunk = chunk.cast(pa.float64())
-            M[j, first : first + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
-            first += len(chunk)
-        if temporal:
-            M[j] *= 1e-6
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    temporal = pt.is_temporal(column.type)
+    if temporal:
+        column = _microseconds(column)
+    numbers = np.empty(len(column))
+    first = 0
+    for chunk in column.chunks:
+        if pt.is_decimal(chunk.type) or (chunk.null_count and pt.is_boolean(chunk.type)):
+            chunk = chunk.cast(pa.float64())
+        numbers[first : first + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        first += len(chunk)
+    if temporal:
+        numbers *= 1e-6
     if len(missing):
-        M[np.isin(M, missing)] = np.nan
+        numbers[np.isin(numbers, missing)] = np.nan
+    return numbers
+
+
+def number_matrix(table: pa.Table, names: Sequence[str], missing: Sequence[float] = ()) -> np.ndarray:
+    """Columns as the rows of a (k, n) float64 matrix, as `column_numbers` gives them."""
+    M = np.empty((len(names), table.num_rows))
+    for row, name in zip(M, names):
+        row[:] = column_numbers(table.column(name), missing)
     return M
 
 

@@ -70,5 +70,5 @@ def used_columns(X: Any, inputs: InputSpace) -> Any:
     encoder = inputs.encoder
     if encoder is None:
         return X
-    unused = {role["column"] for role in encoder.roles_} - set(encoder.used_columns_) - set(inputs.raw_)
+    unused = {column.name for column in encoder.left_out_} - set(inputs.raw_)
     return X.loc[:, [column for column in X.columns if column not in unused]] if unused else X

@@ -31,7 +31,6 @@ from krepes.base.rows import slice_rows
 from krepes.base.series import as_series
 from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
-from krepes.preprocessing.column_encodings import encoded_column
 from krepes.preprocessing.series_rows import (
     check_series,
     check_series_source,
@@ -229,10 +228,10 @@ class InputSpace(Component):
         return RowLayout(
             self.kind,
             self.encoder.n_features_out_,
-            tuple(encoded_column(*each) for each in zip(self.encoder.columns_, self.encoder.groups_)),
+            self.encoder.layout(),
             tuple(self.table_names),
             tuple(self.raw_),
-            self.encoder.left_out(),
+            {c.name: c.detail or c.role for c in self.encoder.left_out_ if c.role != "excluded"},
         )
 
     @property
@@ -255,7 +254,7 @@ class InputSpace(Component):
         if self.kind == "series":
             return self._series(batch, dtype, device)
         if self.encoder is not None:
-            batch = self.encoder.transform(batch)
+            batch = self.encoder.encode(batch)
         X = batch.detach() if isinstance(batch, Tensor) else _tensor_of_numbers(batch)
         if self.encoder is None:
             self._check_shape(X)

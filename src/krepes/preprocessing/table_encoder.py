@@ -14,8 +14,8 @@ in chunks of fixed size.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,27 +26,21 @@ from sklearn.utils.validation import check_is_fitted
 from krepes.base.caller_warning import warn
 from krepes.base.components import Component
 from krepes.base.progress import Progress
+from krepes.base.row_layout import EncodedColumn
 from krepes.base.rows import take_rows
-from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix, check_columns
 from krepes.engines import Engine, engine_for
-from krepes.preprocessing.column_encodings import ENTRIES, OPTIONAL, Column, check_column, output_names
-from krepes.preprocessing.column_roles import TARGET_NAMES, Role, RoleChoice, readable_columns
+from krepes.preprocessing.column_choice import TARGET_NAMES, ColumnChoice, readable_columns
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
-from krepes.preprocessing.column_values import example, family, first_value, holds_numbers
-from krepes.preprocessing.row_encoding import (
-    as_arrow,
-    decode_rows,
-    decoded_type,
-    encode_rows,
-    refuse_infinite,
-)
+from krepes.preprocessing.column_values import family, first_value
+from krepes.preprocessing.columns import Column, LeftOut, Number, YesNo
+from krepes.preprocessing.columns.number import infinite
 from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.raw_blocks import RawReader
 from krepes.sources.row_sampling import sampled_indices
 from krepes.sources.tables.frames import is_pandas, is_polars
-from krepes.sources.tables.vectors_as_table import VectorsTable
+from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matrix_table
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
@@ -101,13 +95,15 @@ class TableEncoder(TransformerMixin, Component):
 
     Attributes
     ----------
+    columns_ : list of Column
+        The columns that are used: `Number`, `YesNo`, `Date`, `Category` or `Text`, with what they have learned.
+    left_out_ : list of LeftOut
+        The other columns, with the reason.
     roles_ : list of dict
         column, role ("numeric", "date", "category", "text", "left out", "label", "excluded"), detail, n_outputs; in
         the order of the columns.
     groups_ : list of lists of int
         The output columns that belong to one input column.
-    columns_ : list of dict
-        Mean, scale, median or levels of every column used.
     examples_ : dict of str
         A value of every column that was read, as text. Not stored in files.
     n_features_in_, n_features_out_ : int
@@ -151,32 +147,15 @@ class TableEncoder(TransformerMixin, Component):
         self.missing = missing
 
     columns_: list[Column]
-    roles_: list[Role]
-    groups_: list[list[int]]
+    left_out_: list[Column]  # of the class LeftOut
     input_columns_: list[str]
     n_features_in_: int
-    n_features_out_: int
     named_: bool
 
     def check_restored(self) -> None:
-        for role in getattr(self, "roles_", []):
-            check_entries(
-                "A column",
-                role,
-                {"column": str, "role": str, "detail": str, "n_outputs": int},
-                optional=set(),
-            )
-        for column in getattr(self, "columns_", []):
-            check_entries("A column", column, {"column": str, "role": str, "n_outputs": int}, optional=set())
-            check_entries("A column", column, ENTRIES.get(column["role"], {}), optional=set())
-            check_entries("A column", column, OPTIONAL, optional=set(OPTIONAL))
-            check_column(column)
-        if hasattr(self, "columns_") and not hasattr(self, "input_columns_"):
-            raise ValueError("TableEncoder.input_columns_ is missing.")
-        if hasattr(self, "columns_") and self.groups_ != self._layout():
-            raise ValueError("TableEncoder.groups_ does not fit the columns.")
-        if hasattr(self, "columns_") and self.n_features_out_ != sum(map(len, self.groups_)):
-            raise ValueError("TableEncoder.n_features_out_ does not fit the columns.")
+        columns = [*getattr(self, "columns_", []), *getattr(self, "left_out_", [])]
+        if not {column.name for column in columns} <= set(getattr(self, "input_columns_", [])):
+            raise ValueError("TableEncoder.columns_ has columns that are not in input_columns_.")
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the columns of a frame, pyarrow table, mapping of columns, 2-D array or path."""
@@ -231,36 +210,61 @@ class TableEncoder(TransformerMixin, Component):
             progress=progress,
             name="Preparing",
         )
-        refuse_infinite(sorted(scan.infinite))
-        decide = RoleChoice(self.min_frequency, self.max_levels, ids=self.named_, columns=self.columns or {})
+        if scan.infinite:
+            raise infinite(sorted(scan.infinite))
+        choose = ColumnChoice(
+            self.min_frequency, self.max_levels, ids=self.named_, columns=self.columns or {}
+        )
         seen = sample.select(scanned)
-        self.columns_, self.roles_ = decide(usable.schema, scan, seen)
+        self._keep(choose(usable.schema, scan, seen))
         self._examples = {
             name: str(value) for name in scanned if (value := first_value(seen.column(name))) is not None
         }
-        self._finish()
         indices = sampled_indices(source.n_rows, n_candidates, seed)
         return take_rows(sample, np.searchsorted(seen_rows, indices)), indices
 
-    def left_out(self) -> dict[str, str]:
-        """Why columns that were not excluded are not encoded."""
-        unused = [role for role in self.roles_ if not role["n_outputs"] and role["role"] != "excluded"]
-        return {role["column"]: role["detail"] or role["role"] for role in unused}
+    def layout(self) -> tuple[EncodedColumn, ...]:
+        """Where the numbers of every column are in an encoded row."""
+        return tuple(column.placed(part) for column, part in zip(self.columns_, self._parts()))
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""
-        check_is_fitted(self, "groups_")
+        check_is_fitted(self, "columns_")
         if (names := empty_table(X)) is not None:
             check_columns(self.used_columns_, names, "the table")
             return np.zeros((0, self.n_features_out_), dtype=self.dtype)
         source = self._source(X, self.input_columns_)
         check_columns(self.used_columns_, source.column_names, "the table")
         source = source.select(self.used_columns_).as_text(self.written_columns_)
-        self._check_types(source)
         out = np.zeros((source.n_rows, self.n_features_out_), dtype=self.dtype)
         for start, table in source.batches(1 << 16):
-            encode_rows(table, self.columns_, self.groups_, out[start : start + table.num_rows])
+            self._encode_into(out[start : start + table.num_rows], table)
         return out
+
+    def encode(self, batch: Rows) -> np.ndarray:  # shape: (n, n_features_out_)
+        """Encode a batch of a source: like `transform`, for rows that a source has checked."""
+        if isinstance(batch, pa.Table):
+            table = batch
+            check_columns(self.used_columns_, table.column_names, "the table")
+        elif is_matrix(batch):
+            names = self._array_columns(batch.shape[1], self.input_columns_)
+            table = matrix_table(batch, names, self.used_columns_)
+        else:
+            return self.transform(batch)
+        out = np.zeros((table.num_rows, self.n_features_out_), dtype=self.dtype)
+        self._encode_into(out, table)
+        return out
+
+    def _encode_into(self, out: np.ndarray, table: pa.Table) -> None:
+        for column, part in zip(self.columns_, self._parts()):
+            cells = table.column(column.name)
+            column.check_type(cells)
+            column.encode(cells, out[:, part])
+
+    def _parts(self) -> Iterator[slice]:
+        """Where the outputs of every column are."""
+        stops = accumulate(column.width for column in self.columns_)
+        return (slice(stop - column.width, stop) for column, stop in zip(self.columns_, stops))
 
     def inverse_transform(self, X: Any) -> np.ndarray | pa.Table:
         """Columns from encoded rows (n, n_features_out_), which need not be exact encodings.
@@ -272,35 +276,36 @@ class TableEncoder(TransformerMixin, Component):
         gives an array, with NaN in columns that were left out; others give a pyarrow Table of the columns that are used
         (`.to_pandas()` makes it a frame).
         """
-        check_is_fitted(self, "groups_")
+        check_is_fitted(self, "columns_")
         encoded = as_matrix(X).astype(np.float64)
         if encoded.shape[1] != self.n_features_out_:
             raise ValueError(
                 f"X has {encoded.shape[1]} columns, but this encoder gives {self.n_features_out_}; give encoded rows."
             )
-        columns = decode_rows(encoded, self.columns_, self.groups_)
+        parts = [(column, encoded[:, part]) for column, part in zip(self.columns_, self._parts())]
         if self.named_:
-            types = {column["column"]: decoded_type(column) for column in self.columns_}
-            return pa.table({name: as_arrow(values, types[name]) for name, values in columns.items()})
-        numbers = all(column["role"] == "numeric" and "pair" not in column for column in self.columns_)
+            return pa.table({column.name: column.decoded_cells(part) for column, part in parts})
+        numbers = all(
+            isinstance(column, Number) and not isinstance(column, YesNo) for column in self.columns_
+        )
         out = np.full(
             (len(encoded), self.n_features_in_),
             np.nan if numbers else None,
             dtype=None if numbers else object,
         )
-        for name, values in columns.items():
-            out[:, self.input_columns_.index(name)] = values
+        for column, part in parts:
+            out[:, self.input_columns_.index(column.name)] = column.decode(part)
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as `age`, `age (missing)`, `sex=f`, `sex=(rare)`."""
-        check_is_fitted(self, "groups_")
+        check_is_fitted(self, "columns_")
         if input_features is not None and list(input_features) != self.input_columns_:
             raise ValueError(
                 "input_features is not equal to feature_names_in_: " + ", ".join(self.input_columns_)
             )
         names: dict[str, None] = {}
-        for name in (name for column in self.columns_ for name in output_names(column)):
+        for name in (name for column in self.columns_ for name in column.output_names()):
             while name in names:
                 name += "'"
             names[name] = None
@@ -308,25 +313,38 @@ class TableEncoder(TransformerMixin, Component):
 
     def describe(self) -> list[tuple[str, str, str, int]]:
         """(column, role, detail, number of outputs) for every column, to print as a table."""
-        check_is_fitted(self, "groups_")
+        check_is_fitted(self, "columns_")
         return [(r["column"], r["role"], r["detail"], r["n_outputs"]) for r in self.roles_]
+
+    @property
+    def roles_(self) -> list[dict[str, Any]]:
+        """What became of every column, in their order."""
+        known = {column.name: column for column in [*self.columns_, *self.left_out_]}
+        return [
+            {"column": name, "role": column.role, "detail": column.detail, "n_outputs": column.width}
+            for name in self.input_columns_
+            if (column := known.get(name)) is not None
+        ]
+
+    @property
+    def groups_(self) -> list[list[int]]:
+        """The outputs of every column that is used."""
+        return [list(range(part.start, part.stop)) for part in self._parts()]
+
+    @property
+    def n_features_out_(self) -> int:
+        return sum(column.width for column in self.columns_)
 
     @property
     def used_columns_(self) -> list[str]:
         """The columns that `transform` needs."""
-        check_is_fitted(self, "groups_")
-        return [column["column"] for column in self.columns_]
+        check_is_fitted(self, "columns_")
+        return [column.name for column in self.columns_]
 
     @property
     def written_columns_(self) -> list[str]:
         """The columns that `transform` needs as they are written in a file: what they say was read from text."""
-        return [
-            column["column"]
-            for column in self.columns_
-            if (column["role"] in ("category", "text") and "words" in column)
-            or "tolerant" in column
-            or "pair" in column
-        ]
+        return [column.name for column in self.columns_ if column.from_text]
 
     @property
     def examples_(self) -> dict[str, str]:
@@ -418,17 +436,16 @@ class TableEncoder(TransformerMixin, Component):
         ]
         return source.as_text(as_text), as_text
 
-    def _finish(self) -> None:
-        """Lay out the output, complete the roles, and warn of columns that look like targets."""
-        for j, name in enumerate(self.input_columns_):  # in their order, so that j is the place
+    def _keep(self, columns: Sequence[Column]) -> None:
+        """Keep the columns that were chosen and those that were never read; warn of what look like targets."""
+        left_out: list[Column] = [column for column in columns if isinstance(column, LeftOut)]
+        for name in self.input_columns_:
             if name == self.label or name in self.exclude:
-                role = "label" if name == self.label else "excluded"
-                self.roles_.insert(j, {"column": name, "role": role, "detail": "", "n_outputs": 0})
-        if not self.columns_:
-            reasons = "; ".join(f"{r['column']}: {r['detail'] or r['role']}" for r in self.roles_)
-            raise ValueError(f"No column is left to use as a feature ({reasons}).")
-        self.groups_ = self._layout()
-        self.n_features_out_ = self.groups_[-1][-1] + 1
+                left_out.append(LeftOut(name, "", "label" if name == self.label else "excluded"))
+        if len(left_out) == len(self.input_columns_):
+            raise ValueError(f"No column is left to use as a feature ({_reasons(left_out)}).")
+        self.columns_ = [column for column in columns if not isinstance(column, LeftOut)]
+        self.left_out_ = left_out
         targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
         if targets and self.named_:
             warn(
@@ -436,27 +453,6 @@ class TableEncoder(TransformerMixin, Component):
                 "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude=.",
             )
 
-    def _layout(self) -> list[list[int]]:
-        """The encoded columns that every column becomes, one column after the other."""
-        edges = np.cumsum([0, *(column["n_outputs"] for column in self.columns_)]).tolist()
-        return [list(range(first, stop)) for first, stop in pairwise(edges)]
 
-    def _check_types(self, source: TableSource) -> None:
-        """Refuse text where numbers were and the reverse."""
-        for column in self.columns_:
-            name = column["column"]
-            kind = source.schema.field(name).type
-            text = family(kind) == "text"
-            if column["role"] == "numeric":
-                fits, was = holds_numbers(kind) or text or pa.types.is_duration(kind), "numbers"
-            elif column["role"] == "date":
-                fits, was = (text and not holds_numbers(kind)) or family(kind) == "date or time", "dates"
-            else:
-                fits = text or (column.get("of_numbers", False) and holds_numbers(kind))
-                was = "categories" if column.get("of_numbers") else "text"
-            if not fits and family(kind) != "empty":
-                shown = example(next(source.select([name]).batches(1))[1].column(0))
-                raise ValueError(
-                    f"Column {name!r} held {was} when the encoder was fitted; now it holds {kind} such as {shown}. "
-                    "Convert the column, or fit again."
-                )
+def _reasons(columns: Sequence[Column]) -> str:
+    return "; ".join(f"{column.name!r}: {column.detail or column.role}" for column in columns)

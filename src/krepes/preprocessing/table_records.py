@@ -24,7 +24,7 @@ def table_records(batch: Rows, encoder: TableEncoder | None, raw: Sequence[str])
     values = [_values(table.column(name), name) for name in raw]
     if encoder is None:
         return [list(row) for row in zip(*values)]
-    return [[*numbers, *rest] for numbers, *rest in zip(encoder.transform(table).tolist(), *values)]
+    return [[*numbers, *rest] for numbers, *rest in zip(encoder.encode(table).tolist(), *values)]
 
 
 def _table(batch: Rows) -> pa.Table:

@@ -177,7 +177,7 @@ def _depends(machine: RidgeMachine, source: Source) -> dict[str, list[str]]:
     if encoder is None:
         return {}
     heat = moved_without(machine, source, encoder.groups_)
-    names = [str(column["column"]) for column in encoder.columns_]
+    names = encoder.used_columns_
     shares = heat / np.maximum(heat.sum(1, keepdims=True), 1e-300)
     tops = np.argsort(-shares, axis=1, kind="stable")[:, :DEPENDS]
     found = [", ".join(f"{names[j]} ({100 * row[j]:.0f} %)" for j in top) for row, top in zip(shares, tops)]

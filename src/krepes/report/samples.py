@@ -29,7 +29,7 @@ from krepes.explain.top_landmarks import n_landmarks
 from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
-from krepes.preprocessing.row_encoding import decoded_numbers
+from krepes.preprocessing.columns import Category, Column, Standardised, YesNo
 from krepes.report.heat_maps import Heat, image_heat, moved_without
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
@@ -150,10 +150,12 @@ def _features(
     space = model.input_space_
     if space.encoder is None:
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
-        columns: list[dict[str, Any]] = [{"column": str(name), "role": "vector"} for name in names]
+        columns: list[Column | str] = [
+            str(name) for name in names
+        ]  # the columns of vectors have a name alone
         groups = [[j] for j in range(len(columns))]
     else:
-        columns, groups = space.encoder.columns_, space.encoder.groups_
+        columns, groups = [*space.encoder.columns_], space.encoder.groups_
     shown_roles = [j for j, column in enumerate(columns) if _can_be_shown(column)]
     columns, groups = [columns[j] for j in shown_roles], [groups[j] for j in shown_roles]
     kept = _most_varied(landmarks, groups)
@@ -182,57 +184,50 @@ def _most_varied(landmarks: np.ndarray, groups: list[list[int]]) -> list[int]:
     return sorted(np.argsort(spread, kind="stable")[::-1][:MAX_FEATURES].tolist())
 
 
-def _decoded(column: dict[str, Any], part: np.ndarray) -> np.ndarray:
+def _decoded(column: Column | str, part: np.ndarray) -> np.ndarray:
     """Values of a column from what it was encoded as: numbers, or codes of levels."""
-    if column["role"] == "category":
+    if isinstance(column, Category):
         return part.argmax(1)
-    if column["role"] == "vector":
+    if not isinstance(column, Standardised):
         return part[:, 0]
-    decimals = min(5 - int(np.floor(np.log10(column["scale"]))), 300)  # what single precision has kept
-    values = np.round(part[:, 0] * column["scale"] + column["mean"], decimals) + 0.0
-    return np.where(part[:, -1] > 0.5, np.nan, values) if column["indicator"] else values
+    decimals = min(5 - int(np.floor(np.log10(column.scale))), 300)  # what single precision has kept
+    values = np.round(part[:, 0] * column.scale + column.mean, decimals) + 0.0
+    return np.where(part[:, -1] > 0.5, np.nan, values) if column.indicator else values
 
 
-def _rebuilt(column: dict[str, Any], rows: OriginalRows, j: int) -> np.ndarray:
+def _rebuilt(column: Column | str, rows: OriginalRows, j: int) -> np.ndarray:
     """Values of a column of reconstructed rows, as `_decoded` gives those of rows; numbers in few digits."""
     if isinstance(rows, np.ndarray):
         return rows[:, j]
-    if column["role"] == "category":
-        place = {level: i for i, level in enumerate(_levels(column))}
+    if isinstance(column, Category):
+        place = {level: i for i, level in enumerate(column.outcomes)}
         return np.array(
-            [place["(missing)" if v is None else v] for v in rows.column(column["column"]).to_pylist()]
+            [place["(missing)" if v is None else v] for v in rows.column(column.name).to_pylist()]
         )
-    decimals = min(2 - int(np.floor(np.log10(column["scale"]))), 300)
-    return np.round(decoded_numbers(rows.column(column["column"]), column), decimals) + 0.0
+    assert isinstance(column, Standardised)
+    decimals = min(2 - int(np.floor(np.log10(column.scale))), 300)
+    return np.round(column.decoded_numbers(rows.column(column.name)), decimals) + 0.0
 
 
-def _can_be_shown(column: dict[str, Any]) -> bool:
+def _can_be_shown(column: Column | str) -> bool:
     """Whether a column is one number or one level: not running text, nor a time of day."""
-    return column["role"] in ("category", "vector") or (
-        column.get("linear", True) and column["role"] != "text"
-    )
+    return isinstance(column, str | Category) or column.linear
 
 
-def _levels(column: dict[str, Any]) -> list[str]:
-    """The levels of a category, in the order of its codes."""
-    special = [("(rare)", len(column["rare"]) > 0), ("(missing)", column["missing"]), ("(unseen)", True)]
-    return [*map(str, column["levels"]), *(word for word, there in special if there)]
-
-
-def _feature(column: dict[str, Any], values: np.ndarray, of_landmarks: np.ndarray) -> Feature:
-    name = str(column["column"])
-    if column["role"] == "category":
-        return Feature(name, _levels(column), values, of_landmarks)
-    if column["role"] == "vector":
-        return Feature(name, None, values, of_landmarks)
+def _feature(column: Column | str, values: np.ndarray, of_landmarks: np.ndarray) -> Feature:
+    if isinstance(column, Category):
+        return Feature(column.name, column.outcomes, values, of_landmarks)
+    if isinstance(column, str):
+        return Feature(column, None, values, of_landmarks)
+    assert isinstance(column, Standardised)
     return Feature(
-        name,
+        column.name,
         None,
         values,
         of_landmarks,
-        mean=float(column["mean"]),
-        scale=float(column["scale"]),
-        fill=float(column["median"]),
-        indicator=bool(column["indicator"]),
-        pair=column.get("pair"),
+        mean=column.mean,
+        scale=column.scale,
+        fill=column.median,
+        indicator=column.indicator,
+        pair=list(column.pair) if isinstance(column, YesNo) else None,
     )

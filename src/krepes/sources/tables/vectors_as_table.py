@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -75,9 +75,21 @@ class VectorsTable(TableSource):
         return self.source.describe()
 
     def _table(self, batch: Rows) -> pa.Table:
-        X = _matrix(batch)
-        columns = [np.ascontiguousarray(X[:, self._position[name]]) for name in self.schema.names]
-        return pa.Table.from_arrays([pa.array(column) for column in columns], schema=self.schema)
+        return matrix_table(batch, list(self._position), self.schema.names)
+
+
+def is_matrix(batch: Rows) -> TypeGuard[np.ndarray | torch.Tensor]:
+    """Whether rows are vectors of numbers."""
+    return (is_tensor(batch) and batch.ndim == 2) or (
+        isinstance(batch, np.ndarray) and batch.ndim == 2 and batch.dtype.kind in "biuf"
+    )
+
+
+def matrix_table(batch: Rows, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+    """Some columns of vectors whose columns have these names."""
+    X, position = _matrix(batch), {name: j for j, name in enumerate(names)}
+    columns = [pa.array(np.ascontiguousarray(X[:, position[name]])) for name in wanted]
+    return pa.Table.from_arrays(columns, names=list(wanted))
 
 
 def _matrix(batch: Rows) -> np.ndarray:

@@ -1,20 +1,19 @@
-"""What each column of a table becomes, decided from what a scan has seen.
+"""Which kind of column each column of a table is, decided from what a scan has seen.
 
-    number              numeric, standardised; a missing value is the median, with an indicator beside it
-    date, time          date: how late it is, standardised, and the time of day, of the week and of the year as
-                        (sin, cos), where the column spans more than one of them
-    text, categorical   what its cells say (`text_reading`): numbers, dates, yes and no, running text; else
-                        a category, one-hot: frequent levels, then rare, missing and unseen as separate levels
+    number              `Number`
+    date, time          `Date`
+    text, categorical   what its cells say (`text_reading`): `Number`, `Date`, `YesNo`, `Text`, else `Category`
+    anything else       `LeftOut`: ids, row numbers, near-unique text, binary, nested and empty columns
 
-Ids, row numbers, near-unique text, binary, nested and empty columns are left out. The rules look at names and values
-of the whole table, never at a part of it.
+The rules look at names and values of the whole table, in one scan. skrub's TableVectorizer decides alike, but for a
+frame in memory: a file larger than that must give the same columns as the frame it was written from.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +22,10 @@ import pyarrow.types as pt
 from krepes.base.caller_warning import warn
 from krepes.base.column_scale import ColumnSample, column_samples
 from krepes.preprocessing.cells.numbers import UNIT_FORMS
-from krepes.preprocessing.column_encodings import (
-    Column,
-    boolean_column,
-    category_column,
-    date_column,
-    numeric_column,
-    text_column,
-)
 from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
-from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column, words_in
+from krepes.preprocessing.columns import Category, Column, Date, LeftOut, Number, Text, YesNo
+from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
 _ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
@@ -43,47 +35,37 @@ _ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 # What a typed column may be asked to be.
 _ALLOWED = {"number": ("number", "category"), "date or time": ("date", "category")}
 
-Role = dict[str, Any]
 
-
-class RoleChoice:
-    """Chooses a role for every column of a table.
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Chooses the columns of a table.
 
     Parameters
     ----------
     min_frequency, max_levels, columns : as in `TableEncoder`.
-    ids : whether columns may be ids; those of an array are not.
+    ids : whether columns may be ids; columns of an array are not.
     """
 
-    def __init__(
-        self, min_frequency: str | int | float, max_levels: int, ids: bool, columns: Mapping[str, str] = {}
-    ):
-        self.min_frequency, self.max_levels, self.ids, self.columns = min_frequency, max_levels, ids, columns
+    min_frequency: str | int | float
+    max_levels: int
+    ids: bool
+    columns: Mapping[str, str]
 
-    def __call__(
-        self, schema: pa.Schema, scan: ColumnScan, sample: pa.Table
-    ) -> tuple[list[Column], list[Role]]:
-        """The columns to use, with what encoding them needs, and the role of every column.
-
-        `sample` is the rows that medians and the range of usual values are taken from.
-        """
-        samples = _samples(sample, scan)
+    def __call__(self, schema: pa.Schema, scan: ColumnScan, sample: pa.Table) -> list[Column]:
+        """Every column of a table; `sample` is the rows that medians and usual ranges are taken from."""
+        matrix = number_matrix(sample, scan.numbers, scan.sentinels)
+        samples = dict(zip(scan.numbers, column_samples(matrix), strict=True))
         clear = clear_forms(scan.texts.values())
-        columns: list[Column] = []
-        roles: list[Role] = []
+        found: list[Column] = []
         for field in schema:
             reason = left_out(field, scan, self.ids and field.name not in self.columns)
-            column: Column | None = None
-            if reason is None and field.name in scan.texts:
-                column, reason = self._text(field, scan, sample.column(field.name), clear)
-            elif reason is None:
-                column = self._typed(field, scan, samples[field.name])
-            if column is None:
-                roles.append({"column": field.name, "role": "left out", "detail": reason, "n_outputs": 0})
-                continue
-            roles.append({key: column[key] for key in ("column", "role", "detail", "n_outputs")})
-            columns.append({key: value for key, value in column.items() if key != "detail"})
-        return columns, roles
+            if reason is not None:
+                found.append(LeftOut(field.name, reason))
+            elif field.name in scan.texts:
+                found.append(self._of_text(field, scan, sample.column(field.name), clear))
+            else:
+                found.append(self._typed(field, scan, samples[field.name]))
+        return found
 
     def _typed(self, field: pa.Field, scan: ColumnScan, sample: ColumnSample) -> Column:
         """A column of numbers, dates or times."""
@@ -93,21 +75,18 @@ class RoleChoice:
                 f"columns={{{field.name!r}: {asked!r}}}: the column holds {field.type}; it can be "
                 f"{' or '.join(map(repr, _ALLOWED[kind]))}."
             )
-        j = scan.position[field.name]
+        given = (field.name, scan.moments, scan.position[field.name], sample, scan.n_rows)
         value_type = field.type.value_type if pt.is_dictionary(field.type) else field.type
-        if kind == "date or time" and not pt.is_duration(value_type):
-            form = "time" if pt.is_time(value_type) else "year first"
-            return date_column(field.name, scan.moments, j, sample, scan.n_rows, form)
-        column = numeric_column(field.name, scan.moments, j, sample, scan.n_rows)
+        duration = pt.is_duration(value_type)
+        if kind == "date or time" and not duration:
+            return Date.of_seconds(*given, form="time" if pt.is_time(value_type) else "year first")
         warn_of_nines(field.name, sample.values)
-        if pt.is_duration(value_type):
-            column["detail"] = f"seconds: {column['detail']}"
-        return column | ({"words": [f"{word:g}" for word in scan.sentinels]} if scan.sentinels else {})
+        column = Number.learned(*given)
+        words = [f"{word:g}" for word in scan.sentinels] or None
+        return replace(column.noted("seconds", ": ") if duration else column, words=words)
 
-    def _text(
-        self, field: pa.Field, scan: ColumnScan, sample: pa.ChunkedArray, clear: set[str]
-    ) -> tuple[Column | None, str | None]:
-        """A column of text, by what its cells say; None and the reason where it is left out."""
+    def _of_text(self, field: pa.Field, scan: ColumnScan, sample: pa.ChunkedArray, clear: set[str]) -> Column:
+        """A column of text, by what its cells say."""
         name, text = field.name, scan.texts[field.name]
         asked, cells = self.columns.get(name), _cells(sample)
         if pt.is_dictionary(field.type) and asked is None:
@@ -116,25 +95,31 @@ class RoleChoice:
             reading = read_column(name, text, cells[:1000], asked, clear)
         if reading.warning:
             warn(reading.warning)
-        if reading.kind == "left out":
-            return None, reading.note
-        custom = {} if text.words is None else {"words": list(text.words)}
-        if reading.kind in ("number", "date"):
-            j = FORMS.index(reading.form)
-            numbers = read_form(cells, reading.form, text.words, text.unit)
-            given = (name, text.moments, j, ColumnSample.of(numbers), scan.n_rows)
-            if reading.kind == "number":
-                warn_of_nines(name, given[3].values)
-            column = date_column(*given, reading.form) if reading.kind == "date" else numeric_column(*given)
-            column["detail"] = f"{reading.note}; {column['detail']}"
-            unit = {"unit": text.unit} if reading.form in UNIT_FORMS else {}
-            return column | {"form": reading.form, "tolerant": reading.tolerant} | unit | custom, None
-        if reading.kind == "boolean":
-            return boolean_column(name, text, reading.pair, scan.n_rows) | custom, None
-        if reading.kind == "text":
-            return text_column(name), None
-        min_count = _min_count(self.min_frequency, scan.n_rows)
-        return category_column(field, text, words_in(text), min_count, self.max_levels), None
+        words = None if text.words is None else list(text.words)
+        if reading.kind is LeftOut:
+            return LeftOut(name, reading.note)
+        if reading.kind is Text:
+            return Text.learned(name)
+        if reading.kind is YesNo:
+            return replace(YesNo.of_words(name, text, reading.pair, scan.n_rows), words=words)
+        if reading.kind is Category:
+            least = _least_count(self.min_frequency, scan.n_rows)
+            return Category.learned(field, text, text.missing_words, least, self.max_levels)
+        numbers = ColumnSample.of(read_form(cells, reading.form, text.words, text.unit))
+        given = (name, text.moments, FORMS.index(reading.form), numbers, scan.n_rows)
+        if reading.kind is Date:
+            column: Date | Number = Date.of_seconds(*given, form=reading.form)
+        else:
+            warn_of_nines(name, numbers.values)
+            column = Number.learned(*given)
+        return replace(
+            column.noted(reading.note),
+            form=reading.form,
+            from_text=True,
+            tolerant=reading.tolerant,
+            words=words,
+            unit=text.unit if reading.form in UNIT_FORMS else None,
+        )
 
 
 def readable_columns(schema: pa.Schema) -> list[str]:
@@ -198,18 +183,12 @@ def _present(name: str, scan: ColumnScan) -> int:
     return int(scan.moments.count[scan.position[name]])
 
 
-def _samples(sample: pa.Table, scan: ColumnScan) -> dict[str, ColumnSample]:
-    """The values of number columns that are there in a sample."""
-    matrix = number_matrix(sample, scan.numbers, scan.sentinels)
-    return dict(zip(scan.numbers, column_samples(matrix), strict=True))
-
-
 def _cells(column: pa.ChunkedArray) -> list[str]:
     """The cells of a column of text that are there."""
     return [values[code] for codes, values in text_chunks(column) for code in codes.tolist() if code >= 0]
 
 
-def _min_count(min_frequency: str | int | float, n_rows: int) -> float:
+def _least_count(min_frequency: str | int | float, n_rows: int) -> float:
     if isinstance(min_frequency, str):
         return min(10, n_rows / 100)
     return min_frequency * n_rows if isinstance(min_frequency, float) else min_frequency

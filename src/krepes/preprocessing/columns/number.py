@@ -1,0 +1,237 @@
+"""Columns of numbers, and of two words that are 1 and 0: standardised, with an indicator of missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from krepes.base.codec import Bounds
+from krepes.base.column_scale import ColumnSample
+from krepes.base.row_layout import EncodedColumn
+from krepes.preprocessing.column_moments import ColumnMoments
+from krepes.preprocessing.column_scan import FORMS, TextScan, is_missing_number, number_words, read_form
+from krepes.preprocessing.column_values import column_numbers, family, holds_numbers, text_chunks
+from krepes.preprocessing.columns.column import Column
+
+GROSS = 5.0  # times the deviation of the usual values: the plain one says nothing of the column any more
+FEW = 0.002  # of the values may be errors; more are a heavy tail
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised(Column):
+    """A column whose cells are numbers x, encoded as (x - mean) / scale.
+
+    Attributes
+    ----------
+    mean, scale, median : float
+        Of x. A missing value is encoded as the median.
+    indicator : bool
+        Whether values were missing, so that an output says it.
+    form : str
+        How cells of text are read: one of `column_scan.FORMS`.
+    from_text : bool
+        Whether the cells were text when the encoder was fitted.
+    tolerant : bool
+        Whether cells that cannot be read are missing; else they are errors.
+    words : list of str, optional
+        Words for missing values; None for the usual ones.
+    unit : str, optional
+        The unit that cells may have.
+    """
+
+    held = "numbers"
+
+    mean: float
+    scale: Annotated[float, Bounds(above=0)]
+    median: float
+    indicator: bool
+    form: str = "decimal point"
+    from_text: bool = False
+    tolerant: bool = False
+    words: list[str] | None = None
+    unit: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Words that may stand for 1 and 0, in small letters."""
+        return "true", "false"
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ValueError(f"A column has form = {self.form!r:.60}; expected one of {', '.join(FORMS)}.")
+
+    @classmethod
+    def learned(cls, name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Self:
+        """Mean and population deviation of a column, 1 where it is constant.
+
+        Where a few wild cells make up nearly all of the deviation, mean and scale are those of the sample's usual
+        values (`krepes.base.column_scale`): the other rows would become one number otherwise.
+        """
+        low, high = float(moments.low[j]), float(moments.high[j])
+        mean, scale = float(moments.mean[j]), float(np.sqrt(moments.variance_of(j)))
+        farthest = high if high > -low else low
+        if not np.isfinite(scale):
+            raise ValueError(
+                f"The values of column {name!r}, up to {abs(farthest):.3g}, are too large for a standard "
+                "deviation in float64. Rescale or exclude the column."
+            )
+        median = sample.median if len(sample.values) else mean
+        detail = f"mean {mean:.4g}, deviation {scale:.4g}"
+        if low == high or scale == 0.0:
+            mean, scale = low, 1.0  # exactly, so that the column becomes exactly 0
+            detail = f"constant {mean:.4g}"
+        elif (usual := _few_unusual(sample, low, high)) and scale > GROSS * usual[1]:
+            mean, scale = usual
+            detail = f"mean {mean:.4g}, deviation {scale:.4g} without extreme values, up to {farthest:.4g}"
+        missing = int(n_rows - moments.count[j])
+        if missing:
+            detail += f"; {missing:,} missing: median {median:.4g} and an indicator"
+        return cls(name, detail, mean, scale, median, missing > 0)
+
+    def noted(self, note: str, mark: str = "; ") -> Self:
+        """The same column with a note before its detail."""
+        return replace(self, detail=f"{note}{mark}{self.detail}")
+
+    @property
+    def width(self) -> int:
+        return self.linear + self.indicator
+
+    def output_names(self) -> list[str]:
+        return [self.name] * self.linear + [f"{self.name} (missing)"] * self.indicator
+
+    def read(self, cells: pa.ChunkedArray) -> np.ndarray:
+        """Cells as finite numbers, typed or written as text; NaN where one is missing."""
+        if family(cells.type) == "text" and not holds_numbers(cells.type):
+            return self._read_text(cells)
+        return column_numbers(cells, number_words(self.words) if self.words else ())
+
+    def _read_text(self, cells: pa.ChunkedArray) -> np.ndarray:
+        parts = []
+        for codes, values in text_chunks(cells):
+            numbers = read_form(values, self.form, self.words, self.unit)
+            for i in np.flatnonzero(np.isnan(numbers)):
+                if (cell := values[i].strip().casefold()) in self.pair and self.form == "decimal point":
+                    numbers[i] = float(cell == self.pair[0])
+                elif not (self.tolerant or is_missing_number(values[i], self.words)):
+                    raise ValueError(
+                        f"Column {self.name!r} held {self.held} when the encoder was fitted; now it holds a cell such "
+                        f"as {values[i]!r:.60}. Correct the cell or leave it empty, or fit again with the word in "
+                        "missing=."
+                    )
+            parts.append(np.append(numbers, np.nan)[codes])
+        return np.concatenate([np.empty(0), *parts])
+
+    def encode(self, cells: pa.ChunkedArray, out: np.ndarray) -> None:
+        values = self.read(cells)
+        if np.isinf(values).any():
+            raise infinite([self.name])
+        self._encode(values, np.isnan(values), out)
+
+    def _encode(self, values: np.ndarray, absent: np.ndarray, out: np.ndarray) -> None:
+        if absent.any():
+            values[absent] = self.median
+            if self.indicator:
+                out[absent, -1] = 1.0
+        if self.linear:
+            out[:, 0] = (values - self.mean) / self.scale
+
+    def decode(self, part: np.ndarray) -> np.ndarray:
+        return self._decoded(part[:, 0] * self.scale + self.mean, self._absent(part))
+
+    def _absent(self, part: np.ndarray) -> np.ndarray:
+        return part[:, -1] > 0.5 if self.indicator else np.zeros(len(part), dtype=bool)
+
+    def _decoded(self, values: np.ndarray, absent: np.ndarray) -> np.ndarray:
+        """Numbers as what they stand for."""
+        return np.where(absent, np.nan, values)
+
+    def placed(self, part: slice) -> EncodedColumn:
+        places = tuple(range(part.start, part.stop))
+        missing = places[-1] if self.indicator else None
+        if self.linear:  # of a date, how late it is
+            return EncodedColumn(self.name, "number", places, places[:1], missing)
+        return EncodedColumn(self.name, "point", places, places[:-1] if self.indicator else places, missing)
+
+    def decoded_numbers(self, decoded: pa.ChunkedArray) -> np.ndarray:
+        """Cells that `decode` gave as the numbers that mean and scale are of; NaN where missing."""
+        return decoded.to_numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Standardised):
+    """Numbers and durations."""
+
+    role = "numeric"
+    linear = True
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        return holds_numbers(kind) or family(kind) == "text" or pa.types.is_duration(kind)
+
+    @property
+    def decoded_type(self) -> pa.DataType:
+        return pa.float64()
+
+
+@dataclass(frozen=True, eq=False)
+class YesNo(Number):
+    """Two words as 1 and 0, which may also be written as numbers."""
+
+    pair: tuple[str, str] = ("", "")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.pair) != 2:
+            raise ValueError("A column has a pair of words that are not two.")
+
+    @classmethod
+    def of_words(cls, name: str, scan: TextScan, pair: Sequence[str], n_rows: int) -> YesNo:
+        folded = [(value.strip().casefold(), n) for value, n in (scan.levels or {}).items()]
+        yes, no = (sum(n for value, n in folded if value == word) for word in pair)
+        moments = ColumnMoments(1)
+        moments.add(np.array([[1.0] * (yes > 0) + [0.0] * (no > 0)]))  # the range
+        share = yes / (yes + no)
+        moments.count, moments.mean = np.array([yes + no]), np.array([share])
+        moments.squares = (yes + no) * np.array([share * (1 - share)])
+        values = np.array([1.0] * (yes >= no) + [0.0] * (no >= yes))  # whose median is that of all
+        column = cls.learned(name, moments, 0, ColumnSample.of(values), n_rows)
+        column = column.noted(f"{pair[0]} is 1, {pair[1]} is 0")
+        return replace(column, pair=(pair[0], pair[1]), from_text=True)
+
+    def _decoded(self, values: np.ndarray, absent: np.ndarray) -> np.ndarray:
+        yes, no = self.pair
+        words = np.array([no, yes, None], dtype=object)
+        return words[np.where(absent, 2, (values > 0.5).astype(int)).astype(int)]
+
+    @property
+    def decoded_type(self) -> pa.DataType:
+        return pa.large_string()
+
+    def decoded_numbers(self, decoded: pa.ChunkedArray) -> np.ndarray:
+        return pc.equal(decoded, self.pair[0]).cast(pa.float64()).to_numpy()
+
+
+def infinite(names: Sequence[str]) -> ValueError:
+    """The error for infinite values in these columns."""
+    return ValueError(
+        f"Input X contains infinity in the columns {', '.join(map(repr, names))}. Replace infinite values by NaN, "
+        "which is read as missing, or exclude the columns."
+    )
+
+
+def _few_unusual(sample: ColumnSample, low: float, high: float) -> tuple[float, float] | None:
+    """Mean and deviation of the usual values of a column with this range; None where all are usual, or many not.
+
+    Many far-out values are a heavy tail, which is part of the column: divided by a small deviation it would scatter.
+    """
+    values = sample.values
+    if not len(values) or (sample.low <= low and high <= sample.high):
+        return None
+    usual = values[(values >= sample.low) & (values <= sample.high)]
+    if len(values) - len(usual) > 1 + FEW * len(values):
+        return None
+    return float(usual.mean()), float(usual.std())
