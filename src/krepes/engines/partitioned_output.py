@@ -30,8 +30,7 @@ from krepes.base.progress import Progress
 from krepes.engines.base import Engine, pass_log
 from krepes.results import write_rows
 from krepes.sources import Source, TableSource
-from krepes.sources.raw_blocks import RawReader
-from krepes.sources.sections import section
+from krepes.sources.sections import RawReader, section
 
 MANIFEST, DONE = "_krepes.json", "_SUCCESS"
 ROWS_PER_FILE = 50_000

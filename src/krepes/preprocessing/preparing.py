@@ -26,8 +26,8 @@ from krepes.preprocessing.input_space import InputSpace, Normalize
 from krepes.preprocessing.series_rows import check_series_source
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
-from krepes.sources.raw_blocks import RawReader
 from krepes.sources.row_sampling import PickedRows, sampled_indices
+from krepes.sources.sections import RawReader
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter

@@ -37,8 +37,8 @@ from krepes.preprocessing.columns import Column, LeftOut, Number, YesNo
 from krepes.preprocessing.columns.number import infinite
 from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
-from krepes.sources.raw_blocks import RawReader
 from krepes.sources.row_sampling import sampled_indices
+from krepes.sources.sections import RawReader
 from krepes.sources.tables.frames import is_pandas, is_polars
 from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matrix_table
 

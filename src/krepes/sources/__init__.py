@@ -4,12 +4,11 @@ from krepes.base.rows import Rows
 from krepes.sources.arrays.numpy_files import read_array
 from krepes.sources.loaders import Batches
 from krepes.sources.opening import open_objects, open_source
-from krepes.sources.row_sampling import Reservoir, reservoir
+from krepes.sources.row_sampling import reservoir
 from krepes.sources.source import Source, TableSource
 
 __all__ = [
     "Batches",
-    "Reservoir",
     "Rows",
     "Source",
     "TableSource",

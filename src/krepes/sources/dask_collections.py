@@ -10,8 +10,7 @@ partition. Dask is not imported here: whoever gives a collection has imported it
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -102,11 +101,6 @@ class PartitionTable(PartitionSource, TableSource):
             return conform(table, self.schema)
         except pa.ArrowException as error:
             raise ValueError(f"{self.name} has another schema: {error}.") from error
-
-    def select(self, columns: Sequence[str]) -> PartitionTable:
-        chosen = copy(self)
-        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
-        return chosen
 
 
 def is_dask(data: object) -> bool:

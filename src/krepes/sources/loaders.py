@@ -22,7 +22,7 @@ from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
 from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list, sample_entry
-from krepes.sources.source import Source, TableSource, columns_identity, conform, plain_schema
+from krepes.sources.source import Source, TableSource, conform, plain_schema
 from krepes.sources.spooling import Spool
 from krepes.sources.tables.frames import arrow_table
 
@@ -240,18 +240,12 @@ class BatchTableSource(BatchSource, TableSource):
         self._whole: pa.Schema | None = None
         super().__init__(given)
 
-    def select(self, columns: Sequence[str]) -> BatchTableSource:
-        chosen = type(self).__new__(type(self))
-        vars(chosen).update(vars(self))  # the hashes, too: those of whole batches
-        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
-        return chosen
-
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         for first, table in super().batches(batch_rows, start):
             yield first, conform(table, self.schema)
 
     def identity(self) -> dict[str, object]:
-        return super().identity() | {"columns": columns_identity(self.schema)}
+        return super().identity() | {"columns": [str(field) for field in self.schema]}
 
     def describe(self) -> str:
         return f"batches of {self.n_rows:,} rows × {len(self.schema):,} columns{self._kept()}"

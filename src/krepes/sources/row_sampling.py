@@ -6,7 +6,7 @@ The stream is counter-based: rows 1024 c to 1024 (c + 1) start at counter 256 c,
 drawn without the parts before. Samples nest: the sample of size s is part of the sample of size 2 s. Which rows they
 are follows from n, size and seed, so that a scan, here or in the workers of a cluster, only picks them up.
 
-Memory O(size) and one batch; O(n) draws and about size·(1 + log(n / size)) rows copied.
+Memory O(size) and one batch; O(n) draws.
 """
 
 from __future__ import annotations
@@ -42,67 +42,6 @@ def priorities(seed: int, start: int, stop: int) -> np.ndarray:
     return stream.random(stop - chunk * CHUNK)[start - chunk * CHUNK :]
 
 
-class Reservoir:
-    """The rows with the smallest priorities among those added so far.
-
-    >>> sample = Reservoir(size=2, seed=0)
-    >>> sample.add(0, np.arange(10, 13))
-    >>> sample.add(3, np.arange(13, 20))
-    >>> rows, indices = sample.rows()
-    >>> bool((rows == indices + 10).all()), len(rows)
-    (True, 2)
-    """
-
-    def __init__(self, size: int, seed: int):
-        if operator.index(size) < 1:
-            raise ValueError(f"A sample needs at least one row; got size={size}.")
-        self.size, self.seed = operator.index(size), seed
-        self._parts: list[Rows] = []
-        self._indices = np.empty(0, dtype=np.int64)
-        self._priorities = np.empty(0)
-        self._bound = np.inf  # no row above it can be in the sample
-
-    def add(self, start: int, batch: Rows) -> None:
-        """Offer the rows start, start + 1, ...; batches come in the order of their rows."""
-        draws = priorities(self.seed, start, start + count_rows(batch))
-        chosen = np.flatnonzero(draws < self._bound)
-        if len(chosen) > self.size:
-            chosen = np.sort(chosen[_smallest(draws[chosen], chosen, self.size)])
-        if not len(chosen):
-            return
-        self._parts.append(take_rows(batch, chosen))
-        self._indices = np.concatenate([self._indices, start + chosen])
-        self._priorities = np.concatenate([self._priorities, draws[chosen]])
-        if len(self._indices) >= 2 * self.size:
-            self._shrink()
-
-    def rows(self, size: int | None = None) -> tuple[Rows, np.ndarray]:
-        """The sampled rows and their global indices, in the order of the indices; `size` asks for fewer."""
-        if not self._parts:
-            raise ValueError("No rows were added to the sample.")
-        self._shrink()
-        self._parts = [concat_rows(self._parts)]
-        size = min(size or self.size, len(self._indices))
-        keep = np.sort(_smallest(self._priorities, self._indices, size))
-        return take_rows(self._parts[0], keep), self._indices[keep]
-
-    def _shrink(self) -> None:
-        """Keep the rows with the smallest priorities, part by part, so that they are never copied all at once."""
-        if len(self._indices) > self.size:
-            keep = np.sort(_smallest(self._priorities, self._indices, self.size))
-            first, kept = 0, 0
-            for i, part in enumerate(self._parts):
-                stop = int(np.searchsorted(keep, first + count_rows(part)))
-                self._parts[i] = take_rows(part, keep[kept:stop] - first)
-                first, kept = first + count_rows(part), stop
-            self._parts = [part for part in self._parts if count_rows(part)]
-            if len(self._parts) > _MANY_PARTS:
-                self._parts = [take_rows(concat_rows(self._parts), np.arange(self.size))]
-            self._indices, self._priorities = self._indices[keep], self._priorities[keep]
-        if len(self._indices) == self.size:
-            self._bound = self._priorities.max()
-
-
 def reservoir(source: Source, size: int, seed: int, batch_rows: int | None = None) -> tuple[Rows, np.ndarray]:
     """A uniform sample of `size` rows (all of them if there are fewer) and their global indices, sorted.
 
@@ -125,10 +64,18 @@ def sampled_indices(n_rows: int, size: int, seed: int) -> np.ndarray:
     >>> len(few), set(few.tolist()) <= set(more.tolist())
     (5, True)
     """
-    sample = Reservoir(size, seed)
+    if operator.index(size) < 1:
+        raise ValueError(f"A sample needs at least one row; got size={size}.")
+    draws, rows, bound = np.empty(0), np.empty(0, dtype=np.int64), np.inf
     for start in range(0, n_rows, SCAN_ROWS):
-        sample.add(start, np.arange(start, min(start + SCAN_ROWS, n_rows)))
-    return sample.rows()[1]
+        new = priorities(seed, start, min(start + SCAN_ROWS, n_rows))
+        below = np.flatnonzero(new < bound)
+        draws, rows = np.concatenate([draws, new[below]]), np.concatenate([rows, start + below])
+        if len(rows) >= 2 * size or start + SCAN_ROWS >= n_rows:
+            best = np.lexsort((rows, draws))[:size]  # equal priorities are ordered by their index
+            draws, rows = draws[best], rows[best]
+            bound = draws[-1] if len(draws) == size else np.inf
+    return np.sort(rows)
 
 
 class PickedRows(Accumulator[tuple[Rows, ...], Rows]):
@@ -171,8 +118,3 @@ class PickedRows(Accumulator[tuple[Rows, ...], Rows]):
 
     def value_from(self, state: State) -> Rows:
         return self.value(self.sums_from(state))
-
-
-def _smallest(draws: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
-    """Positions of the `size` smallest priorities; equal priorities are ordered by their index."""
-    return np.lexsort((indices, draws))[:size]

@@ -6,18 +6,16 @@ scanned as a whole, and what is not wanted is dropped. Memory is one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from krepes.base.rows import Rows, count_rows, rebatch, take_rows
 from krepes.sources.identity_of_rows import content_hash
-from krepes.sources.source import Source, TableSource
+from krepes.sources.source import PartOfSource, PartOfTable, Source, TableSource
 
 
-class SubsetSource(Source):
+class SubsetSource(PartOfSource):
     """The rows of a source at sorted indices.
 
     >>> from krepes.sources import open_source
@@ -27,9 +25,8 @@ class SubsetSource(Source):
     """
 
     def __init__(self, source: Source, rows: np.ndarray):
-        self.source, self.rows = source, rows
-        self.kind, self.scan_rows = source.kind, source.scan_rows
-        self.n_rows = len(rows)
+        super().__init__(source, len(rows))
+        self.rows = rows
         self.random_access = source.random_access  # type: ignore[misc]
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
@@ -52,14 +49,6 @@ class SubsetSource(Source):
     def take(self, indices: np.ndarray) -> Rows:
         return self.source.take(self.rows[self._checked_indices(indices)])
 
-    @property
-    def paths(self) -> list[Path]:
-        return self.source.paths
-
-    @property
-    def by_reference(self) -> bool:
-        return self.source.by_reference
-
     def narrowed(self, start: int, stop: int) -> tuple[SubsetSource, int]:
         """Only the rows that are asked for, of only what is needed to read them."""
         first, last = int(self.rows[start]), int(self.rows[stop - 1]) + 1
@@ -81,20 +70,8 @@ class SubsetSource(Source):
         return f"{self.n_rows:,} rows of {self.source.describe()}"
 
 
-class SubsetTableSource(SubsetSource, TableSource):
+class SubsetTableSource(SubsetSource, PartOfTable):
     """The rows of a table at sorted indices."""
-
-    def __init__(self, source: TableSource, rows: np.ndarray):
-        super().__init__(source, rows)
-        self.schema: pa.Schema = source.schema
-
-    def select(self, columns: Sequence[str]) -> SubsetTableSource:
-        assert isinstance(self.source, TableSource)
-        return SubsetTableSource(self.source.select(columns), self.rows)
-
-    def as_text(self, columns: Sequence[str]) -> SubsetTableSource:
-        assert isinstance(self.source, TableSource)
-        return SubsetTableSource(self.source.as_text(columns), self.rows)
 
 
 def subset(source: Source, rows: np.ndarray) -> SubsetSource:

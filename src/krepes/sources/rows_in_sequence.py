@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
-from krepes.sources.source import Source, TableSource, columns_identity, conform
+from krepes.sources.identity_of_files import files_identity
+from krepes.sources.source import Source, TableSource, conform
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class SequenceSource(Source):
     (3, [[3.0], [1.0]], 'b')
     """
 
-    def __init__(self, parts: Sequence[Named], title: str, whole: bool = False):
-        self.parts, self.title, self.whole = list(parts), title, whole
+    def __init__(self, parts: Sequence[Named], title: str, whole: bool = False, files: Sequence[Path] = ()):
+        self.parts, self.title, self.whole, self.files = list(parts), title, whole, files
         self.edges = np.cumsum([0, *(part.source.n_rows for part in parts)])
         self.kind, self.n_rows = parts[0].source.kind, int(self.edges[-1])
         self.scan_rows = min(part.source.scan_rows for part in parts)
@@ -96,6 +97,8 @@ class SequenceSource(Source):
         return self.parts[k].source.where(row - int(self.edges[k])) or self.parts[k].name or None
 
     def identity(self) -> dict[str, object]:
+        if self.files:
+            return files_identity(self.files)
         return {"in sequence": [part.source.identity() for part in self.parts]}
 
     def describe(self) -> str:
@@ -105,8 +108,15 @@ class SequenceSource(Source):
 class TableSequence(SequenceSource, TableSource):
     """The rows of several tables with the same columns."""
 
-    def __init__(self, parts: Sequence[Named], title: str, whole: bool, schema: pa.Schema):
-        super().__init__(parts, title, whole)
+    def __init__(
+        self,
+        parts: Sequence[Named],
+        title: str,
+        whole: bool,
+        schema: pa.Schema,
+        files: Sequence[Path] = (),
+    ):
+        super().__init__(parts, title, whole, files)
         self.schema = schema
 
     def _like_all(self, rows: Rows) -> pa.Table:
@@ -118,7 +128,7 @@ class TableSequence(SequenceSource, TableSource):
 
     def _each(self, change: Callable[[TableSource], TableSource], schema: pa.Schema) -> TableSequence:
         tables = [Named(part.name, change(_table(part))) for part in self.parts]
-        return TableSequence(tables, self.title, self.whole, schema)
+        return TableSequence(tables, self.title, self.whole, schema, self.files)
 
     def select(self, columns: Sequence[str]) -> TableSequence:
         names = self._checked_columns(columns)
@@ -139,14 +149,20 @@ class TableSequence(SequenceSource, TableSource):
         return self._each(lambda table: table.as_text(columns), schema)
 
     def identity(self) -> dict[str, object]:
-        return {"columns": columns_identity(self.schema), **super().identity()}
+        return {"columns": [str(field) for field in self.schema], **super().identity()}
 
     def describe(self) -> str:
         return f"{self.title}, {self.n_rows:,} rows × {len(self.schema):,} columns"
 
 
-def in_sequence(parts: Sequence[Named], title: str, whole: bool = False) -> SequenceSource:
-    """One source of several; `whole` says that the rows of a part are made together, so that work is divided there."""
+def in_sequence(
+    parts: Sequence[Named], title: str, whole: bool = False, files: Sequence[Path] = ()
+) -> SequenceSource:
+    """One source of several.
+
+    `whole` says that the rows of a part are made together, so that work is divided there; `files` are the files whose
+    rows these are, where the parts are whole files.
+    """
     full = [part for part in parts if part.source.n_rows]
     if not full:
         raise ValueError(f"{title}: there are no rows in it.")
@@ -154,10 +170,10 @@ def in_sequence(parts: Sequence[Named], title: str, whole: bool = False) -> Sequ
     if len(kinds) > 1:
         raise ValueError(f"{title}: expected rows of one kind; found {', '.join(sorted(kinds))}.")
     if isinstance(full[0].source, TableSource):
-        full, schema = _of_one_schema(full)
-        return TableSequence(full, title, whole, schema)
+        alike, schema = _of_one_schema(parts)
+        return TableSequence([p for p in alike if p.source.n_rows], title, whole, schema, files)
     _check_shapes(full)
-    return SequenceSource(full, title, whole)
+    return SequenceSource(full, title, whole, files)
 
 
 def one_after_other(first: Source, second: Source) -> SequenceSource:

@@ -12,14 +12,16 @@ import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.base.validation import check_columns
+from krepes.sources.identity_of_files import files_identity
 from krepes.sources.identity_of_rows import batch_rows, content_hash
 
 SCAN_ROWS = 65_536  # rows per batch where the caller has no wish
@@ -111,6 +113,8 @@ class Source(ABC):
 
         Two calls agree if nothing has changed, in different processes too.
         """
+        if self.by_reference and self.paths:
+            return files_identity(self.paths)
         rows = batch_rows(next(self.batches(1))[1])
         batches = (batch for _, batch in self.batches(rows))
         return {"rows": self.n_rows, "values": content_hash(batches)}
@@ -169,13 +173,18 @@ class TableSource(Source):
     def column_names(self) -> list[str]:
         return list(self.schema.names)
 
-    @abstractmethod
-    def select(self, columns: Sequence[str]) -> TableSource:
+    def select(self, columns: Sequence[str]) -> Self:
         """The same rows with only these columns, so that nothing else is read."""
+        chosen = copy(self)
+        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
+        return chosen
 
-    def as_text(self, columns: Sequence[str]) -> TableSource:
+    def as_text(self, columns: Sequence[str]) -> Self:
         """The same rows with some columns as they are written in a file, where that is known; else as they are."""
         return self
+
+    def identity(self) -> dict[str, object]:
+        return {"columns": [str(field) for field in self.schema], **super().identity()}
 
     def label_column(self, name: str) -> np.ndarray:
         """A column's values, n long: numbers (NaN where missing), or objects (None where missing)."""
@@ -185,8 +194,47 @@ class TableSource(Source):
     def _checked_columns(self, columns: Sequence[str]) -> list[str]:
         if isinstance(columns, str):
             columns = [columns]
+        if not len(columns):
+            raise ValueError(f"columns={columns!r}: name at least one column of {self.describe()}.")
         check_columns(columns, self.column_names, self.describe())
         return list(columns)
+
+
+class PartOfSource(Source):
+    """Some rows of another source, read from where that source reads them."""
+
+    def __init__(self, source: Source, n_rows: int):
+        self.source, self.n_rows = source, n_rows
+        self.kind, self.scan_rows = source.kind, source.scan_rows
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.source.paths
+
+    @property
+    def by_reference(self) -> bool:
+        return self.source.by_reference
+
+
+class PartOfTable(PartOfSource, TableSource):
+    """Some rows of a table."""
+
+    source: TableSource
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.source.schema
+
+    def select(self, columns: Sequence[str]) -> Self:
+        return self._of(self.source.select(columns))
+
+    def as_text(self, columns: Sequence[str]) -> Self:
+        return self._of(self.source.as_text(columns))
+
+    def _of(self, source: TableSource) -> Self:
+        changed = copy(self)
+        changed.source = source
+        return changed
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
@@ -202,11 +250,6 @@ def check_unique(names: Sequence[str], where: str) -> None:
         raise ValueError(
             f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."
         )
-
-
-def columns_identity(schema: pa.Schema) -> list[list[str]]:
-    """[name, type] of every column."""
-    return [[field.name, str(field.type)] for field in schema]
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -29,8 +29,8 @@ import pyarrow.csv as pcsv
 from krepes.base.caller_warning import warn
 from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, rebatch
-from krepes.sources.identity_of_files import files_identity, gone
-from krepes.sources.source import TableSource, check_unique, columns_identity
+from krepes.sources.identity_of_files import gone
+from krepes.sources.source import TableSource, check_unique
 from krepes.sources.tables.csv_encodings import LEGACY, check_encoding, guess_encoding
 from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, unclosed, unclosed_line
 
@@ -76,10 +76,6 @@ class CsvSource(TableSource):
                 "The file changed; open it again."
             )
 
-    def select(self, columns: Sequence[str]) -> CsvSource:
-        fields = [self.schema.field(name) for name in self._checked_columns(columns)]
-        return CsvSource(self.layout, pa.schema(fields), self.n_rows, self.written)
-
     def as_text(self, columns: Sequence[str]) -> CsvSource:
         written = self.written | set(columns)
         fields = [pa.field(f.name, pa.string()) if f.name in written else f for f in self.schema]
@@ -88,9 +84,6 @@ class CsvSource(TableSource):
     @property
     def paths(self) -> list[Path]:
         return [self.layout.path]
-
-    def identity(self) -> dict[str, object]:
-        return {"columns": columns_identity(self.schema), **files_identity(self.paths)}
 
     def describe(self) -> str:
         kind = "TSV" if self.layout.delimiter == "\t" else "CSV"

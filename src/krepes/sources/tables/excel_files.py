@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from krepes.sources.identity_of_files import files_identity
 from krepes.sources.source import check_unique, plain_schema
 from krepes.sources.tables.frames import FrameSource, table_part
 
@@ -28,9 +27,6 @@ class ExcelSource(FrameSource):
     @property
     def paths(self) -> list[Path]:
         return [self.path]
-
-    def identity(self) -> dict[str, object]:
-        return super().identity() | files_identity(self.paths)
 
 
 def open_excel(path: Path) -> ExcelSource:

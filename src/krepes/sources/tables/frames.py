@@ -7,7 +7,7 @@ not imported here: whoever gives a frame has imported its library.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,10 +74,6 @@ class FrameSource(TableSource):
 
     def take(self, indices: np.ndarray) -> pa.Table:
         return self._part(self.frame, self.schema, self._checked_indices(indices))
-
-    def select(self, columns: Sequence[str]) -> FrameSource:
-        fields = [self.schema.field(name) for name in self._checked_columns(columns)]
-        return FrameSource(self.frame, self.n_rows, pa.schema(fields), self._part, self._description)
 
     def describe(self) -> str:
         return f"{self._description}, {self.n_rows:,} rows × {len(self.schema):,} columns"

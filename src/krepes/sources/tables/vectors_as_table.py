@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import Rows, is_tensor
-from krepes.sources.source import Source, TableSource
+from krepes.sources.source import PartOfSource, Source, TableSource
 
 if TYPE_CHECKING:
     import torch
 
 
-class VectorsTable(TableSource):
+class VectorsTable(PartOfSource, TableSource):
     """A source of vectors as a table with the columns x0, x1, ..., or with given names.
 
     >>> from krepes.sources import open_source
@@ -31,7 +30,8 @@ class VectorsTable(TableSource):
             raise ValueError(f"Only vectors (n, d) can be read as a table; got {source.describe()}.")
         sample = _matrix(next(source.batches(1))[1])
         names = [f"x{j}" for j in range(sample.shape[1])] if names is None else list(names)
-        self.source, self.n_rows = source, source.n_rows
+        super().__init__(source, source.n_rows)
+        self.kind = "table"
         self.schema = pa.schema([(name, pa.from_numpy_dtype(sample.dtype)) for name in names])
         self._position = {name: j for j, name in enumerate(names)}
 
@@ -41,19 +41,6 @@ class VectorsTable(TableSource):
 
     def take(self, indices: np.ndarray) -> pa.Table:
         return self._table(self.source.take(indices))
-
-    def select(self, columns: Sequence[str]) -> VectorsTable:
-        chosen = VectorsTable(self.source, list(self._position))
-        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
-        return chosen
-
-    @property
-    def paths(self) -> list[Path]:
-        return self.source.paths
-
-    @property
-    def by_reference(self) -> bool:
-        return self.source.by_reference
 
     @property
     def seams(self) -> Sequence[int] | None:
