@@ -1,17 +1,16 @@
-"""How the house stands, in numbers: the walk of a row, bare Any, import cycles, size.
+"""How the house stands, in numbers: size, the walk of a row, classes, imports, bare Any.
 
     python tools/house.py [SRC ...]            # by default the src folder beside this file
 
 For each source folder (give two to compare them):
 
-- the walk of one row from a Parquet path to coefficients: files of krepes that are entered between the call of
-  `KernelEmbedding.fit` and its return, and crossings, the calls from one file of krepes into another; how many of them
-  are between files of the trunk, those that are not a kernel, a loss, a view, a rule, a source, a column of a table or
-  a piece of arithmetic; how often the path is opened and the loss resolved, and how many attributes of the estimator
-  are set by code that is not the estimator's;
+- code lines by room, without comments, docstrings and blank lines, and their mean length;
+- the walks of `tools/walk.py`: files of krepes that a fit enters, crossings between files, different crossings, and
+  crossings between rooms, to the first kernel value and to the coefficients;
+- classes of krepes above each public estimator;
+- modules of the rows' tower that importing a room of the mathematics loads;
 - parameters and results annotated `Any` (or an alias of it), outside data arguments; `model: Any`;
-- import cycles, imports inside functions counted, those for type checkers alone not;
-- statements in the syntax trees.
+- import cycles; imports inside functions count, imports for type checkers alone do not.
 """
 
 from __future__ import annotations
@@ -30,78 +29,71 @@ DATA = {
     *("fit_rows", "fit_labels", "table", "on"),
 }
 
-WALK = """
-import sys, tempfile, os, json, warnings
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-warnings.simplefilter("ignore")
-import krepes
-from krepes import KernelEmbedding
-from krepes.kernels import Gaussian
-root = os.path.dirname(krepes.__file__) + os.sep
-path = os.path.join(tempfile.mkdtemp(), "table.parquet")
-rng = np.random.default_rng(0)
-pq.write_table(pa.table({"a": rng.normal(size=64), "b": rng.normal(size=64), "c": ["u", "v"] * 32}), path)
-KernelEmbedding(2, n_landmarks=8, random_state=0).fit(path)  # everything is imported
-files, edges, crossings, trunk, before = [], set(), 0, 0, None
-opened = resolved = 0
-outside = set()
-LEAVES = ("kernels", "losses", "views", "landmarks", "networks", "sources", "solvers/closed_form", "base")
-LEAF_FILES = ("components.py", "linalg.py", "progress.py", "files.py", "model_file.py", "nystrom.py", "moments.py",
-              "landmarks/nystrom.py", "moments/moments.py", "moments/outer_sum.py", "solvers/solver.py")
-TABLES = "preprocessing/"  # what encodes tables is a leaf; what prepares the input is not
-KEPT = ("preprocessing/input_space.py", "preprocessing/preparing.py", "preprocessing/input_record.py")
-def file_of(frame):
-    name = frame.f_code.co_filename
-    return name[len(root):].replace(os.sep, "/") if name.startswith(root) else None
-def is_trunk(file):
-    leaf = file.startswith(LEAVES) or file in LEAF_FILES
-    return not leaf and (not file.startswith(TABLES) or file in KEPT)
-def trace(frame, event, argument):
-    global crossings, before, opened, resolved, trunk
-    if event != "call":
-        return
-    here, back = file_of(frame), frame.f_back
-    while back is not None and file_of(back) is None:
-        back = back.f_back
-    there = file_of(back) if back is not None else None
-    name = frame.f_code.co_name
-    if here is None or name.startswith("<"):
-        return
-    opened += name == "_open_path"
-    resolved += name == "as_loss"
-    if here not in files:
-        files.append(here)
-    if there is not None and there != here:
-        crossings += 1
-        edges.add((there, here))
-        trunk += is_trunk(there) and is_trunk(here)
-    if before is None and here.startswith("kernels") and name in ("__call__", "checked", "against_rows"):
-        before = {"files": len(files), "crossings": crossings, "trunk": trunk,
-                  "trunk_files": [file for file in files if is_trunk(file)]}
-def noted(self, name, value):
-    caller = file_of(sys._getframe(1))
-    if caller is not None and caller not in ("embedding.py", "one_pass.py", "preprocessing/input_record.py"):
-        outside.add(name)
-    object.__setattr__(self, name, value)
-model = KernelEmbedding(2, n_landmarks=8, random_state=0)
-KernelEmbedding.__setattr__ = noted
-sys.setprofile(trace)
-model.fit(path)
-sys.setprofile(None)
-print(json.dumps({"files": len(files), "crossings": crossings, "trunk": trunk, "before": before, "opened": opened,
-                  "trunk_files": [file for file in files if is_trunk(file)], "resolved": resolved,
-                  "outside": sorted(outside)}))
+MATHEMATICS = ("kernels", "views", "landmarks", "moments", "losses", "solvers")
+ROWS = ("sources", "preprocessing", "engines")
+
+ABOVE = """
+import json
+import krepes, krepes.machines, krepes.clustering
+rooms = (krepes, krepes.machines, krepes.clustering)
+found = {name: getattr(room, name) for room in rooms for name in room.__all__}
+models = {name: cls for name, cls in found.items() if isinstance(cls, type) and hasattr(cls, "fit")}
+print(json.dumps({name: [c.__name__ for c in cls.__mro__[1:] if c.__module__.startswith("krepes")]
+                  for name, cls in models.items()}))
 """
 
 
-def walk(src: Path) -> dict:
-    """Files and crossings of one fit; read in a process of its own, which imports that folder's krepes."""
-    run = subprocess.run(
-        [sys.executable, "-c", WALK], env={"PYTHONPATH": str(src), "PATH": ""}, capture_output=True, text=True
+def run(src: Path, *command: str) -> str:
+    """What Python prints, in a process of its own that imports that folder's krepes."""
+    done = subprocess.run(
+        [sys.executable, *command], env={"PYTHONPATH": str(src), "PATH": ""}, capture_output=True, text=True
     )
-    if run.returncode:
-        raise SystemExit(run.stderr)
-    return json.loads(run.stdout)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+def walk(src: Path, what: str = "embedding") -> dict:
+    """Files and crossings of one fit."""
+    return json.loads(run(src, str(Path(__file__).parent / "walk.py"), what))
+
+
+def classes_above(src: Path) -> dict[str, list[str]]:
+    """The classes of krepes that every public estimator derives from."""
+    return json.loads(run(src, "-c", ABOVE))
+
+
+def loaded_by(src: Path, room: str) -> list[str]:
+    """Modules of krepes that `import krepes.room` loads."""
+    names = "[name for name in sys.modules if name.startswith('krepes')]"
+    return json.loads(run(src, "-c", f"import json, sys, krepes.{room}; print(json.dumps({names}))"))
+
+
+def code_lines(text: str) -> list[str]:
+    """Lines that are neither blank nor comments nor part of a docstring."""
+    lines = text.splitlines()
+    kept = {i for i, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("#")}
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) or not node.body:
+            continue
+        first = node.body[0]
+        if (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
+            kept -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return [lines[i - 1] for i in sorted(kept)]
+
+
+def sizes(src: Path) -> tuple[Counter, float]:
+    """Code lines by room, and the mean length of a line."""
+    by_room, characters = Counter(), 0
+    for path in src.rglob("*.py"):
+        lines = code_lines(path.read_text("utf-8"))
+        by_room[path.relative_to(src / "krepes").parts[0]] += len(lines)
+        characters += sum(len(line) for line in lines)
+    return by_room, characters / by_room.total()
 
 
 def trees(src: Path) -> dict[str, ast.Module]:
@@ -199,31 +191,36 @@ def cycles(modules: dict[str, ast.Module]) -> list[list[str]]:
     return groups
 
 
+def show(src: Path) -> None:
+    by_room, length = sizes(src)
+    modules = trees(src)
+    counts, models = bare_any(modules)
+    print(f"{src}")
+    print(f"  code lines: {by_room.total():,} in {len(modules)} modules, {length:.1f} characters on average")
+    print("    " + ", ".join(f"{room} {n:,}" for room, n in by_room.most_common()))
+    for what in ("embedding", "ridge"):
+        path = walk(src, what)
+        for end, found in (("first kernel value", path["first_value"]), ("coefficients", path)):
+            print(
+                f"  {what}, to the {end}: {found['files']} files, {found['crossings']:,} crossings "
+                f"({found['distinct']} different, {found['between']:,} between rooms)"
+            )
+        print(f"    attributes set on the estimator from elsewhere: {len(path['outside'])}")
+    for name, above in classes_above(src).items():
+        print(f"  {name}: {len(above)} classes above it: {', '.join(above)}")
+    for room in MATHEMATICS:
+        loaded = loaded_by(src, room)
+        rows = [name for name in loaded if name.split(".")[1:2] and name.split(".")[1] in ROWS]
+        print(f"  import krepes.{room} loads {len(loaded)} modules, {len(rows)} of the rows' tower")
+    print(f"  model: Any: {models};  bare Any outside data arguments: {sum(counts.values())}")
+    print(f"  import cycles: {len(cycles(modules))} {cycles(modules) or ''}")
+
+
 def main() -> None:
     sys.setrecursionlimit(10_000)
-    folders = [Path(given).resolve() for given in sys.argv[1:]] or [
-        Path(__file__).resolve().parents[1] / "src"
-    ]
-    for src in folders:
-        modules = trees(src)
-        counts, models = bare_any(modules)
-        path = walk(src)
-        before = path["before"]
-        statements = sum(isinstance(node, ast.stmt) for tree in modules.values() for node in ast.walk(tree))
-        print(f"{src}")
-        print(f"  to the first kernel value: {before['files']} files, {before['crossings']} crossings;")
-        print(
-            f"    {before['trunk']} of them between the files of the trunk: {', '.join(before['trunk_files'])}"
-        )
-        print(
-            f"  to the coefficients: {path['files']} files, {path['crossings']} crossings, {path['trunk']} in the trunk"
-        )
-        print(f"  the path is opened {path['opened']} times, the loss resolved {path['resolved']} times,")
-        print(f"    attributes set on the estimator from elsewhere: {len(path['outside'])}")
-        print(f"  model: Any: {models};  bare Any outside data arguments: {sum(counts.values())}")
-        print(f"    most in {', '.join(f'{name} {n}' for name, n in counts.most_common(12))}")
-        print(f"  import cycles: {len(cycles(modules))} {cycles(modules) or ''}")
-        print(f"  statements: {statements:,} in {len(modules)} modules")
+    beside = Path(__file__).resolve().parents[1] / "src"
+    for src in [Path(given).resolve() for given in sys.argv[1:]] or [beside]:
+        show(src)
 
 
 if __name__ == "__main__":
