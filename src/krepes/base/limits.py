@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 
 
 def is_number(
@@ -47,3 +48,40 @@ def check_share(name: str, value: object, of: str = "") -> None:
     """Refuse what does not lie strictly between 0 and 1."""
     if not is_number(value, above=0, below=1):
         raise ValueError(f"{name}={value!r:.60}: expected a share{of} between 0 and 1.")
+
+
+def check_number(
+    name: str,
+    value: object,
+    what: str = "a number",
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    below: float = math.inf,
+    most: float = math.inf,
+) -> None:
+    """Refuse what is not a finite number within these bounds.
+
+    >>> check_number("crop", 2, "a share of the length", above=0, most=1)
+    Traceback (most recent call last):
+        ...
+    ValueError: crop=2: expected a share of the length > 0 and <= 1.
+    """
+    if is_number(value, above=above, least=least, below=below, most=most):
+        return
+    bounds = {">": above, ">=": least, "<": below, "<=": most}
+    words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound))
+    raise ValueError(f"{name}={value!r:.60}: expected {what} {words}".rstrip() + ".")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Refuse what is not one of the choices.
+
+    >>> check_choice("norm", 3, (1, 2))
+    Traceback (most recent call last):
+        ...
+    ValueError: norm=3: expected one of 1, 2.
+    """
+    choices = list(choices)
+    if not isinstance(value, str | int | float | None) or value not in choices:
+        raise ValueError(f"{name}={value!r:.60}: expected one of {', '.join(map(repr, choices))}.")

@@ -36,7 +36,7 @@ from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.preparing import is_series, prepare_inputs
-from krepes.solvers.sgd.settings import Schedule
+from krepes.solvers.sgd.schedule import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
 
@@ -267,7 +267,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         if target is not None:
             with torch.no_grad():
                 target_Z = target(torch.cat(views)).chunk(len(views))
-        X = rows.flatten(1) if "X" in self.loss_.fields_needed else None
+        X = rows.flatten(1) if "X" in self.loss_.needs else None
         return Batch(Z, X=X, target_Z=target_Z, parameters=own)
 
 
@@ -276,7 +276,7 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def _checked_loss(loss: Loss) -> Loss:
-    kernel_only = set(loss.fields_needed) - {"X"}
+    kernel_only = set(loss.needs) - {"X"}
     if kernel_only or loss.constraint is not None or loss.uses_negatives:
         reason = (
             f"it needs {', '.join(sorted(kernel_only))}"

@@ -21,7 +21,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, is_number
 from krepes.base.row_layout import RowLayout
 from krepes.base.validation import check_columns, check_finite
 from krepes.kernels.custom import as_kernel
@@ -218,8 +218,7 @@ class ColumnKernel(Kernel):
             raise ValueError(
                 f"Several parts are named {', '.join(map(repr, twice))}: give each its own name."
             )
-        if self.combine not in ("sum", "product"):
-            raise ValueError(f"combine={self.combine!r}: expected 'sum' or 'product'.")
+        check_choice("combine", self.combine, ("sum", "product"))
         if self.weights is not None:
             if self.combine == "product":
                 raise ValueError("weights= are for sums: in a product they would only scale the whole.")

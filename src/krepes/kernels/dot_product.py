@@ -19,7 +19,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.kernels.kernel import Geometry, KernelColumns
 from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel, as_rows
@@ -126,10 +126,7 @@ class Polynomial(DotProductKernel):
 
     def function(self) -> Callable[[Tensor], Tensor]:
         check_count("degree", self.degree)
-        if not is_number(self.offset, least=0):
-            raise ValueError(
-                f"offset={self.offset!r}: expected a number >= 0; with a negative offset the kernel is not positive."
-            )
+        check_number("offset", self.offset, least=0)  # with a negative one the kernel is not positive
         return lambda u: u.pow_(int(self.degree))
 
     def derivative(self, u: Tensor) -> Tensor:
@@ -165,8 +162,7 @@ class Sigmoid(DotProductKernel):
         self.offset = offset
 
     def function(self) -> Callable[[Tensor], Tensor]:
-        if not is_number(self.offset):
-            raise ValueError(f"offset={self.offset!r}: expected a number.")
+        check_number("offset", self.offset)
         return torch.Tensor.tanh_
 
     def derivative(self, u: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from krepes.base.external import External
+from krepes.base.limits import check_choice
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.validation import as_array, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
@@ -180,10 +181,8 @@ class EmpiricalNTK(Kernel):
         return isinstance(self.network, nn.Module) and embeds_tokens(self.network)
 
     def _check(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
-        if self.head not in ("auto", "random", None):
-            raise ValueError(f"head={self.head!r}: expected 'auto', 'random' or None.")
+        check_choice("method", self.method, METHODS)
+        check_choice("head", self.head, ("auto", "random", None))
         if not 2 <= self.sketch_size <= LARGEST_SKETCH or self.sketch_size % 2:
             raise ValueError(
                 f"sketch_size={self.sketch_size!r}: expected an even number from 2 to {LARGEST_SKETCH:,}."

@@ -27,7 +27,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_number
 from krepes.base.row_layout import EncodedColumn, RowLayout
 from krepes.base.schema import check_entries
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
@@ -162,12 +162,9 @@ class Gower(VectorKernel):
         return self.layout
 
     def _check(self) -> None:
-        if self.combine not in ("product", "mean"):
-            raise ValueError(f"combine={self.combine!r}: expected 'product' or 'mean'.")
-        if self.profile not in ("laplacian", "gaussian"):
-            raise ValueError(f"profile={self.profile!r}: expected 'laplacian' or 'gaussian'.")
-        if not is_number(self.missing, least=0, most=1):
-            raise ValueError(f"missing={self.missing!r}: expected a number from 0 to 1.")
+        check_choice("combine", self.combine, ("product", "mean"))
+        check_choice("profile", self.profile, ("laplacian", "gaussian"))
+        check_number("missing", self.missing, least=0, most=1)
 
 
 def _laid_out(column: EncodedColumn) -> dict[str, Any]:

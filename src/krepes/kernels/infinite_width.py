@@ -32,7 +32,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_number
 from krepes.kernels.arc_cosine import angles, check_depth, directions, relu_layer
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import KernelColumns
@@ -136,15 +136,11 @@ class InfiniteWidth(VectorKernel):
 
     def _checked(self) -> Dual:
         """The activation's expectations, after a check of all parameters."""
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r}: expected one of {', '.join(KINDS)}.")
-        if self.activation not in DUALS:
-            raise ValueError(f"activation={self.activation!r}: expected one of {', '.join(DUALS)}.")
+        check_choice("kind", self.kind, KINDS)
+        check_choice("activation", self.activation, DUALS)
         check_depth(self.depth)
-        if not is_number(self.weight_variance, above=0):
-            raise ValueError(f"weight_variance={self.weight_variance!r}: expected a positive number.")
-        if not is_number(self.bias_variance, least=0):
-            raise ValueError(f"bias_variance={self.bias_variance!r}: expected a number >= 0.")
+        check_number("weight_variance", self.weight_variance, above=0)
+        check_number("bias_variance", self.bias_variance, least=0)
         return DUALS[self.activation]
 
 

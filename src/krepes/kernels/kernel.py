@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.row_layout import RowLayout
 from krepes.base.rows import Rows
@@ -165,75 +165,91 @@ def no_slope(kernel: Kernel) -> TypeError:
     )
 
 
-class Pair(Kernel):
+class Combined(Kernel):
+    """A kernel made of others on the same samples; subclasses say which (`kernels`) and how to rebuild (`of`)."""
+
+    @abstractmethod
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that it is made of; an error where they are missing."""
+
+    @abstractmethod
+    def of(self, kernels: Sequence[Kernel]) -> Kernel:
+        """The same combination of other kernels."""
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        return all(kernel.positive_semidefinite for kernel in self.kernels())
+
+    @property
+    def takes_objects(self) -> bool:  # type: ignore[override]
+        return all(kernel.takes_objects for kernel in self.kernels())
+
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        return all(kernel.takes_sparse for kernel in self.kernels())
+
+    @property
+    def takes_tokens(self) -> bool:  # type: ignore[override]
+        return any(kernel.takes_tokens for kernel in self.kernels())
+
+    @property
+    def only_objects(self) -> bool:  # type: ignore[override]
+        return any(kernel.only_objects for kernel in self.kernels())
+
+    @property
+    def geometry(self) -> Geometry | None:
+        first, *others = (kernel.geometry for kernel in self.kernels())
+        return first if all(other == first for other in others) else None
+
+    @property
+    def shift_invariant(self) -> bool:
+        return all(kernel.shift_invariant for kernel in self.kernels())
+
+    @property
+    def one_scale(self) -> bool:
+        return any(kernel.one_scale for kernel in self.kernels())
+
+    def storable(self, X: Any) -> Rows:
+        for kernel in self.kernels():
+            X = kernel.storable(X)
+        return X
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> Kernel:
+        return self.of([kernel.fitted(X, generator) for kernel in self.kernels()])
+
+    def suited(self, layout: RowLayout) -> Kernel:
+        return self.of([kernel.suited(layout) for kernel in self.kernels()])
+
+    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+        found = [kernel.table_columns(names) for kernel in self.kernels()]
+        known = [columns for columns in found if columns is not None]
+        if not known:
+            return None
+        if len(known) < len(found):
+            raise ValueError(
+                "A ColumnKernel can be added to or multiplied with another one only: make the other kernel one of its "
+                "parts."
+            )
+        encoded, raw = (
+            [*dict.fromkeys(name for columns in each for name in columns)] for each in zip(*known)
+        )
+        return encoded, raw
+
+
+class Pair(Combined):
     """Two kernels on the same samples."""
 
     def __init__(self, left: Kernel | None = None, right: Kernel | None = None):
         self.left = left
         self.right = right
 
-    @property
-    def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        return all(k.positive_semidefinite for k in self._kernels())
-
-    @property
-    def takes_objects(self) -> bool:  # type: ignore[override]
-        return all(k.takes_objects for k in self._kernels())
-
-    @property
-    def takes_sparse(self) -> bool:  # type: ignore[override]
-        return all(k.takes_sparse for k in self._kernels())
-
-    @property
-    def takes_tokens(self) -> bool:  # type: ignore[override]
-        return any(k.takes_tokens for k in self._kernels())
-
-    @property
-    def only_objects(self) -> bool:  # type: ignore[override]
-        return any(k.only_objects for k in self._kernels())
-
-    def storable(self, X: Any) -> Rows:
-        for kernel in self._kernels():
-            X = kernel.storable(X)
-        return X
-
-    def fitted(self, X: Any, generator: torch.Generator | None = None) -> Pair:
-        left, right = (kernel.fitted(X, generator) for kernel in self._kernels())
-        return type(self)(left, right)
-
-    def suited(self, layout: RowLayout) -> Pair:
-        left, right = (kernel.suited(layout) for kernel in self._kernels())
-        return type(self)(left, right)
-
-    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
-        left, right = (kernel.table_columns(names) for kernel in self._kernels())
-        if left is None and right is None:
-            return None
-        if left is None or right is None:
-            raise ValueError(
-                "A ColumnKernel can be added to or multiplied with another one only: make the other kernel one of its "
-                "parts."
-            )
-        first, second = ([*dict.fromkeys([*a, *b])] for a, b in zip(left, right))
-        return first, second
-
-    @property
-    def geometry(self) -> Geometry | None:
-        left, right = (kernel.geometry for kernel in self._kernels())
-        return left if left == right else None
-
-    @property
-    def shift_invariant(self) -> bool:
-        return all(kernel.shift_invariant for kernel in self._kernels())
-
-    @property
-    def one_scale(self) -> bool:
-        return any(kernel.one_scale for kernel in self._kernels())
-
-    def _kernels(self) -> tuple[Kernel, Kernel]:
+    def kernels(self) -> tuple[Kernel, Kernel]:
         if self.left is None or self.right is None:
             raise ValueError(f"{type(self).__name__} needs two kernels: write left + right or left * right.")
         return self.left, self.right
+
+    def of(self, kernels: Sequence[Kernel]) -> Kernel:
+        return type(self)(*kernels)
 
 
 class Sum(Pair):
@@ -247,29 +263,29 @@ class Sum(Pair):
     """
 
     def against(self, Y: Any) -> KernelColumns:
-        left, right = (kernel.against(Y) for kernel in self._kernels())
+        left, right = (kernel.against(Y) for kernel in self.kernels())
         return lambda X: left(X).add_(right(X))
 
     def diag(self, X: Any) -> Tensor:
-        left, right = (kernel.diag(X) for kernel in self._kernels())
+        left, right = (kernel.diag(X) for kernel in self.kernels())
         return left + right
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:
             return super().slope(X, Y)
-        left, right = (kernel.slope(X, Y) for kernel in self._kernels())
+        left, right = (kernel.slope(X, Y) for kernel in self.kernels())
         return left.add_(right)
 
     def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
-        left, right = (kernel.gradients(X, Y, A) for kernel in self._kernels())
+        left, right = (kernel.gradients(X, Y, A) for kernel in self.kernels())
         return left.add_(right)
 
     def product_terms(self) -> ProductTerms | None:
-        left, right = (kernel.product_terms() for kernel in self._kernels())
+        left, right = (kernel.product_terms() for kernel in self.kernels())
         return None if left is None or right is None else left + right
 
     def smoothed(self, noise: Tensor) -> Kernel | None:
-        left, right = (kernel.smoothed(noise) for kernel in self._kernels())
+        left, right = (kernel.smoothed(noise) for kernel in self.kernels())
         return None if left is None or right is None else left + right
 
 
@@ -284,21 +300,21 @@ class Product(Pair):
     """
 
     def against(self, Y: Any) -> KernelColumns:
-        left, right = (kernel.against(Y) for kernel in self._kernels())
+        left, right = (kernel.against(Y) for kernel in self.kernels())
         return lambda X: left(X).mul_(right(X))
 
     def diag(self, X: Any) -> Tensor:
-        left, right = (kernel.diag(X) for kernel in self._kernels())
+        left, right = (kernel.diag(X) for kernel in self.kernels())
         return left * right
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:
             return super().slope(X, Y)
-        left, right = self._kernels()
+        left, right = self.kernels()
         return left.slope(X, Y).mul_(right(X, Y)).add_(right.slope(X, Y).mul_(left(X, Y)))
 
 
-class Scaled(Kernel):
+class Scaled(Combined):
     """c k with c > 0.
 
     Examples
@@ -312,28 +328,11 @@ class Scaled(Kernel):
         self.kernel = kernel
         self.factor = factor
 
-    @property
-    def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        return self._inner().positive_semidefinite
+    def kernels(self) -> tuple[Kernel]:
+        return (self._inner(),)
 
-    @property
-    def takes_objects(self) -> bool:  # type: ignore[override]
-        return self._inner().takes_objects
-
-    @property
-    def takes_sparse(self) -> bool:  # type: ignore[override]
-        return self._inner().takes_sparse
-
-    @property
-    def takes_tokens(self) -> bool:  # type: ignore[override]
-        return self._inner().takes_tokens
-
-    @property
-    def only_objects(self) -> bool:  # type: ignore[override]
-        return self._inner().only_objects
-
-    def storable(self, X: Any) -> Rows:
-        return self._inner().storable(X)
+    def of(self, kernels: Sequence[Kernel]) -> Kernel:
+        return Scaled(kernels[0], self.factor)
 
     def against(self, Y: Any) -> KernelColumns:
         block, factor = self._inner().against(Y), self._factor()
@@ -341,27 +340,6 @@ class Scaled(Kernel):
 
     def diag(self, X: Any) -> Tensor:
         return self._inner().diag(X) * self._factor()
-
-    def fitted(self, X: Any, generator: torch.Generator | None = None) -> Scaled:
-        return Scaled(self._inner().fitted(X, generator), self.factor)
-
-    def suited(self, layout: RowLayout) -> Scaled:
-        return Scaled(self._inner().suited(layout), self.factor)
-
-    def table_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]] | None:
-        return self._inner().table_columns(names)
-
-    @property
-    def geometry(self) -> Geometry | None:
-        return self._inner().geometry
-
-    @property
-    def shift_invariant(self) -> bool:
-        return self._inner().shift_invariant
-
-    @property
-    def one_scale(self) -> bool:
-        return self._inner().one_scale
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         return self._inner().slope(X, Y) * self._factor()
@@ -383,8 +361,5 @@ class Scaled(Kernel):
         return self.kernel
 
     def _factor(self) -> float:
-        if not is_number(self.factor, above=0):
-            raise ValueError(
-                f"A kernel may only be multiplied by a positive, finite number; got {self.factor!r}."
-            )
+        check_number("factor", self.factor, "a number to multiply the kernel by", above=0)
         return float(self.factor)

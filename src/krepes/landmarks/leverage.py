@@ -17,7 +17,6 @@ to the paper: randomly pivoted Cholesky is cheaper, needs no lam and is just as 
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +26,7 @@ from torch import Tensor
 
 from krepes.base.caller_warning import warn
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels import Kernel
 from krepes.landmarks.landmark_selector import LandmarkSelector, require_finite
@@ -127,15 +126,10 @@ class Leverage(LandmarkSelector):
 
     def _check(self) -> None:
         for parameter in ("regularization", "tolerance"):
-            value = getattr(self, parameter)
-            if not is_number(value, above=0):
-                raise ValueError(f"{parameter}={value!r}: expected a positive number.")
+            check_number(parameter, getattr(self, parameter), above=0)
         for parameter in ("n_probes", "max_iter"):
-            value = getattr(self, parameter)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{parameter}={value!r}: expected an integer >= 1.")
-        if self.probes not in ("rademacher", "normal"):
-            raise ValueError(f"probes={self.probes!r}: expected 'rademacher' or 'normal'.")
+            check_count(parameter, getattr(self, parameter))
+        check_choice("probes", self.probes, ("rademacher", "normal"))
 
 
 def kernel_product(candidates: Any, kernel: Kernel) -> Callable[[Tensor], Tensor]:

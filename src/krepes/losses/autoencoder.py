@@ -15,12 +15,10 @@ Cost O(b^2 (b + d + h)).
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_number
 from krepes.kernels.vectors import as_rows
 from krepes.losses.abilities import SumOfSquares
 from krepes.losses.batch import Batch, Terms
@@ -136,17 +134,12 @@ class Autoencoder(DirectionLoss, SumOfSquares):
 
     def _check(self) -> None:
         check_weights(covariance_weight=self.covariance_weight)
-        _one_of("decoder_kernel", self.decoder_kernel, DECODERS)
-        _one_of("reconstruction", self.reconstruction, RECONSTRUCTIONS)
-        if not is_number(self.lengthscale, above=1e-150, below=1e150):
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r}: expected a number > 0 whose square is finite."
-            )
-        if not is_number(self.decoder_regularization, least=SMALLEST_REGULARIZATION):
-            raise ValueError(
-                f"decoder_regularization={self.decoder_regularization!r}: expected a finite number of at least "
-                f"{SMALLEST_REGULARIZATION:g}; k(z, z) is 1."
-            )
+        check_choice("decoder_kernel", self.decoder_kernel, DECODERS)
+        check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
+        check_number("lengthscale", self.lengthscale, above=1e-150, below=1e150)  # its square is finite
+        check_number(
+            "decoder_regularization", self.decoder_regularization, least=SMALLEST_REGULARIZATION
+        )  # where k(z, z) is 1
 
 
 def _samples(batch: Batch) -> Tensor:
@@ -159,8 +152,3 @@ def _samples(batch: Batch) -> Tensor:
             "The autoencoder reconstructs vectors, but the samples are objects that are not numbers: "
             "use another loss."
         ) from None
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(choices)}.")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_integer, is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -118,12 +118,10 @@ class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
         return units.relu() @ parameters["outward"] + parameters["bias"]
 
     def _check(self) -> None:
-        if self.predictor not in PREDICTORS:
-            raise ValueError(f"predictor={self.predictor!r}: expected one of {', '.join(PREDICTORS)}.")
-        if self.hidden is not None and not is_integer(self.hidden, 1):
-            raise ValueError(f"hidden={self.hidden!r}: expected a positive number of units, or None.")
-        if not is_number(self.decay, least=0, most=1):
-            raise ValueError(f"decay={self.decay!r}: expected a number from 0 (no average) to 1 (frozen).")
+        check_choice("predictor", self.predictor, PREDICTORS)
+        if self.hidden is not None:
+            check_count("hidden", self.hidden)
+        check_number("decay", self.decay, least=0, most=1)
 
 
 def _standardised(units: Tensor) -> Tensor:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
 from krepes.base.limits import check_count
 from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
 from krepes.losses.batch import Batch
-from krepes.losses.loss import OLD_FIELDS, Loss
+from krepes.losses.loss import Loss
 
 # Names that solvers add to the history, and those of what they train
 RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")
@@ -105,10 +104,7 @@ def check_terms(terms: object, source: str) -> None:
 
 def _check_declarations(loss: Loss) -> None:
     """Refuse declarations of a class that cannot hold."""
-    for old, new in OLD_FIELDS.items():
-        if old in loss.needs:
-            warn(f"{loss}: needs={loss.needs} names {old!r}, which is called {new!r} now.", FutureWarning)
-    unknown = [name for name in loss.fields_needed if name not in FIELDS]
+    unknown = [name for name in loss.needs if name not in FIELDS]
     if unknown:
         raise ValueError(
             f"{loss}: needs={loss.needs} names {unknown[0]!r}; expected some of {', '.join(FIELDS)}."

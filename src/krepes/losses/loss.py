@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.losses.abilities import Ability, MovingTarget, OfStatistics, OwnParameters
 from krepes.losses.batch import Batch, Terms, as_embeddings
 from krepes.losses.moment_forms import MomentForms
 from krepes.losses.statistics import SampleStatistics
 from krepes.moments import Moments
 
-OLD_FIELDS = {"phi_norm": "phi_norm_sq"}
 FROM_TRAINING: dict[str, type[Ability]] = {"target_Z": MovingTarget, "parameters": OwnParameters}
 
 
@@ -71,11 +70,6 @@ class Loss(Component, ABC):
     def rotation_invariant(self) -> bool:
         return False
 
-    @property
-    def fields_needed(self) -> tuple[str, ...]:
-        """`needs`, with the names that the fields have today."""
-        return tuple(OLD_FIELDS.get(name, name) for name in self.needs)
-
     @abstractmethod
     def terms(self, batch: Batch) -> Terms:
         """Named scalars whose sum is the loss of these samples."""
@@ -103,7 +97,7 @@ class Loss(Component, ABC):
         (25.0, [[-25.0], [-25.0]])
         """
         given = set() if X is None else {"X"}
-        lacking = [name for name in self.fields_needed if name not in given]
+        lacking = [name for name in self.needs if name not in given]
         lacking += [name for name, kind in FROM_TRAINING.items() if self.offers(kind)]
         if lacking:
             batch = f"Batch(Z, {', '.join(f'{name}=...' for name in lacking)})"
@@ -189,8 +183,7 @@ class MomentLoss(Loss, OfStatistics):
 def check_weights(**weights: float) -> None:
     """Refuse a weight that is negative or not finite."""
     for name, weight in weights.items():
-        if not is_number(weight, least=0):
-            raise ValueError(f"{name}={weight!r}: expected a finite weight >= 0.")
+        check_number(name, weight, "a weight", least=0)
 
 
 def off_diagonal(C: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.losses.abilities import Classification
 from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions
@@ -51,8 +51,7 @@ class SimCLR(DirectionLoss, Classification):
 
     def logits(self, batch: Batch) -> Logits:
         """Cosines over the temperature, (2b, 2b), -inf with itself; the target is the other view."""
-        if not is_number(self.temperature, above=0):
-            raise ValueError(f"temperature={self.temperature!r}: expected a finite number > 0.")
+        check_number("temperature", self.temperature, above=0)
         unit = directions(torch.cat(self.views(batch)))
         itself = torch.eye(len(unit), dtype=torch.bool, device=unit.device)
         values: Tensor = (unit @ unit.mT / self.temperature).masked_fill(itself, -torch.inf)

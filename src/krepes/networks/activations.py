@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from krepes.base.limits import check_choice
+
 
 class Erf(nn.Module):
     """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
@@ -22,6 +24,5 @@ def activation_layer(name: str) -> nn.Module:
     >>> activation_layer("relu")(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    if name not in ACTIVATIONS:
-        raise ValueError(f"activation={name!r}: expected one of {', '.join(ACTIVATIONS)}.")
+    check_choice("activation", name, ACTIVATIONS)
     return ACTIVATIONS[name]()

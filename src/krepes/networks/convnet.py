@@ -12,10 +12,11 @@ import os
 import torch
 from torch import nn
 
+from krepes.base.limits import check_choice, check_count
 from krepes.networks.activations import activation_layer
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
 from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network, check_positive
+from krepes.networks.network import Network
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {
@@ -90,9 +91,8 @@ class ConvNet(Network):
         if isinstance(self.channels, str) or not hasattr(self.channels, "__len__") or len(self.channels) == 0:
             raise ValueError(f"channels={self.channels!r}: expected a sequence of at least one number.")
         for width in self.channels:
-            check_positive(channels=width)
-        check_positive(kernel_size=self.kernel_size)
+            check_count("channels", width)
+        check_count("kernel_size", self.kernel_size)
         if self.kernel_size % 2 == 0:
             raise ValueError(f"kernel_size={self.kernel_size!r}: expected an odd number.")
-        if self.pooling not in POOLINGS:
-            raise ValueError(f"pooling={self.pooling!r}: expected one of {', '.join(POOLINGS)}.")
+        check_choice("pooling", self.pooling, POOLINGS)

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from krepes.base.limits import check_count
 from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network, check_positive, floating
+from krepes.networks.network import Network, floating
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -108,7 +109,7 @@ class ImageNetwork(Network):
 
     def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
         if self.resolution is not None:
-            check_positive(resolution=self.resolution)
+            check_count("resolution", self.resolution)
         return self.layers(ImageInput(input_shape, self.mean, self.std, self.resolution))
 
     def initialize(self, module: nn.Module, generator: torch.Generator) -> None:

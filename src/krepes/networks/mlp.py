@@ -14,10 +14,10 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.networks import initialization
 from krepes.networks.activations import activation_layer
-from krepes.networks.network import Flatten, Network, check_positive
+from krepes.networks.network import Flatten, Network
 
 PARAMETRIZATIONS = ("standard", "ntk")
 
@@ -102,13 +102,7 @@ class MLP(Network):
         if isinstance(self.widths, str) or not hasattr(self.widths, "__len__") or len(self.widths) == 0:
             raise ValueError(f"widths={self.widths!r}: expected a sequence of at least one layer's width.")
         for width in self.widths:
-            check_positive(widths=width)
-        if self.parametrization not in PARAMETRIZATIONS:
-            raise ValueError(
-                f"parametrization={self.parametrization!r}: expected one of {', '.join(PARAMETRIZATIONS)}."
-            )
-        if not is_number(self.weight_variance, above=0) or not is_number(self.bias_variance, least=0):
-            raise ValueError(
-                f"weight_variance={self.weight_variance!r}, bias_variance={self.bias_variance!r}: expected a "
-                "positive number and a number >= 0."
-            )
+            check_count("widths", width)
+        check_choice("parametrization", self.parametrization, PARAMETRIZATIONS)
+        check_number("weight_variance", self.weight_variance, above=0)
+        check_number("bias_variance", self.bias_variance, least=0)

@@ -105,13 +105,6 @@ def checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(size) for size in shape)
 
 
-def check_positive(**sizes: int) -> None:
-    """Raise unless every named value is an integer >= 1."""
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
-
-
 def n_parameters(module: nn.Module) -> int:
     """The number of numbers that a tangent kernel differentiates by.
 

@@ -21,7 +21,8 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.networks.network import Flatten, Network, check_positive
+from krepes.base.limits import check_count
+from krepes.networks.network import Flatten, Network
 
 
 class SelfAttention(nn.Module):
@@ -119,9 +120,8 @@ class ResMLP(Network):
         self.weights_digest = weights_digest
 
     def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
-        check_positive(
-            width=self.width, n_blocks=self.n_blocks, bottleneck=self.bottleneck, n_tokens=self.n_tokens
-        )
+        for name in ("width", "n_blocks", "bottleneck", "n_tokens"):
+            check_count(name, getattr(self, name))
         if self.bottleneck > self.width:
             raise ValueError(f"bottleneck={self.bottleneck!r}: expected at most width={self.width}.")
         n_inputs = torch.Size(input_shape).numel()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.caller_warning import warn
 from krepes.base.files import readable_bytes
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.base.linalg import descending_eigh
 from krepes.base.memory import available_memory
 from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
@@ -99,7 +99,7 @@ class FullBatch(Solver[Samples]):
             OwnParameters: "freedom from parameters of its own",
         }
         lacks = [words for kind, words in own.items() if loss.offers(kind)]
-        return super().missing(loss) + lacks + [f"a value without {name}" for name in loss.fields_needed]
+        return super().missing(loss) + lacks + [f"a value without {name}" for name in loss.needs]
 
     def solve(
         self,
@@ -112,8 +112,7 @@ class FullBatch(Solver[Samples]):
     ) -> Solution:
         self.check(loss, data, n_components, lam)
         check_count("max_iter", self.max_iter)
-        if not is_number(self.tol, least=0):
-            raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
+        check_number("tol", self.tol, least=0)
         check_loss(loss, max(2, min(n_components, data.features.rank)), n_views=2 + data.has_negatives)
         views, negatives = _features(data, generator or torch.Generator().manual_seed(data.seed))
         exchangeable = data.views.exchangeable

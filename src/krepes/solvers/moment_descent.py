@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.losses import (
     HasCorners,
     HasStart,
@@ -95,8 +95,7 @@ class MomentDescent(Solver[Moments]):
     ) -> Solution:
         self.check(loss, moments, n_components, lam)
         check_count("max_iter", self.max_iter, least=0)
-        if not is_number(self.tol, least=0):
-            raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
+        check_number("tol", self.tol, least=0)
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
         forms, basis = whitened(moments, origin, lam)
         if basis.shape[1] == 0:

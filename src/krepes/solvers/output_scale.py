@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.codec import State
+from krepes.base.limits import check_choice
 from krepes.base.linalg import descending_eigh, inverse_sqrt
 from krepes.base.schema import check_entries
 from krepes.losses import Loss
@@ -33,8 +34,7 @@ CUT = 1e-14  # of the largest variance or norm: smaller ones are rounding
 
 
 def check_scale(scale: object) -> None:
-    if scale not in SCALES:
-        raise ValueError(f"scale={scale!r}: expected one of {', '.join(map(repr, SCALES))}.")
+    check_choice("scale", scale, SCALES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.limits import check_choice, check_number
 from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, dense
 from krepes.views.likeness import N_CHANGED, Likeness
@@ -109,22 +110,13 @@ class Image(Views):
     def check(self) -> None:
         super().check()
         self._ranges()
-        if self.flip != "auto" and not (isinstance(self.flip, numbers.Real) and 0 <= self.flip <= 1):
-            raise ValueError(f"flip={self.flip!r}: expected a probability in [0, 1], or 'auto'.")
-        if self.strength != "auto" and not (
-            isinstance(self.strength, numbers.Real) and 0 <= self.strength <= 1
-        ):
-            raise ValueError(f"strength={self.strength!r}: expected a number in [0, 1], or 'auto'.")
-        if not isinstance(self.rotation, numbers.Real) or not 0 <= self.rotation <= 180:
-            raise ValueError(f"rotation={self.rotation!r}: expected degrees in [0, 180].")
-        if not isinstance(self.zoom, numbers.Real) or not 1 <= self.zoom < math.inf:
-            raise ValueError(
-                f"zoom={self.zoom!r}: expected a factor >= 1; images are enlarged and reduced up to it."
-            )
-        if not isinstance(self.shear, numbers.Real) or not 0 <= self.shear < 90:
-            raise ValueError(f"shear={self.shear!r}: expected degrees in [0, 90).")
-        if self.padding not in PADDINGS:
-            raise ValueError(f"padding={self.padding!r}: expected one of {', '.join(map(repr, PADDINGS))}.")
+        for name in ("flip", "strength"):
+            if getattr(self, name) != "auto":
+                check_number(name, getattr(self, name), "'auto' or a number", least=0, most=1)
+        check_number("rotation", self.rotation, "degrees", least=0, most=180)
+        check_number("zoom", self.zoom, "a largest factor", least=1)
+        check_number("shear", self.shear, "degrees", least=0, below=90)
+        check_choice("padding", self.padding, PADDINGS)
         if self.shape is not None and not _is_image_shape(self.shape):
             raise ValueError(f"shape={self.shape!r}: expected (height, width) or (height, width, channels).")
 

@@ -18,7 +18,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
 from krepes.views.views import Views
@@ -86,18 +86,10 @@ class TimeSeries(Views):
 
     def check(self) -> None:
         super().check()
-        if not is_number(self.noise) or self.noise < 0:
-            raise ValueError(
-                f"noise={self.noise!r}: expected a number >= 0, in standard deviations of a channel."
-            )
-        if not is_number(self.scaling) or self.scaling < 1:
-            raise ValueError(
-                f"scaling={self.scaling!r}: expected a factor >= 1; series become larger and smaller up to it."
-            )
-        if not is_number(self.crop, above=0) or self.crop > 1:
-            raise ValueError(f"crop={self.crop!r}: expected a share of the length, in (0, 1].")
-        if not is_number(self.warp) or not 0 <= self.warp < 1:
-            raise ValueError(f"warp={self.warp!r}: expected a change of speed in [0, 1).")
+        check_number("noise", self.noise, "standard deviations of a channel", least=0)
+        check_number("scaling", self.scaling, "a largest factor", least=1)
+        check_number("crop", self.crop, "a share of the length", above=0, most=1)
+        check_number("warp", self.warp, "a change of speed", least=0, below=1)
 
     @property
     def shift_equivariant(self) -> bool:

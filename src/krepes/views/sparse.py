@@ -20,7 +20,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.base.random_streams import uniform_at
 from krepes.base.rows import Rows
 from krepes.base.sparse_rows import SparseRows
@@ -67,9 +67,7 @@ class Sparse(Views):
     def check(self) -> None:
         super().check()
         for name in ("drop", "replace"):
-            value = getattr(self, name)
-            if not is_number(value, least=0, below=1):
-                raise ValueError(f"{name}={value!r}: expected a probability in [0, 1).")
+            check_number(name, getattr(self, name), "a probability", least=0, below=1)
 
     def check_restored(self) -> None:
         if {"pool_columns_", "pool_values_"} & vars(self).keys():

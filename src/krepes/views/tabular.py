@@ -17,13 +17,13 @@ with k_g smoothed by the noise (`krepes.views.expectation`).
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.limits import check_number
 from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
 from krepes.kernels.kernel import Kernel, KernelColumns
@@ -108,16 +108,11 @@ class Tabular(Views):
 
     def check(self) -> None:
         super().check()
-        if not isinstance(self.noise, numbers.Real) or not 0 <= self.noise < math.inf:
-            raise ValueError(
-                f"noise={self.noise!r}: expected a number >= 0, in standard deviations of a column."
-            )
+        check_number("noise", self.noise, "standard deviations of a column", least=0)
         for name in ("drop", "replace"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not 0 <= value < 1:
-                raise ValueError(f"{name}={value!r}: expected a probability in [0, 1).")
-        if self.fill != "mean" and not (isinstance(self.fill, numbers.Real) and math.isfinite(self.fill)):
-            raise ValueError(f"fill={self.fill!r}: expected 'mean' or a finite number.")
+            check_number(name, getattr(self, name), "a probability", least=0, below=1)
+        if self.fill != "mean":
+            check_number("fill", self.fill, "'mean' or a number")
 
     @property
     def shift_equivariant(self) -> bool:

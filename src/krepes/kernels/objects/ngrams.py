@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from sklearn.base import clone
 
-from krepes.base.limits import check_count
+from krepes.base.limits import check_choice, check_count
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
 from krepes.kernels.objects.object_kernel import read_text
 
@@ -76,10 +76,8 @@ class NGrams(CountKernel):
             )
 
     def _check_groups(self) -> None:
-        if self.analyzer not in ("word", "char"):
-            raise ValueError(f"analyzer={self.analyzer!r:.60}: expected 'word' or 'char'.")
-        if self.weighting not in ("count", "binary", "tfidf"):
-            raise ValueError(f"weighting={self.weighting!r:.60}: expected 'count', 'binary' or 'tfidf'.")
+        check_choice("analyzer", self.analyzer, ("word", "char"))
+        check_choice("weighting", self.weighting, ("count", "binary", "tfidf"))
         if not isinstance(self.lengths, list | tuple) or len(self.lengths) != 2:
             raise ValueError(f"lengths={self.lengths!r:.60}: expected two integers, such as (1, 2).")
         check_count("lengths[0]", self.lengths[0])

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.signal import lfilter
 
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.kernels.objects.object_kernel import InnerProductKernel, read_text
 
 MOST_WEIGHTS = 2**15  # of a string: a row of numbers for each landmark
@@ -58,8 +58,7 @@ class Subsequence(InnerProductKernel):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("length", self.length)
-        if not is_number(self.decay, above=0, most=1):
-            raise ValueError(f"decay={self.decay!r:.60}: expected a number > 0 and at most 1.")
+        check_number("decay", self.decay, above=0, most=1)
 
     def read(self, x: str) -> str:
         return read_text(x)

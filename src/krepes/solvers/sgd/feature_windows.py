@@ -17,7 +17,7 @@ Memory: the budget and one read of rows, whatever n is. Cost of an epoch that is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,23 +56,18 @@ class FeatureBatch:
     def __len__(self) -> int:
         return len(self.features[0])
 
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> FeatureBatch:
+        """A function of every tensor."""
+        X, norm_sq = (None if values is None else change(values) for values in (self.X, self.norm_sq))
+        return FeatureBatch(tuple(map(change, self.features)), X, norm_sq)
+
     def first(self, n: int) -> FeatureBatch:
         """The first n samples."""
-        norm_sq, X = self.norm_sq, self.X
-        return FeatureBatch(
-            tuple(values[:n] for values in self.features),
-            None if X is None else X[:n],
-            None if norm_sq is None else norm_sq[:n],
-        )
+        return self.mapped(lambda values: values[:n])
 
     def like(self, n: int) -> FeatureBatch:
         """Room for n samples of the same kind."""
-        features, X, norm_sq = self.features, self.X, self.norm_sq
-        return FeatureBatch(
-            tuple(values.new_empty(n, *values.shape[1:]) for values in features),
-            None if X is None else X.new_empty(n, *X.shape[1:]),
-            None if norm_sq is None else norm_sq.new_empty(n),
-        )
+        return self.mapped(lambda values: values.new_empty(n, *values.shape[1:]))
 
     def put(self, first: int, other: FeatureBatch) -> None:
         """Write other samples here, from position `first` on."""
@@ -234,15 +229,12 @@ class FeatureWindows:
 
     def _picked(self, stored: FeatureBatch, chosen: Tensor | None, epoch: int) -> FeatureBatch:
         """The two views of an epoch at some positions of a window (None for all of them, not copied)."""
-        features = stored.features
-        if self.kept and 2 < len(self.stored_views) == len(features):
-            features = tuple(features[v] for v in self._pair(epoch))
-
-        def pick(values: Tensor | None) -> Tensor | None:
-            return values if chosen is None or values is None else values[chosen.to(values.device)]
-
-        views = tuple(pick(values).to(self.compute_dtype) for values in features)  # type: ignore[union-attr]
-        return FeatureBatch(views, pick(stored.X), pick(stored.norm_sq))
+        found = stored
+        if self.kept and 2 < len(self.stored_views) == len(stored.features):
+            found = replace(stored, features=tuple(stored.features[v] for v in self._pair(epoch)))
+        if chosen is not None:
+            found = found.mapped(lambda values: values[chosen.to(values.device)])
+        return replace(found, features=tuple(Phi.to(self.compute_dtype) for Phi in found.features))
 
     def _windows(self, epoch: int, first: int) -> Iterator[tuple[int, FeatureBatch, Tensor]]:
         """(index, features, global rows) of the windows of an epoch."""

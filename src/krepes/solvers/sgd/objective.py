@@ -77,7 +77,7 @@ class Objective:
         if target is not None:
             with torch.no_grad():
                 target_Z = self.embed(target, samples.features)
-        needs = self.loss.fields_needed
+        needs = self.loss.needs
         with_gram = "gram" in needs or self.lam > 0
         Z = self.embed(theta, samples.features)
         return Batch(

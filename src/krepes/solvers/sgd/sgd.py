@@ -8,30 +8,29 @@ faster and exactly by the other solvers; here they are trained as published.
 
 from __future__ import annotations
 
-import math
-import numbers
-from typing import Any
-
 import torch
 
 from krepes.base.components import named, resolve
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.losses import Loss
 from krepes.losses.checking import check_loss
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
 from krepes.solvers.sgd.initializations import Initialization
 from krepes.solvers.sgd.preconditioners import Preconditioner
-from krepes.solvers.sgd.settings import (
-    EarlyStopping,
-    FeatureStorage,
-    Schedule,
-    StepSettings,
-    TrainingSettings,
-)
+from krepes.solvers.sgd.schedule import Schedule
 from krepes.solvers.sgd.training import Training
 from krepes.solvers.solver import Callback, Solution, Solver
 
 MOST_REPLAYS = 10_000
+OPTIONAL = ("patience", "replay_batches")
+COUNTS = {"batch_size": 2} | dict.fromkeys(("max_epochs", "cache_bytes", "replays", *OPTIONAL), 1)
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "coordinates": ("whitened", "landmarks"),
+    "optimizer": ("adam", "gradient"),
+    "constraint": ("auto", None, "orthogonal"),
+    "feature_dtype": ("auto", "bfloat16"),
+}
 
 
 class SGD(Solver[Samples]):
@@ -161,66 +160,40 @@ class SGD(Solver[Samples]):
             device=features.F.device,
         )
         generator = generator or torch.Generator().manual_seed(data.seed)
-        settings, coordinates = self._settings(loss, features.dtype), self._coordinates(data)
-        return Training(settings, loss, data, coordinates, n_components, lam, generator, callback).run()
+        coordinates = self._coordinates(data)
+        return Training(self, loss, data, coordinates, n_components, lam, generator, callback).run()
 
-    def _settings(self, loss: Loss, dtype: torch.dtype) -> TrainingSettings:
-        """The parameters in groups, with everything resolved for a loss and features of a dtype."""
-        preconditioner: Preconditioner = resolve(Preconditioner, self.preconditioner)
-        stored = self.stored_dtype(dtype)
-        return TrainingSettings(
-            self.batch_size,
-            resolve(Initialization, self.initialization),
-            self.constraint_on(loss) == "orthogonal",
-            self._schedule(preconditioner.default_rate),
-            EarlyStopping(self.patience, self.validation_fraction),
-            FeatureStorage(stored, self.cache_bytes, self.fresh_views, self.replays, self.replay_batches),
-            StepSettings(preconditioner, self.optimizer, self.weight_decay, self.gradient_clip),
-        )
+    def initial(self) -> Initialization:
+        return resolve(Initialization, self.initialization)
 
-    def _schedule(self, default_rate: float) -> Schedule:
-        top = self.chosen_rate(default_rate)
+    def preconditioned(self) -> Preconditioner:
+        return resolve(Preconditioner, self.preconditioner)
+
+    def schedule(self) -> Schedule:
+        top = self.preconditioned().default_rate if self.learning_rate is None else self.learning_rate
         return Schedule(top, self.max_epochs, self.warmup_epochs, self.min_learning_rate)
 
     def check_settings(self, loss: Loss) -> None:
         """Refuse settings that make no sense, before any feature is computed."""
-        least_of = {"batch_size": 2} | dict.fromkeys(
-            ("max_epochs", "cache_bytes", "patience", "replays", "replay_batches"), 1
-        )
-        for name, least in least_of.items():
-            value: Any = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and int(value) >= least
-            if not whole and not (name in ("patience", "replay_batches") and value is None):
-                raise ValueError(f"SGD({name}={value!r}): expected an integer >= {least}.")
-        if self.replays > MOST_REPLAYS:
-            raise ValueError(f"SGD(replays={self.replays!r}): expected at most {MOST_REPLAYS:,}.")
+        for name, least in COUNTS.items():
+            if not (name in OPTIONAL and getattr(self, name) is None):
+                check_count(name, getattr(self, name), least)
+        check_number("replays", self.replays, most=MOST_REPLAYS)
         for name in ("learning_rate", "gradient_clip"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) < math.inf):
-                raise ValueError(f"SGD({name}={value!r}): expected a positive number or None.")
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), "None or a number", above=0)
         for name in ("weight_decay", "warmup_epochs", "min_learning_rate"):
-            value = getattr(self, name)
-            if not (isinstance(value, numbers.Real) and 0 <= float(value) < math.inf):
-                raise ValueError(f"SGD({name}={value!r}): expected a number >= 0.")
-        share = self.validation_fraction
-        if not (isinstance(share, numbers.Real) and 0 <= float(share) <= 0.5):
-            raise ValueError(f"SGD(validation_fraction={share!r}): expected 0 to 0.5.")
-        choices = {
-            "coordinates": ("whitened", "landmarks"),
-            "optimizer": ("adam", "gradient"),
-            "constraint": ("auto", None, "orthogonal"),
-            "feature_dtype": ("auto", "bfloat16"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"SGD({name}={getattr(self, name)!r}): expected one of {allowed}.")
+            check_number(name, getattr(self, name), least=0)
+        check_number("validation_fraction", self.validation_fraction, "a share", least=0, most=0.5)
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         if self.constraint_on(loss) and loss.scale_invariant:
             raise ValueError(f"{loss} ignores scale: SGD(constraint='orthogonal') is for losses that do not.")
-        resolve(Initialization, self.initialization)
+        self.initial()
         self._check_preconditioner(loss)
 
     def _check_preconditioner(self, loss: Loss) -> None:
-        chosen: Preconditioner = resolve(Preconditioner, self.preconditioner)
+        chosen = self.preconditioned()
         chosen.check()
         unused = [name for name in chosen.without if getattr(self, name) != getattr(SGD(), name)]
         if unused:
@@ -245,10 +218,3 @@ class SGD(Solver[Samples]):
 
     def stored_dtype(self, dtype: torch.dtype) -> torch.dtype:
         return torch.bfloat16 if self.feature_dtype == "bfloat16" else dtype
-
-    def chosen_rate(self, default: float) -> float:
-        return default if self.learning_rate is None else self.learning_rate
-
-    def rate(self, epochs: float, default: float) -> float:
-        """The learning rate after this many epochs, which may be a fraction: warm-up, then a cosine."""
-        return self._schedule(default).rate(epochs)

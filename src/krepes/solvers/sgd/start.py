@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,13 +13,15 @@ from krepes.losses.checking import own_parameters
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.preconditioner import StepRule
-from krepes.solvers.sgd.settings import StepSettings, TrainingSettings
+
+if TYPE_CHECKING:
+    from krepes.solvers.sgd.sgd import SGD
 
 ROUNDING = 1e-5  # relative difference of loss values that means nothing
 
 
 def first_theta(
-    settings: TrainingSettings,
+    solver: SGD,
     objective: Objective,
     sample: FeatureBatch,
     n_components: int,
@@ -31,7 +34,7 @@ def first_theta(
     that constraint.
     """
     coordinates = objective.coordinates
-    starts = settings.initialization.candidates(coordinates, n_components, sample.features[0], generator)
+    starts = solver.initial().candidates(coordinates, n_components, sample.features[0], generator)
     if objective.constrained:
         starts = [coordinates.orthonormal(starts[-1])]
     elif not objective.loss.finds_scale:
@@ -43,7 +46,7 @@ def first_theta(
     own = own_parameters(objective.loss, h, generator)
     rest |= {name: value.to(starts[0]) for name, value in own.items()}
     candidates = [{P: start, **rest} for start in starts]
-    few = sample.first(settings.batch_size)
+    few = sample.first(solver.batch_size)
     best = candidates[0]
     if len(starts) > 1:
         values = [_value(objective, theta, few) for theta in candidates]
@@ -67,14 +70,14 @@ def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
     return total if math.isfinite(total) else math.inf
 
 
-def step_rule(settings: StepSettings, theta: Theta, sample: FeatureBatch) -> StepRule:
+def step_rule(solver: SGD, theta: Theta, sample: FeatureBatch) -> StepRule:
     """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
     rates = dict.fromkeys(theta, 1.0)
-    if settings.optimizer == "adam":
+    if solver.optimizer == "adam":
         Phi = sample.features[0]
         size = (Phi @ theta[P]).std(correction=0).item() or 1.0
         length = Phi.double().square().sum(1).mean().sqrt().item() or 1.0
         rates |= {P: size / length}
         if GAMMA in theta:
             rates[GAMMA] = size
-    return StepRule(settings.optimizer, rates, settings.weight_decay, settings.gradient_clip)
+    return StepRule(solver.optimizer, rates, solver.weight_decay, solver.gradient_clip)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,9 +23,11 @@ from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.settings import TrainingSettings
 from krepes.solvers.sgd.start import first_theta, step_rule
 from krepes.solvers.solver import Callback, Solution
+
+if TYPE_CHECKING:
+    from krepes.solvers.sgd.sgd import SGD
 
 logger = logging.getLogger("krepes")
 
@@ -40,7 +42,7 @@ class Training:
 
     Parameters
     ----------
-    settings : TrainingSettings
+    solver : SGD
     loss : Loss
     samples : Samples
     coordinates : Coordinates
@@ -53,7 +55,7 @@ class Training:
 
     def __init__(
         self,
-        settings: TrainingSettings,
+        solver: SGD,
         loss: Loss,
         samples: Samples,
         coordinates: Coordinates,
@@ -62,22 +64,25 @@ class Training:
         generator: torch.Generator,
         callback: Callback | None = None,
     ):
-        self.settings, self.loss, self.samples, self.callback = settings, loss, samples, callback
+        self.solver, self.loss, self.samples, self.callback = solver, loss, samples, callback
+        self.preconditioner = solver.preconditioned()
+        self.schedule = solver.schedule()
+        self.constrained = solver.constraint_on(loss) == "orthogonal"
         self.coordinates = coordinates
-        self.objective = Objective(loss, coordinates, lam, settings.constrained)
+        self.objective = Objective(loss, coordinates, lam, self.constrained)
         self.windows = self._windows()
         self.noise = samples.noise_variance**0.5
         sample = self._noisy(self.windows.sample_batch(), -1)
-        self.theta = first_theta(settings, self.objective, sample, n_components, generator)
+        self.theta = first_theta(solver, self.objective, sample, n_components, generator)
         self.moving = ability(loss, MovingTarget)
         self.target = None if self.moving is None else self._copied([P, GAMMA])
-        rule = step_rule(settings.steps, self.theta, sample)
-        self.steps = settings.steps.preconditioner.steps(self.objective, self.theta, rule)
+        rule = step_rule(solver, self.theta, sample)
+        self.steps = self.preconditioner.steps(self.objective, self.theta, rule)
         self.held_out = [
             self._noisy(batch, -2 - i)
             for i, batch in enumerate(self.windows.held_out_batches(EVALUATION_ROWS))
         ]
-        self.epoch_rows = settings.storage.replays * (samples.n_rows - len(self.windows.excluded))
+        self.epoch_rows = solver.replays * (samples.n_rows - len(self.windows.excluded))
         self.epoch, self.position = 0, (0, 0)
         self.rows_done = 0  # in this epoch
         self.sums: dict[str, float] = {}
@@ -89,15 +94,19 @@ class Training:
     # What is trained
 
     def _windows(self) -> FeatureWindows:
-        share = self.settings.stopping.validation_fraction
+        share = self.solver.validation_fraction
         held_out = min(HELD_OUT_MOST, int(share * self.samples.n_rows))
         return FeatureWindows(
             self.samples,
             self.coordinates.functions,
             self.coordinates.width,
-            **vars(self.settings.storage),
-            with_inputs="X" in self.loss.fields_needed,
-            with_norm_sq="phi_norm_sq" in self.loss.fields_needed,
+            dtype=self.solver.stored_dtype(self.samples.features.dtype),
+            budget=self.solver.cache_bytes,
+            fresh=self.solver.fresh_views,
+            replays=self.solver.replays,
+            replay_batches=self.solver.replay_batches,
+            with_inputs="X" in self.loss.needs,
+            with_norm_sq="phi_norm_sq" in self.loss.needs,
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
         )
 
@@ -114,11 +123,11 @@ class Training:
         saved = None if checkpoint is None else checkpoint.restored()
         if saved is not None:
             self._restore(saved)
-        max_epochs = self.settings.schedule.max_epochs
+        max_epochs = self.schedule.max_epochs
         total = max(0, max_epochs - self.epoch) * self.epoch_rows - self.rows_done
         with self.samples.progress.stage("Training", total) as stage:
             while self.epoch < max_epochs and not self._stalled():
-                batches = self.windows.batches(self.epoch, self.settings.batch_size, self.position)
+                batches = self.windows.batches(self.epoch, self.solver.batch_size, self.position)
                 for position, batch in batches:
                     self._train(batch)
                     self.position = position
@@ -136,7 +145,7 @@ class Training:
         if self.epoch == 0 and self.loss.intercept == "centered":
             self.feature_sum += torch.stack([Phi.double().sum(0) for Phi in batch.features[:2]]).sum(0)
             self.feature_count += len(batch) * len(batch.features[:2])
-        rate = self.settings.schedule.rate(self.epoch + self.rows_done / self.epoch_rows)
+        rate = self.schedule.rate(self.epoch + self.rows_done / self.epoch_rows)
         values = self.steps.step(
             self.theta, self._noisy(batch, self.epoch, *self.position), self.target, rate
         )
@@ -146,7 +155,7 @@ class Training:
             self.sums[name] = self.sums.get(name, 0.0) + value * len(batch)
         if not all(bool(value.isfinite().all()) for value in self.theta.values()):
             raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
-        if self.settings.constrained:
+        if self.constrained:
             self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
         if self.target is not None and self.moving is not None:
             decay = float(self.moving.target_decay)
@@ -155,7 +164,7 @@ class Training:
 
     def _end_epoch(self) -> None:
         values = {name: value / self.rows_done for name, value in self.sums.items()}
-        values["learning_rate"] = self.settings.schedule.rate(self.epoch + 1)
+        values["learning_rate"] = self.schedule.rate(self.epoch + 1)
         if self.held_out:
             values["held_out"] = self._held_out_value()
             if not math.isfinite(values["held_out"]):
@@ -181,7 +190,7 @@ class Training:
         return total / sum(map(len, self.held_out))
 
     def _stalled(self) -> bool:
-        patience = self.settings.stopping.patience
+        patience = self.solver.patience
         return bool(self.held_out) and patience is not None and self.epoch - self.best["epoch"] >= patience
 
     def _noisy(self, batch: FeatureBatch, *place: int) -> FeatureBatch:
@@ -208,10 +217,8 @@ class Training:
                     f"The last good state is in {checkpoint.path} ({checkpoint.place}); a fit with other settings "
                     "starts from the beginning, with another checkpoint file."
                 )
-        rate = self.settings.schedule.top
-        clip = (
-            "" if "gradient_clip" in self.settings.steps.preconditioner.without else " or set gradient_clip"
-        )
+        rate = self.schedule.top
+        clip = "" if "gradient_clip" in self.preconditioner.without else " or set gradient_clip"
         which = "gradient" if name == "gradient" else f"term {name!r}"
         return ValueError(
             f"Training stopped in epoch {self.epoch + 1} after {self.rows_done} of {self.epoch_rows} rows: the {which} "

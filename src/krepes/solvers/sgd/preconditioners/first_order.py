@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.preconditioner import Preconditioner, StepRule, Steps
@@ -86,8 +86,7 @@ class KernelPreconditioner(Preconditioner):
         self.damping = damping
 
     def check(self) -> None:
-        if not is_number(self.damping, least=0):
-            raise ValueError(f"damping={self.damping!r}: expected a number >= 0.")
+        check_number("damping", self.damping, least=0)
 
     def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
         features = objective.coordinates.features

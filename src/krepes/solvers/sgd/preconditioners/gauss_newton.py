@@ -28,13 +28,14 @@ one batch more, and S.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.losses import Batch, Classification, IgnoresScale, Loss, SumOfSquares, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
@@ -89,9 +90,7 @@ class GaussNewton(Preconditioner):
 
     def check(self) -> None:
         for name in ("max_iter", "damping", "tol", "floor"):
-            value = getattr(self, name)
-            if not is_number(value, above=0):
-                raise ValueError(f"{name}={value!r}: expected a positive number.")
+            check_number(name, getattr(self, name), above=0)
 
     def steps(self, objective: Objective, theta: Theta, rule: StepRule) -> Steps:
         return GaussNewtonSteps(self, objective)
@@ -131,9 +130,8 @@ class GaussNewtonSteps(Steps):
             self.metric.set(state["S"].to(device), state["S_rows"])
         kept = state["previous"]
         if kept is not None:
-            features = tuple(Phi.to(device) for Phi in kept["features"])
-            X, norm_sq = (None if kept[name] is None else kept[name].to(device) for name in ("X", "norm"))
-            self.previous = FeatureBatch(features, X, norm_sq)
+            batch = FeatureBatch(tuple(kept["features"]), kept["X"], kept["norm"])
+            self.previous = batch.mapped(lambda values: values.to(device))
 
     def step(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None, rate: float
@@ -259,15 +257,7 @@ class Curvature:
 
     def _with(self, u: tuple[Tensor, ...]) -> Batch:
         k = len(self.batch.Z)
-        batch = self.batch
-        return Batch(
-            u[:k],
-            batch.X,
-            batch.phi_norm_sq,
-            batch.gram,
-            batch.target_Z,
-            dict(zip(self.own, u[k:], strict=True)),
-        )
+        return replace(self.batch, Z=u[:k], parameters=dict(zip(self.own, u[k:], strict=True)))
 
     def jacobian(self, d: Theta) -> Tensor:
         """J d, shaped like the residuals or the logits."""
