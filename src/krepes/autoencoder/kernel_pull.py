@@ -28,7 +28,7 @@ def kernel_pull(kernel: Kernel, X: Tensor, Y: Tensor, G: Tensor) -> Pulls:
     if isinstance(kernel, Scaled):
         return kernel_pull(kernel._inner(), X, Y, kernel._factor() * G)
     if isinstance(kernel, Pair):
-        left, right = kernel._kernels()
+        left, right = kernel.kernels()
         first, second = (G * right(X, Y), G * left(X, Y)) if isinstance(kernel, Product) else (G, G)
         pulls = kernel_pull(left, X, Y, first), kernel_pull(right, X, Y, second)
         return pulls[0][0] + pulls[1][0], pulls[0][1] + pulls[1][1]
