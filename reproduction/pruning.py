@@ -32,9 +32,9 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from krepes.alignment.pruning.ensemble_members import Ensemble, members_of
+from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
 from krepes.alignment.pruning.member_selection import METHODS, select_members
-from krepes.alignment.pruning.prune_ensemble import member_outputs, out_of_bag_rows, predictor_of
+from krepes.alignment.pruning.prune_ensemble import out_of_bag_rows
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning.target_columns import target_columns
 from reproduction.experiments import Conditions, Experiment, Findings
@@ -159,8 +159,10 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
         warnings.simplefilter("ignore", ConvergenceWarning)  # members need not be perfect
         ensemble.fit(*train)
     parts = members_of(ensemble)
-    everyone = predictor_of(parts, np.ones(len(parts.members), dtype=bool))
-    outputs = {k: member_outputs(parts, everyone.checked(X)) for k, (X, _) in enumerate((train, test, other))}
+    everyone = PrunedEnsemble.of_members(parts, np.ones(len(parts.members), dtype=bool))
+    outputs = {
+        k: member_outputs(parts.members, everyone.checked(X)) for k, (X, _) in enumerate((train, test, other))
+    }
     choices: dict[str, Choice] = {
         UNSEEN: (outputs[2], other[1], None),
         SEEN: (outputs[0], train[1], None),
@@ -182,7 +184,7 @@ def _outcome(
     found |= {method: select_members(F, target, usable, method) for method in METHODS[1:]}
     sums = {m: s.intercept + np.einsum("npc,p->nc", F_test, s.weights) for m, s in found.items()}
     kept = found["alignment"].weights > 0
-    pruned = predictor_of(parts, kept).with_weights(
+    pruned = PrunedEnsemble.of_members(parts, kept).with_weights(
         found["alignment"].weights[kept], found["alignment"].intercept
     )
     return PruningOutcome(

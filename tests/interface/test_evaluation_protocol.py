@@ -77,7 +77,7 @@ def test_without_a_split_test_rows_are_drawn_anew(data):
 
 def test_the_most_frequent_class_is_the_floor():
     y = np.array(["a"] * 90 + ["b"] * 10)
-    floor = plan_protocol(y, label_fraction=None, n_repeats=2).most_frequent()
+    floor = plan_protocol(y, label_fraction=None, n_repeats=2).floor()
     assert floor.accuracy == pytest.approx(0.9)
     assert floor.balanced_accuracy == pytest.approx(0.5)
 

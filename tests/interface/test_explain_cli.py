@@ -123,7 +123,7 @@ def test_a_row_unlike_everything(flowers):
         (["--sample", "7", "--class", "rose", "--label", "kind"], "'rose' is not a class"),
         (["--sample", "7", "--concept", "sea"], "expected NAME=FILE"),
         (["--sample", "7", "--concept", "sea > 3"], "must be a column"),
-        (["--sample", "7", "--by", "guess"], "expected 'auto' or one of contributions"),
+        (["--sample", "7", "--by", "guess"], "expected one of 'auto', 'contributions'"),
         (["--sample", "7", "--label", "colour"], "colour"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",

@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said(files):
     assert "no file" in run("prune", folder / "none.npy", "--label", "y", code=1)
     assert "without columns" in run("prune", folder / "p.npy", "--label", "y", code=1)
     np.save(folder / "short.npy", y[:5])
-    assert "y has 5 targets" in run("prune", folder / "p.npy", "--labels", folder / "short.npy", code=1)
+    assert "y has 5 rows" in run("prune", folder / "p.npy", "--labels", folder / "short.npy", code=1)
     pd.read_parquet(table).assign(id="x").to_parquet(folder / "id.parquet")
     assert "--exclude id" in run("prune", folder / "id.parquet", "--label", "price", code=1)
     assert "members kept" in run("prune", folder / "id.parquet", "--label", "price", "--exclude", "id")

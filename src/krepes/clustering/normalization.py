@@ -11,14 +11,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_choice
+
 NORMALIZATIONS = ("auto", "unit", "global", "none")
 
 
 def choose_normalization(name: str | None, geometry: str | None) -> str:
     """The normalisation to use: "auto" is global for kernels of x.y, else unit."""
     name = "none" if name is None else name
-    if name not in NORMALIZATIONS:
-        raise ValueError(f"normalization={name!r}: expected one of {', '.join(NORMALIZATIONS)}.")
+    check_choice("normalization", name, NORMALIZATIONS)
     if name != "auto":
         return name
     return "global" if geometry == "dot_product" else "unit"

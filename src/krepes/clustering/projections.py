@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component, resolve
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.base.linalg import descending_eigh
 
 
@@ -80,8 +80,7 @@ class Precision(Projection):
         return D / (D + self._shift(D)) ** 2
 
     def _shift(self, D: Tensor) -> float:
-        if not is_number(self.filter, above=0):
-            raise ValueError(f"filter={self.filter!r}: expected a positive number.")
+        check_number("filter", self.filter, above=0)
         return float(self.filter) * (D[0].item() if self.relative else 1.0)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from krepes.base.components import resolve
-from krepes.base.limits import is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.clustering.codings import Coding
 from krepes.clustering.normalization import choose_normalization
 from krepes.clustering.projections import Projection, as_projection
@@ -78,27 +77,18 @@ def number_of_landmarks(value: int | str | None, n: int, d: int, kernel: Kernel)
         if features is not None and features < n:
             return features
         return LANDMARKS if n > LARGEST_DUAL else None
-    check_integer("n_landmarks", value, 1)
+    check_count("n_landmarks", value, 1)
     return min(int(value), n)
 
 
 def check_parameters(estimator: SubspaceClustering, n: int) -> None:
     if estimator.n_clusters is not None:
-        check_integer("n_clusters", estimator.n_clusters, 1)
+        check_count("n_clusters", estimator.n_clusters, 1)
         if estimator.n_clusters > n:
             raise ValueError(f"n_clusters={estimator.n_clusters}: there are only {n} rows.")
     if estimator.truncation is not None:
-        check_integer("truncation", estimator.truncation, 1)
-    check_integer("n_iterations", estimator.n_iterations, 0)
-    check_integer("n_init", estimator.n_init, 1)
-    ridge = estimator.regularization
-    if not is_number(ridge, above=0):
-        raise ValueError(f"regularization={ridge!r}: expected a positive number.")
-    if estimator.selection not in SELECTIONS:
-        names = " or ".join(map(repr, SELECTIONS))
-        raise ValueError(f"selection={estimator.selection!r}: expected {names}.")
-
-
-def check_integer(name: str, value: int, least: int) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r}: expected an integer >= {least}.")
+        check_count("truncation", estimator.truncation, 1)
+    check_count("n_iterations", estimator.n_iterations, 0)
+    check_count("n_init", estimator.n_init, 1)
+    check_number("regularization", estimator.regularization, above=0)
+    check_choice("selection", estimator.selection, SELECTIONS)

@@ -18,7 +18,8 @@ from krepes.evaluation.linear import LinearProbeResult, linear_probe
 from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
 from krepes.evaluation.neural_baseline import NeuralEmbedding
 from krepes.evaluation.probe_result import ProbeResult, RegressionResult
-from krepes.evaluation.protocol import Protocol, ProtocolResult, plan_protocol, probe_protocol
+from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
+from krepes.evaluation.protocol_result import ProtocolResult
 from krepes.evaluation.ridge import RidgeProbeResult, ridge_probe
 from krepes.evaluation.tuning.search import Search, search
 from krepes.evaluation.tuning.search_result import SearchResult

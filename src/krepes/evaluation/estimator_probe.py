@@ -9,12 +9,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 from krepes.base.validation import generator_of
 from krepes.evaluation.probe_inputs import check_inputs, check_regression_inputs, few_threads
-from krepes.evaluation.probe_result import (
-    ProbeResult,
-    RegressionResult,
-    probe_scores,
-    regression_scores,
-)
+from krepes.evaluation.probe_result import ProbeResult, RegressionResult
 
 
 def estimator_probe(
@@ -53,24 +48,14 @@ def estimator_probe(
         numbers = check_regression_inputs(Z_train, y_train, Z_test, y_test)
         with few_threads(numbers.Z_train):
             predicted = np.asarray(fitted.fit(numbers.Z_train, numbers.train).predict(numbers.Z_test))
-        return RegressionResult(
-            **regression_scores(predicted, numbers.test),
-            regressor=fitted,
-            n_labels=len(numbers.train),
-            n_test=len(numbers.test),
-            notes=list(getattr(fitted, "notes_", [])),
-            predicted=predicted,
-        )
+        notes = list(getattr(fitted, "notes_", []))
+        return RegressionResult(**numbers.scored(predicted), regressor=fitted, notes=notes)
     data = check_inputs(Z_train, y_train, Z_test, y_test)
     with few_threads(data.Z_train):
         predicted = fitted.fit(data.Z_train, data.classes[data.train]).predict(data.Z_test)
     return ProbeResult(
-        **probe_scores(np.searchsorted(data.classes, predicted), data.test, data.classes),
+        **data.scored(np.searchsorted(data.classes, predicted)),
         validation_accuracy=float("nan"),
-        classes=data.classes,
         classifier=fitted,
-        n_labels=len(data.train),
-        n_test=len(data.test),
         notes=list(getattr(fitted, "notes_", [])),
-        predicted=predicted,
     )

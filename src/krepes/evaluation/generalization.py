@@ -53,7 +53,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.autoencoder import KernelAutoencoder
-from krepes.base.limits import check_count, check_share, is_number
+from krepes.base.limits import check_count, check_number, check_share, is_number
 from krepes.base.linalg import row_blocks
 from krepes.base.rows import Rows, dense, slice_rows
 from krepes.base.validation import as_numbers
@@ -363,8 +363,7 @@ def _kappa(kernel: Kernel, given: float | None) -> float:
         if isinstance(kernel, RadialKernel):
             return 1.0
         raise ValueError(f"kappa= is needed: the largest k(x, x) of any point under {kernel}.")
-    if not is_number(given, above=0):
-        raise ValueError(f"kappa={given!r}: expected a positive number.")
+    check_number("kappa", given, above=0)
     return float(given)
 
 

@@ -22,10 +22,10 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils.metaestimators import available_if
 
-from krepes.base.limits import check_share
+from krepes.base.limits import check_choice, check_share
 from krepes.base.validation import as_array, generator_of
 from krepes.evaluation.probe_inputs import check_inputs, few_threads
-from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.scorer_tags import FittedClassifier
 from krepes.evaluation.splits import draw_stratified, validation_splits
 from krepes.regression.logistic import logistic_path
@@ -141,16 +141,11 @@ def linear_probe(
         ((W, b),) = path(X, codes, len(classes), [C], start)
     coef = W / scale
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes], classifier == "logistic")
-    predicted = classes[fitted.codes(data.Z_test)]
     return LinearProbeResult(
-        **probe_scores(predicted, data.test, data.classes),
+        **data.scored(classes[fitted.codes(data.Z_test)]),
         validation_accuracy=validation_accuracy,
-        classes=data.classes,
         classifier=fitted,
-        n_labels=len(codes),
-        n_test=len(data.test),
         notes=notes,
-        predicted=data.classes[predicted],
         C=C,
     )
 
@@ -163,8 +158,7 @@ def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _check_options(classifier: str, C_grid: Sequence[float], validation: float) -> None:
-    if classifier not in PATHS:
-        raise ValueError(f"classifier={classifier!r}: expected {' or '.join(map(repr, PATHS))}.")
+    check_choice("classifier", classifier, PATHS)
     if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
         raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
     check_share("validation", validation, " of the labels")

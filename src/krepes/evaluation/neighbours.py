@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from krepes.base.limits import check_share, is_number
+from krepes.base.limits import check_choice, check_share, is_number
 from krepes.base.validation import as_array, generator_of
 from krepes.evaluation.linear import centre_and_scale
 from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
-from krepes.evaluation.probe_result import ProbeResult, probe_scores
+from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.scorer_tags import FittedClassifier
 from krepes.evaluation.splits import validation_splits
 
@@ -94,8 +94,7 @@ def knn_probe(
     >>> knn_probe(X[::2], y[::2], X[1::2], y[1::2], metric="euclidean").accuracy > 0.9
     True
     """
-    if metric not in ("cosine", "euclidean"):
-        raise ValueError(f"metric={metric!r}: expected 'cosine' or 'euclidean'.")
+    check_choice("metric", metric, ("cosine", "euclidean"))
     if (
         isinstance(k_grid, str)
         or len(k_grid) == 0
@@ -109,16 +108,11 @@ def knn_probe(
         data, sorted(set(map(int, k_grid))), metric, validation, generator
     )
     classifier = NeighbourClassifier(data.Z_train, data.train, data.classes, metric, k)
-    predicted = vote(classifier.neighbours(data.Z_test, k), k, len(data.classes))
     return NeighbourProbeResult(
-        **probe_scores(predicted, data.test, data.classes),
+        **data.scored(vote(classifier.neighbours(data.Z_test, k), k, len(data.classes))),
         validation_accuracy=validation_accuracy,
-        classes=data.classes,
         classifier=classifier,
-        n_labels=len(data.train),
-        n_test=len(data.test),
         notes=notes,
-        predicted=data.classes[predicted],
         k=k,
         metric=metric,
     )
@@ -147,11 +141,8 @@ def _choose_k(
     largest = min((len(fit) for fit, _ in splits), default=len(data.train))
     usable = [k for k in grid if k <= largest] or [min(grid[0], largest)]
     if not splits or len(usable) == 1:
-        return (
-            usable[0],
-            float("nan"),
-            [] if len(grid) == 1 else [f"too few labels to choose k; k={usable[0]}"],
-        )
+        notes = [] if len(grid) == 1 else [f"too few labels to choose k; k={usable[0]}"]
+        return usable[0], float("nan"), notes
     hits: dict[int, list[np.ndarray]] = {k: [] for k in usable}
     for fit, held in splits:
         classifier = NeighbourClassifier(data.Z_train[fit], data.train[fit], data.classes, metric)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from krepes.base.dtype_and_device import Placement
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.base.linalg import row_blocks
 from krepes.base.progress import Progress, display
 from krepes.base.random_streams import stream_key
@@ -170,10 +170,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     def _check(self) -> None:
         for name, least in (("n_components", 1), ("max_epochs", 0), ("batch_size", 2)):
             check_count(name, getattr(self, name), least)
-        if not is_number(self.learning_rate, above=0):
-            raise ValueError(f"learning_rate={self.learning_rate!r}: expected a number > 0.")
-        if self.output not in ("embedding", "features"):
-            raise ValueError(f"output={self.output!r}: expected 'embedding' or 'features'.")
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_choice("output", self.output, ("embedding", "features"))
 
     def _network(self, sample: Tensor, generator: torch.Generator) -> nn.Sequential:
         body = copy.deepcopy(as_network(self.network).build(tuple(sample.shape[1:]), generator))

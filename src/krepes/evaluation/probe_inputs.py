@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from krepes.base.validation import as_array, check_finite
+from krepes.evaluation.probe_result import probe_scores, regression_scores
 from krepes.preprocessing.labels import MISSING, encode_labels
 from krepes.preprocessing.targets import as_targets
 
@@ -25,6 +26,16 @@ class ProbeInputs:
     Z_test: np.ndarray
     test: np.ndarray
     classes: np.ndarray
+
+    def scored(self, predicted: np.ndarray) -> dict[str, Any]:
+        """The fields of a `ProbeResult` that follow from the predicted codes of the test rows."""
+        return {
+            **probe_scores(predicted, self.test, self.classes),
+            "classes": self.classes,
+            "n_labels": len(self.train),
+            "n_test": len(self.test),
+            "predicted": self.classes[predicted],
+        }
 
 
 def check_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> ProbeInputs:
@@ -52,6 +63,15 @@ class RegressionInputs:
     train: np.ndarray  # shape: (n,) float64
     Z_test: np.ndarray
     test: np.ndarray
+
+    def scored(self, predicted: np.ndarray) -> dict[str, Any]:
+        """The fields of a `RegressionResult` that follow from the predictions of the test rows."""
+        return {
+            **regression_scores(predicted, self.test),
+            "n_labels": len(self.train),
+            "n_test": len(self.test),
+            "predicted": predicted,
+        }
 
 
 def check_regression_inputs(Z_train: Any, y_train: Any, Z_test: Any, y_test: Any) -> RegressionInputs:

@@ -20,20 +20,18 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from krepes.base.limits import check_count, check_share, is_number
+from krepes.base.limits import check_choice, check_count, check_number, check_share
 from krepes.base.validation import generator_of
 from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
-from krepes.evaluation.protocol_result import ProtocolResult, mean_and_deviation
+from krepes.evaluation.protocol_result import ProtocolResult
 from krepes.evaluation.ridge import ridge_probe
 from krepes.evaluation.scoring import Result, check_scoring, measured, why_not
 from krepes.evaluation.splits import draw_count, draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 from krepes.preprocessing.targets import as_strata, as_targets
-
-__all__ = ["Protocol", "ProtocolResult", "mean_and_deviation", "plan_protocol", "probe_protocol"]
 
 PROBES: dict[str, Callable[..., Result]] = {
     "linear": linear_probe,
@@ -88,8 +86,7 @@ class Protocol:
         **options: Any,
     ) -> ProtocolResult:
         """Probe a representation given for `self.rows`, in that order; `scoring` adds a scorer of scikit-learn."""
-        if probe not in PROBES:
-            raise ValueError(f"probe={probe!r}: expected {' or '.join(map(repr, PROBES))}.")
+        check_choice("probe", probe, PROBES)
         if self.targets is not None and probe not in OF_QUANTITIES:
             raise ValueError(f"probe={probe!r} is for classes; a regression takes probe='ridge'.")
         if scoring is not None:
@@ -115,12 +112,6 @@ class Protocol:
         dummy = DummyClassifier() if self.targets is None else DummyRegressor()
         found = self.run(np.zeros((len(self.rows), 1)), "estimator", scoring=scoring, estimator=dummy)
         return replace(found, probe="most frequent class" if self.targets is None else "mean", seconds=0.0)
-
-    def most_frequent(self) -> ProtocolResult:
-        """The results of always predicting the most frequent class of the labelled rows."""
-        if self.targets is not None:
-            raise ValueError("A quantity has no most frequent class; floor() predicts the mean.")
-        return self.floor()
 
     def with_labels(self, count: int, random_state: int | None = 0) -> Protocol:
         """The same test rows, with `count` of every repeat's labels, every class among them where that is possible."""
@@ -165,10 +156,9 @@ def plan_protocol(
 
     `task` is "classification", or "regression" for targets that are quantities; `guess_task(y).name` guesses it.
     """
-    if task not in ("classification", "regression"):
-        raise ValueError(f"task={task!r}: expected 'classification' or 'regression'.")
-    if label_fraction is not None and not is_number(label_fraction, above=0, most=1):
-        raise ValueError(f"label_fraction={label_fraction!r}: expected a share between 0 and 1.")
+    check_choice("task", task, ("classification", "regression"))
+    if label_fraction is not None:
+        check_number("label_fraction", label_fraction, "a share", above=0, most=1)
     check_count("n_repeats", n_repeats)
     if (train is None) != (test is None):
         raise ValueError("Give both train= and test= rows, or neither.")

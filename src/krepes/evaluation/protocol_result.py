@@ -121,13 +121,3 @@ def digits_of(metric: str, value: float) -> int:
     if metric != "mean_absolute_error" and not metric.startswith("neg_"):
         return 3
     return int(np.clip(2 - np.floor(np.log10(abs(value) or 1.0)), 0, 12))
-
-
-def mean_and_deviation(values: np.ndarray) -> str:
-    """Percent, with the sample deviation where there is more than one value.
-
-    >>> mean_and_deviation(np.array([0.5, 0.7]))
-    '60.0 ± 14.1 %'
-    """
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-    return score_words("accuracy", float(values.mean()), deviation)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from krepes.evaluation.probe_inputs import check_regression_inputs
-from krepes.evaluation.probe_result import RegressionResult, regression_scores
+from krepes.evaluation.probe_result import RegressionResult
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
 
 
@@ -62,12 +62,4 @@ def ridge_probe(
     if len(data.test) == 0:
         raise ValueError(f"y_test has no target at all: all {len(y_test):,} are missing.")
     fitted = LeaveOneOutRidge(alphas).fit(data.Z_train, data.train)
-    predicted = fitted.predict(data.Z_test)
-    return RidgeProbeResult(
-        **regression_scores(predicted, data.test),
-        regressor=fitted,
-        n_labels=len(data.train),
-        n_test=len(data.test),
-        predicted=predicted,
-        alpha=fitted.alpha_,
-    )
+    return RidgeProbeResult(**data.scored(fitted.predict(data.Z_test)), regressor=fitted, alpha=fitted.alpha_)

@@ -22,12 +22,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from krepes.evaluation.probe_result import (
-    ProbeResult,
-    RegressionResult,
-    probe_scores,
-    regression_scores,
-)
+from krepes.evaluation.probe_result import ProbeResult, RegressionResult, probe_scores, regression_scores
 from krepes.evaluation.scorer_tags import CLASSIFIER, REGRESSOR
 
 Result = ProbeResult | RegressionResult
@@ -60,10 +55,14 @@ def measured(
     whole = score(np.arange(len(y_test)))
     if scoring is not None and scoring not in result.metrics:
         result = replace(result, scores=result.scores | {scoring: whole[scoring]})
-    groups = np.random.default_rng(len(y_test)).permutation(len(y_test)) % min(GROUPS, len(y_test))
-    n_groups = groups.max() + 1 if len(y_test) > 1 else 0
-    parts = [_of_part(score, np.flatnonzero(groups != g), whole) for g in range(n_groups)]
+    parts = [_of_part(score, rows, whole) for rows in rows_without_groups(len(y_test))]
     return result, {name: np.array([part[name] for part in parts]) for name in whole}
+
+
+def rows_without_groups(n: int) -> list[np.ndarray]:
+    """Numbers of the rows outside each of ten random groups of n rows; none of a single row."""
+    groups = np.random.default_rng(n).permutation(n) % min(GROUPS, n)
+    return [np.flatnonzero(groups != g) for g in range(min(GROUPS, n) if n > 1 else 0)]
 
 
 def scores_of(result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None) -> Scores:

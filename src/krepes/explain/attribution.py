@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from krepes.base.limits import check_choice
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
 from krepes.explain.expansion import Expansion
@@ -80,8 +81,7 @@ def contrast(model: Explained, X: Any, Y: Any, direction: ArrayLike | Concept) -
 
 def contributions(model: Explained, direction: ArrayLike | Concept, form: str = "terms") -> Values:
     """k_x -> the contributions of the landmarks."""
-    if form not in FORMS:
-        raise ValueError(f"form={form!r:.60}: expected 'terms' or 'values'.")
+    check_choice("form", form, FORMS)
     if form == "values":
         expansion, v = Expansion.of(model), as_direction(model, direction)
         return lambda K: expansion.values_along(K.double(), v.to(K.device), expansion.gamma)

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.base.validation import as_matrix, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_rule import rows_by_rule
@@ -182,12 +182,10 @@ class Concept(BaseEstimator):
         return self
 
     def _check(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}.")
+        check_choice("method", self.method, METHODS)
         for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
             check_count(name, getattr(self, name), least)
-        if not is_number(self.C, above=0):
-            raise ValueError(f"C={self.C!r}: expected a positive number.")
+        check_number("C", self.C, above=0)
 
     def scores(self, Z: Any) -> np.ndarray:
         """(z - origin) . v_c of representations (n, h): positive is the concept's side."""

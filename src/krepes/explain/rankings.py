@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_choice
 from krepes.explain.expansion import Expansion
 from krepes.explain.re_expansion import sparse_weights
 from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, blocks_of, landmark_rows, n_shown
@@ -140,8 +141,5 @@ RANKINGS: dict[str, Callable[[Expansion], Values]] = {
 
 def ranking_name(by: str) -> str:
     """The name of a ranking; "auto" is `DEFAULT`."""
-    if by == "auto":
-        return DEFAULT
-    if by not in RANKINGS:
-        raise ValueError(f"by={by!r:.60}: expected 'auto' or one of {', '.join(RANKINGS)}.")
-    return by
+    check_choice("by", by, ("auto", *RANKINGS))
+    return DEFAULT if by == "auto" else by

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.base.validation import as_matrix
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
@@ -93,8 +93,7 @@ def tcav(
     Z = as_matrix(Z, "Z").astype(np.float64)
     if len(Z) == 0 or Z.shape[1] != len(concept.direction_):
         raise ValueError(f"Z has the shape {Z.shape}; expected rows of {len(concept.direction_)} components.")
-    if not is_number(step, above=0):
-        raise ValueError(f"step={step!r}: expected a number > 0.")
+    check_number("step", step, above=0)
     classes = classes_of(classifier)
     if not classes or not hasattr(classifier, "predict_proba"):
         raise TypeError(

@@ -14,7 +14,6 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, RegressionResult, linear_probe
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.neighbours import NeighbourClassifier
-from krepes.evaluation.protocol import mean_and_deviation
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
 from krepes.explain.top_landmarks import n_landmarks
@@ -133,9 +132,8 @@ def probe_words(probe: Probe) -> str:
     if isinstance(probe, ProtocolResult) and isinstance(probe.results[0], RegressionResult):
         return f"R² {probe.words('r2')}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
     if isinstance(probe, ProtocolResult):
-        plain, balanced = map(mean_and_deviation, (probe.accuracies, probe.balanced_accuracies))
         return (
-            f"accuracy {plain} (balanced {balanced}), "
+            f"accuracy {probe.words('accuracy')} (balanced {probe.words('balanced_accuracy')}), "
             f"{probe.probe}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows, {len(probe.results)} repeats"
         )
     if isinstance(probe, ProbeResult):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.one_pass import OnePassEstimator
 
 logger = logging.getLogger("krepes")
@@ -76,8 +76,7 @@ class Follower:
     def __post_init__(self) -> None:
         if not Path(self.folder).is_dir():
             raise NotADirectoryError(f"{self.folder} is not a folder: name the one that files arrive in.")
-        if not is_number(self.poll, above=0):
-            raise ValueError(f"poll={self.poll!r}: expected a number of seconds > 0.")
+        check_number("poll", self.poll, "a number of seconds", above=0)
         self._seen: dict[str, Stamp] = {}
         self._before_fit: dict[str, dict[str, Any]] = {}  # the ledger, while there is no model to keep it
         self._unsaved, self._told = False, set[str]()

@@ -19,7 +19,6 @@ n x (features of the chosen layers) numbers stay. Step 3 costs O(n m^2) and n x 
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -39,6 +38,7 @@ from krepes.alignment.layers.layer_weights import choose_layers, layer_lines
 from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.base.components import Component, NamedParts
+from krepes.base.limits import check_choice, check_count
 from krepes.base.validation import as_array, estimator_rows
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
@@ -332,11 +332,8 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
 
     def _check(self) -> None:
         for name in ("n_landmarks", "n_features_per_layer", "selection_rows", "batch_rows"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}: expected an integer >= 1.")
-        if self.weighting not in ("alignment", "uniform"):
-            raise ValueError(f"weighting={self.weighting!r}: expected 'alignment' or 'uniform'.")
+            check_count(name, getattr(self, name))
+        check_choice("weighting", self.weighting, ("alignment", "uniform"))
         factors = np.atleast_1d(np.asarray(self.lengthscale_factors, dtype=float))
         if not (factors.size and np.isfinite(factors).all() and (factors > 0).all()):
             raise ValueError(f"lengthscale_factors={self.lengthscale_factors!r}: expected positive numbers.")

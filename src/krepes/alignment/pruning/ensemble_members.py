@@ -113,6 +113,12 @@ class StageMember:
         return raw - raw.mean(axis=1, keepdims=True) if self.n_classes else raw
 
 
+def member_outputs(members: Sequence[Member], X: Any) -> np.ndarray:
+    """(n, p, c) predictions of all members."""
+    with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn refuses what overflows float32
+        return np.stack([member.outputs(X) for member in members], axis=1)
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Members, and what is known about the data that they were trained on.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -131,27 +130,10 @@ def member_rows(parts: Ensemble, selection: Selection, scores: np.ndarray) -> li
     ]
 
 
-class _Counter:
-    """Counts the bytes that are written to it."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        self.count += size
-        return size
-
-
 def savings_of(parts: Ensemble, kept: np.ndarray) -> Savings | None:
-    """None where the members cannot be pickled."""
-    sizes = []
-    for member in parts.members:
-        counter = _Counter()
-        try:
-            pickle.Pickler(counter, protocol=5).dump(member)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return None
-        sizes.append(counter.count)
-    total = np.array(sizes)
-    return Savings(int(total.sum()), int(total[kept].sum()))
+    """None if the members cannot be pickled."""
+    try:
+        sizes = np.array([len(pickle.dumps(member, protocol=5)) for member in parts.members])
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return Savings(int(sizes.sum()), int(sizes[kept].sum()))

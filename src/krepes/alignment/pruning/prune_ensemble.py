@@ -2,7 +2,7 @@
 
     f(x) = intercept + sum over kept k of w_k f_k(x),   w_k > 0                                  [tang, Ch. 4]
 
-The members are chosen from their predictions for rows that they were not trained on, where such are known: those left
+The members are chosen from their predictions for rows that they were not trained on, if these are known: those left
 out of their bootstrap samples. Differs from [tang, Sec. 4.4], which takes predictions for training rows; those of full
 trees or nearest neighbours repeat the target. The formulas are in `member_selection`.
 
@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from krepes.alignment.inputs import Numbers
-from krepes.alignment.pruning.ensemble_members import Ensemble, members_of
+from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
 from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on
 from krepes.alignment.pruning.member_report import judge, member_rows, savings_of
 from krepes.alignment.pruning.member_selection import METHODS, select_members
@@ -32,13 +32,10 @@ from krepes.alignment.pruning.prediction_matrices import (
     columns_of,
 )
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning.target_columns import (
-    check_targets,
-    labels_or_numbers,
-    target_columns,
-    target_numbers,
-)
+from krepes.alignment.pruning.target_columns import labels_or_numbers, target_columns, target_numbers
 from krepes.base.caller_warning import warn
+from krepes.base.limits import check_choice
+from krepes.base.validation import check_same_rows
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
 
@@ -100,15 +97,14 @@ def prune_ensemble(
     >>> pruned.size_, pruned.predict([[7.0, 1.0, 0.5]]).round(12).tolist()
     (1, [2.0])
     """
-    options = ((method, "method", METHODS), (predictions, "predictions", PREDICTIONS), (task, "task", TASKS))
-    for value, name, known in options:
-        if value not in known:
-            raise ValueError(f"{name}={value!r}: expected {', '.join(map(repr, known))}.")
+    check_choice("method", method, METHODS)
+    check_choice("predictions", predictions, PREDICTIONS)
+    check_choice("task", task, TASKS)
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
     if not _is_estimator(ensemble):
         parts, X, y = _columns(ensemble, X, y, task, classes, names)
-        outputs, whole = member_outputs(parts, X), None
+        outputs, whole = member_outputs(parts.members, X), None
         usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
         target = target_columns(y, parts.classes)
     else:
@@ -116,7 +112,7 @@ def prune_ensemble(
         given = X
         parts, X, y = _members(ensemble, X, y)
         usable = out_of_bag_rows(parts, len(y), predictions)
-        outputs, target = member_outputs(parts, X), target_columns(y, parts.classes)
+        outputs, target = member_outputs(parts.members, X), target_columns(y, parts.classes)
         usable = _confirmed(outputs, target, usable, predictions)
         if predictions == "given" and parts.samples is not None and len(y) == parts.n_rows and len(y) >= MANY:
             _warn_if_trained_on(outputs, target, parts)
@@ -124,18 +120,19 @@ def prune_ensemble(
     names = [member.name for member in parts.members]
     check_member_outputs(outputs, target, usable, names)
     selection = select_members(outputs, target, usable, method, names)
-    kept = selection.weights > 0
-    pruned = predictor_of(parts, kept).with_weights(selection.weights[kept], selection.intercept)
     alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
-    pruned.table_ = member_rows(parts, selection, alone)
-    pruned.n_members_, pruned.method_, pruned.optimality_ = len(kept), method, selection.optimality
-    pruned.predictions_ = "given" if usable is None else "out_of_bag"
-    pruned.savings_ = savings_of(parts, kept) if _is_estimator(ensemble) else None
     scores = judge(outputs, target, usable, parts, selection, method, whole, y)
-    pruned.score_, pruned.score_of_all_ = scores.kept, scores.of_all
     for text in scores.warnings:
         warn(text)
-    return pruned
+    return PrunedEnsemble.of_choice(
+        parts,
+        selection,
+        member_rows(parts, selection, alone),
+        scores,
+        method,
+        predictions="given" if usable is None else "out_of_bag",
+        savings=savings_of(parts, selection.weights > 0) if _is_estimator(ensemble) else None,
+    )
 
 
 def _is_estimator(ensemble: BaseEstimator | Numbers) -> TypeGuard[BaseEstimator]:
@@ -158,7 +155,7 @@ def _columns(
         raise ValueError("An array of predictions needs no X: prune_ensemble(predictions, y=y).")
     columns = column_names(P)
     P, y = as_predictions(P), labels_or_numbers(y)
-    check_targets(len(y), len(P), "the predictions")
+    check_same_rows(len(y), len(P), "y", "the array of predictions")
     parts = columns_of(P, y, task, classes, columns if names is None else names, columns)
     return parts, P, y if parts.classes is not None else target_numbers(y)
 
@@ -168,22 +165,11 @@ def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np
     parts = members_of(ensemble)
     if X is None:
         raise ValueError("X is missing: the members predict its rows.")
-    X = predictor_of(parts, np.ones(len(parts.members), dtype=bool)).checked(
-        X, reset=parts.n_features is None
-    )
+    everyone = PrunedEnsemble.of_members(parts, np.ones(len(parts.members), dtype=bool))
+    X = everyone.checked(X, reset=parts.n_features is None)
     y = labels_or_numbers(y) if parts.classes is not None else target_numbers(y)
-    check_targets(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "X")
+    check_same_rows(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "y")
     return parts, X, y
-
-
-def predictor_of(parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
-    """A predictor of some of the members, which takes the same X as the ensemble."""
-    found = PrunedEnsemble([m for m, keep in zip(parts.members, kept) if keep], parts.classes, parts.whole)
-    if parts.n_features is not None:
-        found.n_features_in_ = parts.n_features
-    if parts.feature_names is not None:
-        found.feature_names_in_ = parts.feature_names
-    return found
 
 
 def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
@@ -233,11 +219,3 @@ def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble
             "Members fit the rows of their samples better than others: X seems to be their training data. "
             'predictions="out_of_bag" judges each by the rows that it has not seen.',
         )
-
-
-def member_outputs(parts: Ensemble, X: Any) -> np.ndarray:
-    """(n, p, c) predictions of all members."""
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # trees take float32: scikit-learn refuses what overflows
-        return np.stack([member.outputs(X) for member in parts.members], axis=1)

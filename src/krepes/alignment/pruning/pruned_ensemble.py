@@ -13,8 +13,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from krepes.alignment.pruning.ensemble_members import Member, StageMember
-from krepes.alignment.pruning.member_selection import select_members
+from krepes.alignment.pruning.ensemble_members import Ensemble, Member, StageMember, member_outputs
+from krepes.alignment.pruning.member_report import MemberRow, Savings, Scores
+from krepes.alignment.pruning.member_selection import Selection, select_members
 from krepes.alignment.pruning.prediction_matrices import (
     Classes,
     ColumnMember,
@@ -22,13 +23,8 @@ from krepes.alignment.pruning.prediction_matrices import (
     check_member_outputs,
     column_names,
 )
-from krepes.alignment.pruning.target_columns import (
-    check_targets,
-    labels_or_numbers,
-    target_columns,
-    target_numbers,
-)
-from krepes.base.validation import as_array
+from krepes.alignment.pruning.target_columns import labels_or_numbers, target_columns, target_numbers
+from krepes.base.validation import as_array, check_same_rows
 
 
 def _for_classes(model: PrunedEnsemble) -> bool:
@@ -100,13 +96,42 @@ class PrunedEnsemble(BaseEstimator):
             raise ValueError("There are no members: prune_ensemble(ensemble, X, y) finds them.")
         classes = None if self.classes is None else np.asarray(self.classes)
         X = self.checked(X, reset=True)
-        outputs = np.stack([member.outputs(X) for member in self.members], axis=1)
+        outputs = member_outputs(self.members, X)
         y = target_numbers(y) if classes is None else labels_or_numbers(y)
-        check_targets(len(y), len(outputs), "X")
+        check_same_rows(len(y), len(outputs), "y")
         target = target_columns(y, classes)
         check_member_outputs(outputs, target, None, [member.name for member in self.members])
         found = select_members(outputs, target, method="stacking")
         return self.with_weights(found.weights, found.intercept)
+
+    @classmethod
+    def of_members(cls, parts: Ensemble, kept: np.ndarray) -> PrunedEnsemble:
+        """Some members of an ensemble, without weights; takes the same X as the ensemble."""
+        found = cls([m for m, keep in zip(parts.members, kept) if keep], parts.classes, parts.whole)
+        if parts.n_features is not None:
+            found.n_features_in_ = parts.n_features
+        if parts.feature_names is not None:
+            found.feature_names_in_ = parts.feature_names
+        return found
+
+    @classmethod
+    def of_choice(
+        cls,
+        parts: Ensemble,
+        selection: Selection,
+        table: list[MemberRow],
+        scores: Scores,
+        method: str,
+        predictions: str,
+        savings: Savings | None,
+    ) -> PrunedEnsemble:
+        """The chosen members with their weights, and what is known of the choice."""
+        kept = selection.weights > 0
+        found = cls.of_members(parts, kept).with_weights(selection.weights[kept], selection.intercept)
+        found.table_, found.n_members_, found.optimality_ = table, len(kept), selection.optimality
+        found.method_, found.predictions_, found.savings_ = method, predictions, savings
+        found.score_, found.score_of_all_ = scores.kept, scores.of_all
+        return found
 
     def with_weights(self, weights: np.ndarray, intercept: np.ndarray) -> PrunedEnsemble:
         """Set what `fit` would find; returns self."""

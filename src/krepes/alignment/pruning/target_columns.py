@@ -31,12 +31,6 @@ def labels_or_numbers(y: Any) -> np.ndarray:
     return y.astype(str)
 
 
-def check_targets(n: int, expected: int, rows: str) -> None:
-    """Refuse targets that are not one per row."""
-    if n != expected:
-        raise ValueError(f"y has {n:,} targets and {rows} {expected:,} rows: expected one target per row.")
-
-
 def target_numbers(y: Any) -> np.ndarray:
     """Targets of regression."""
     y = labels_or_numbers(y)

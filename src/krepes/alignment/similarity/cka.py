@@ -20,7 +20,7 @@ import numpy as np
 
 from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.similarity.hsic import ESTIMATORS, CentredKernel, hsic, hsic_without_each, total_product
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_choice, check_count, is_number
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares, generator_of
 from krepes.kernels import as_kernel
 
@@ -170,8 +170,7 @@ def kernel_matrix(X: np.ndarray, kernel: KernelChoice, name: str) -> np.ndarray:
 
 
 def check_estimator(estimator: str) -> None:
-    if estimator not in ESTIMATORS:
-        raise ValueError(f"estimator={estimator!r}: expected {' or '.join(map(repr, ESTIMATORS))}.")
+    check_choice("estimator", estimator, ESTIMATORS)
 
 
 def check_enough_rows(n: int) -> None:

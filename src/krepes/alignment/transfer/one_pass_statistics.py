@@ -35,6 +35,7 @@ from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.codec import State
+from krepes.base.limits import check_choice
 from krepes.base.packing import digest
 from krepes.base.validation import as_flat_matrix, check_same_rows
 
@@ -370,8 +371,7 @@ def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
     >>> chosen_scores(None, "sketch"), chosen_scores(["logme"], "auto")
     (('log_cka',), ('logme',))
     """
-    if method not in METHODS:
-        raise ValueError(f"method={method!r}: expected {', '.join(map(repr, METHODS))}.")
+    check_choice("method", method, METHODS)
     if scores is None:
         return ("log_cka",) if method == "sketch" else DEFAULT_SCORES
     names = tuple(scores)

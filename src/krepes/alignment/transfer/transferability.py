@@ -28,6 +28,7 @@ from krepes.alignment.layers.recording import iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.base.limits import check_choice
 from krepes.base.validation import as_array, check_dense, check_same_rows
 from krepes.engines import Engine, as_engine
 from krepes.sources import Batches, Source
@@ -238,8 +239,7 @@ def transferability(
         )
     wanted = chosen_scores(scores, method)
     known = (*wanted, "leep") if probabilities else wanted
-    if rank_by not in known:
-        raise ValueError(f"rank_by={rank_by!r}: expected one of {', '.join(map(repr, known))}.")
+    check_choice("rank_by", rank_by, known)
     target = TransferTarget(y, n_buckets, n_permutations, seed)
     found: dict[str, TransferScores] = {}
     for name, features in models.items():

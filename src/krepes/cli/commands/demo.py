@@ -175,7 +175,6 @@ def _table(rows: Compared) -> Table:
     from krepes.cli.describe import simple_table
     from krepes.evaluation import ProbeResult
     from krepes.evaluation.linear import LinearClassifier
-    from krepes.evaluation.protocol import mean_and_deviation
 
     columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
     table = simple_table(*columns, right=columns[1:])
@@ -183,7 +182,7 @@ def _table(rows: Compared) -> Table:
         first = result.results[0]
         classifier = first.classifier if isinstance(first, ProbeResult) else None
         assert isinstance(classifier, LinearClassifier)
-        scores = (mean_and_deviation(values) for values in (result.accuracies, result.balanced_accuracies))
+        scores = (result.words(metric) for metric in ("accuracy", "balanced_accuracy"))
         style = "bold green" if name == "krepes" else ""
         fitted = ("", "") if rank is None else (f"{rank:,}", f"{seconds:.1f} s")
         table.add_row(name, str(classifier.coef.shape[1]), fitted[0], *scores, fitted[1], style=style)

@@ -16,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.clustering.affinity import CoefficientRows
-from krepes.clustering.codings.base import Coding
+from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import Index, SelfExpression
 
 
@@ -51,12 +51,8 @@ class ElasticNet(Coding):
         self.max_iter = max_iter
 
     def rows(self, expression: SelfExpression) -> CoefficientRows:
-        if not is_number(self.l1_ratio, above=0, most=1):
-            raise ValueError(f"l1_ratio={self.l1_ratio!r}: expected a number in (0, 1].")
-        if not is_number(self.strength, above=1):
-            raise ValueError(
-                f"strength={self.strength!r}: expected a number above 1; at 1 every coefficient is zero."
-            )
+        check_number("l1_ratio", self.l1_ratio, above=0, most=1)
+        check_number("strength", self.strength, above=1)  # at 1 every coefficient is zero
         X = np.asfortranarray(expression.X.double().numpy().T)  # (d, n): samples are the columns
         gram = np.ascontiguousarray(X.T @ X)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.clustering.affinity import CoefficientRows
-from krepes.clustering.codings.base import Coding
+from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression
 from krepes.kernels import Linear
 
@@ -44,8 +44,7 @@ class LeastSquares(Coding):
         self.zero_diagonal = zero_diagonal
 
     def rows(self, expression: SelfExpression) -> CoefficientRows:
-        if not is_number(self.regularization, above=0):
-            raise ValueError(f"regularization={self.regularization!r}: expected a positive number.")
+        check_number("regularization", self.regularization, above=0)
         linear = DualExpression(Linear(), expression.X, float(self.regularization))
         if self.zero_diagonal:
             return linear.coefficients

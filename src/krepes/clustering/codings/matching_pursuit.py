@@ -6,14 +6,13 @@ taken: at most s of them. All samples of a block are pursued together from the G
 
 from __future__ import annotations
 
-import numbers
-
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.clustering.affinity import CoefficientRows
-from krepes.clustering.codings.base import Coding
+from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import Index, SelfExpression
 
 BLOCK_BYTES = 128 * 2**20
@@ -47,8 +46,7 @@ class MatchingPursuit(Coding):
         self.tol = tol
 
     def rows(self, expression: SelfExpression) -> CoefficientRows:
-        if not isinstance(self.n_nonzero, numbers.Integral) or self.n_nonzero < 1:
-            raise ValueError(f"n_nonzero={self.n_nonzero!r}: expected an integer >= 1.")
+        check_count("n_nonzero", self.n_nonzero)
         X, most = expression.X, min(int(self.n_nonzero), len(expression.X) - 1)
         size = rows_within(BLOCK_BYTES, 8 * len(X) * (most + 2))
 

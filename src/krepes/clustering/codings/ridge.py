@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from krepes.clustering.affinity import CoefficientRows
-from krepes.clustering.codings.base import Coding
+from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import SelfExpression
 
 

@@ -21,7 +21,7 @@ from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
 from krepes.evaluation.probe_result import probe_scores, regression_scores
-from krepes.evaluation.scoring import GROUPS, jackknife_error
+from krepes.evaluation.scoring import jackknife_error, rows_without_groups
 from krepes.regression.calibration import expected_calibration_error
 from krepes.regression.ridge import LeaveOneOutRidge
 
@@ -96,11 +96,8 @@ class ScoredPredictions:
 
     def without_groups(self, name: str) -> np.ndarray:
         """The score that is compared, without each of ten groups of the rows."""
-        n = len(self.y)
-        groups = np.random.default_rng(n).permutation(n) % min(GROUPS, n)
-        rest = (np.flatnonzero(groups != g) for g in range(min(GROUPS, n) if n > 1 else 0))
-        each = self.predicted[name]
-        return np.array([each.take(rows).scores(self.y[rows], self.n_classes)[self.metric] for rows in rest])
+        each, parts = self.predicted[name], rows_without_groups(len(self.y))
+        return np.array([each.take(rows).scores(self.y[rows], self.n_classes)[self.metric] for rows in parts])
 
     def error(self, name: str) -> float:
         """The standard error of a method's score by the choice of rows."""

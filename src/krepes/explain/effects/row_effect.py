@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_choice
 from krepes.base.validation import as_row_indices
 from krepes.embedding import KernelEmbedding
 from krepes.explain.effects.eigen_change import Problem, SpanChange
@@ -87,8 +88,7 @@ def row_effect(
     >>> bool(found.total[0] > found.total[1])
     True
     """
-    if method not in METHODS:
-        raise ValueError(f"method={method!r:.60}: expected 'exact' or 'first_order'.")
+    check_choice("method", method, METHODS)
     if not isinstance(model, KernelEmbedding | RidgeMachine):
         raise TypeError(
             f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "

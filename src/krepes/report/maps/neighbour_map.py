@@ -19,6 +19,8 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from krepes.base.limits import check_choice
+
 FITTED = 3000  # rows that are laid out
 FEWEST = 8  # different rows, below which neighbours say nothing
 PERPLEXITY = 30
@@ -32,8 +34,7 @@ METHODS = (*NAMES, "none")
 
 def check_map(method: str) -> None:
     """Refuse a map that does not exist or is not installed."""
-    if method not in METHODS:
-        raise ValueError(f"map={method!r}: expected one of {', '.join(map(repr, METHODS))}.")
+    check_choice("map", method, METHODS)
     if method in PACKAGES and find_spec(method) is None:
         raise ImportError(
             f"map={method!r} needs a package that is not here: pip install {PACKAGES[method]}, or take 'tsne'."
