@@ -80,7 +80,7 @@ def by_rule(found: Faithfulness) -> dict[str, str]:
     told = {}
     for rule, ways in RULES.items():
         left = {
-            name: np.mean([method.curves[way].remains for way in ways], axis=0)
+            name: np.mean([method.left[way].mean(0) for way in ways], axis=0)
             for name, method in found.methods.items()
             if name not in YARDSTICKS and not method.ignores_weights
         }

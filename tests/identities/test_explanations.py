@@ -12,7 +12,7 @@ from krepes import KernelEmbedding
 from krepes.explain import attribution, faithfulness, re_expansion, top_landmarks
 from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
-from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
+from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import RANKINGS
 from krepes.kernels import Gaussian
@@ -158,7 +158,6 @@ def test_deletions_are_smaller_models(p):
     for i in range(len(NEW)):
         inside = np.isin(np.arange(8 * p) % 8, chosen[i])
         assert np.allclose(found["subtracted"][i], K[i, ~inside] @ A[~inside] + gamma)
-        assert np.allclose(found["added"][i], K[i, inside] @ A[inside] + gamma)
         for name, kept in (("left out", ~inside), ("alone", inside)):
             B = np.linalg.solve(K_mm[np.ix_(kept, kept)], K_mm[kept] @ A)
             assert np.allclose(found[name][i], K[i, kept] @ B + gamma, rtol=1e-6, atol=1e-8), name
@@ -188,11 +187,11 @@ def test_kernel_values_ignore_the_weights_and_others_do_not(found):
 def test_curves_are_measured_on_rows_that_are_not_landmarks(found):
     assert found.n_rows == 100
     assert {"random", *RANKINGS} == set(found.methods)
-    curve = found.methods["contributions"].curves["subtracted"]
-    assert curve.changes.shape == curve.right.shape == (5, 100)  # 1, 2, 5, 10, 20 of 20 landmarks
-    whole = found.methods["random"].curves
-    assert np.allclose(whole["added"].changes[-1], 0, atol=1e-9)
-    assert whole["added"].right[-1].mean() == found.accuracy
+    assert found.methods["contributions"].left["subtracted"].shape == (
+        5,
+        100,
+    )  # 1, 2, 5, 10, 20 of 20 landmarks
+    assert found.methods["random"].left["alone"][-1].mean() == found.accuracy
     assert "Most faithful" in repr(found)
 
 
@@ -224,9 +223,9 @@ def test_the_same_seed_gives_the_same_figures():
 
 def check(right, label, overlap=0.2):
     """A method after whose deletions `right` rows in a hundred are right."""
-    curve = Curve(np.zeros((1, 100)), (np.arange(100) < right).astype(float)[None])
+    left = (np.arange(100) < right).astype(float)[None]
     same = (np.arange(100) < label).astype(float)
-    return MethodCheck({"subtracted": curve, "left out": curve}, same, np.array([overlap]), None)
+    return MethodCheck({"subtracted": left, "left out": left}, same, np.array([overlap]), None)
 
 
 def test_deletion_decides_and_labels_break_ties():

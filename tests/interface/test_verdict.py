@@ -27,7 +27,15 @@ def outcome(*accuracies: float, error: float = 0.0, metric: str | None = None) -
     """Results of these accuracies; `error` is what the choice of test rows does to each."""
     results = [
         ProbeResult(
-            a, a, float("nan"), {}, np.array([0, 1]), None, 10, 100, scores={metric: a} if metric else {}
+            accuracy=a,
+            balanced_accuracy=a,
+            validation_accuracy=float("nan"),
+            recall={},
+            classes=np.array([0, 1]),
+            classifier=None,
+            n_labels=10,
+            n_test=100,
+            scores={metric: a} if metric else {},
         )
         for a in accuracies
     ]

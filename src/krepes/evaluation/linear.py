@@ -82,7 +82,7 @@ class LinearClassifier(FittedClassifier):
         return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinearProbeResult(ProbeResult):
     """A linear probe's result; `C` is the one chosen."""
 

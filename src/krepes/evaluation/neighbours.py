@@ -55,7 +55,7 @@ class NeighbourClassifier(FittedClassifier):
         return X.astype(np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NeighbourProbeResult(ProbeResult):
     """A nearest-neighbour probe's result; `k` is the one chosen."""
 

@@ -12,9 +12,33 @@ from krepes.base.display import displayed
 Label = bool | int | float | str | np.generic  # of a row: true or false, a number or text
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProbeOutcome:
+    """What results of all probes have.
+
+    Attributes
+    ----------
+    n_labels, n_test : rows.
+    notes : remarks on how the choice was made.
+    predicted : the class or the number that was predicted for every test row.
+    scores : {name of a scorer: value}, if `Protocol.run` was asked for one.
+    """
+
+    n_labels: int
+    n_test: int
+    notes: list[str] = field(default_factory=list)
+    predicted: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> str:
+        """What was chosen on the labelled rows."""
+        return ""
+
+
 @displayed
-@dataclass(frozen=True)
-class ProbeResult:
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult(ProbeOutcome):
     """Test accuracy of a classifier that was fitted on a representation.
 
     Attributes
@@ -25,10 +49,7 @@ class ProbeResult:
     recall : {class: share classified correctly}, for the classes of the test rows.
     classes : the classes in the labels, sorted.
     classifier : has `predict(Z)`.
-    n_labels, n_test : rows.
-    notes : remarks on how the choice was made.
-    predicted : the class that was predicted for every test row.
-    scores : {name of a scorer: value}, where `Protocol.run` was asked for one.
+    n_labels, n_test, notes, predicted, scores : as in `ProbeOutcome`.
     """
 
     accuracy: float
@@ -37,16 +58,6 @@ class ProbeResult:
     recall: dict[Any, float]
     classes: np.ndarray
     classifier: Any
-    n_labels: int
-    n_test: int
-    notes: list[str] = field(default_factory=list)
-    predicted: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
-    scores: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def choice(self) -> str:
-        """What was chosen on the validation rows."""
-        return ""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -61,32 +72,22 @@ class ProbeResult:
 
 
 @displayed
-@dataclass(frozen=True)
-class RegressionResult:
+@dataclass(frozen=True, kw_only=True)
+class RegressionResult(ProbeOutcome):
     """Test scores of a regression that was fitted on a representation.
 
     Attributes
     ----------
-    r2 : 1 - sum (y - predicted)^2 / sum (y - mean)^2 over the test rows; 0 is what their mean would have. NaN where all
+    r2 : 1 - sum (y - predicted)^2 / sum (y - mean)^2 over the test rows; 0 is what their mean would have. NaN if all
         test rows have the same target.
     mean_absolute_error : mean |y - predicted|, in the unit of the target.
     regressor : has `predict(Z)`.
-    n_labels, n_test, notes, predicted, scores : as in `ProbeResult`.
+    n_labels, n_test, notes, predicted, scores : as in `ProbeOutcome`.
     """
 
     r2: float
     mean_absolute_error: float
     regressor: Any
-    n_labels: int
-    n_test: int
-    notes: list[str] = field(default_factory=list)
-    predicted: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
-    scores: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def choice(self) -> str:
-        """What was chosen on the labelled rows."""
-        return ""
 
     @property
     def metrics(self) -> dict[str, float]:

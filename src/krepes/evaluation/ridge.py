@@ -22,7 +22,7 @@ from krepes.evaluation.probe_result import RegressionResult
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RidgeProbeResult(RegressionResult):
     """A ridge probe's result; `alpha` is the one chosen."""
 

@@ -17,36 +17,29 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import sklearn.ensemble as ensembles
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    AdaBoostRegressor,
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
-_BAGGING = (BaggingClassifier, BaggingRegressor)
-_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
-_GRADIENT = (GradientBoostingClassifier, GradientBoostingRegressor)
-_HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-_ADABOOST = (AdaBoostClassifier, AdaBoostRegressor)
-_NAMED = (VotingClassifier, VotingRegressor, StackingClassifier, StackingRegressor)
+_BAGGING = (ensembles.BaggingClassifier, ensembles.BaggingRegressor)
+_FORESTS = (
+    ensembles.RandomForestClassifier,
+    ensembles.RandomForestRegressor,
+    ensembles.ExtraTreesClassifier,
+    ensembles.ExtraTreesRegressor,
+)
+_GRADIENT = (ensembles.GradientBoostingClassifier, ensembles.GradientBoostingRegressor)
+_HISTOGRAM = (ensembles.HistGradientBoostingClassifier, ensembles.HistGradientBoostingRegressor)
+_ADABOOST = (ensembles.AdaBoostClassifier, ensembles.AdaBoostRegressor)
+_NAMED = (
+    ensembles.VotingClassifier,
+    ensembles.VotingRegressor,
+    ensembles.StackingClassifier,
+    ensembles.StackingRegressor,
+)
 
 
 class Member(Protocol):
@@ -212,8 +205,10 @@ def _estimators(ensemble: BaseEstimator, classes: np.ndarray | None) -> list[Est
         columns = list(ensemble.estimators_features_)
     if classes is None:
         return [EstimatorMember(n, e, features=f) for n, e, f in zip(names, estimators, columns)]
-    hard = isinstance(ensemble, AdaBoostClassifier) or getattr(ensemble, "voting", "") == "hard"
-    encoded = not isinstance(ensemble, AdaBoostClassifier) and getattr(ensemble, "cv", None) != "prefit"
+    hard = isinstance(ensemble, ensembles.AdaBoostClassifier) or getattr(ensemble, "voting", "") == "hard"
+    encoded = (
+        not isinstance(ensemble, ensembles.AdaBoostClassifier) and getattr(ensemble, "cv", None) != "prefit"
+    )
     return [
         EstimatorMember(
             name,
@@ -227,7 +222,7 @@ def _estimators(ensemble: BaseEstimator, classes: np.ndarray | None) -> list[Est
     ]
 
 
-def _takes_all(ensemble: BaggingClassifier | BaggingRegressor) -> bool:
+def _takes_all(ensemble: ensembles.BaggingClassifier | ensembles.BaggingRegressor) -> bool:
     everything = np.arange(ensemble.n_features_in_)
     return all(np.array_equal(features, everything) for features in ensemble.estimators_features_)
 
@@ -238,7 +233,8 @@ def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
 
 
 def _gradient_stages(
-    ensemble: GradientBoostingClassifier | GradientBoostingRegressor, classes: np.ndarray | None
+    ensemble: ensembles.GradientBoostingClassifier | ensembles.GradientBoostingRegressor,
+    classes: np.ndarray | None,
 ) -> list[Member]:
     n_classes = 0 if classes is None else len(classes)
     stages: list[Member] = [

@@ -1,8 +1,7 @@
-"""Representations without some landmarks, or from them alone: four ways to test what a list of landmarks claims.
+"""Representations without some landmarks, or from them alone: three ways to test what a list of landmarks claims.
 
     subtracted   f(x) - sum over S of k(x, x_l) a_l                       the terms are gone, all others stay
     left out     f(x) - (k_x^T B)_S B_SS^-1 A_S,  B = (K_mm + eps I)^-1       the others take over
-    added        gamma + sum over S of k(x, x_l) a_l                      these terms and no others
     alone        gamma + k_xS (K_SS + eps I)^-1 (f(S) - gamma)            the smoothest function with the values at S
 
 Subtracting a term leaves what it cancelled, so that even a random one may move a row far; leaving it out is the model
@@ -49,10 +48,6 @@ def subtracted(rows: Rows, chosen: Tensor) -> Tensor:
     return rows.Z - rows.terms(chosen)
 
 
-def added(rows: Rows, chosen: Tensor) -> Tensor:
-    return rows.expansion.gamma + rows.terms(chosen)
-
-
 def others_take_over(rows: Rows, chosen: Tensor) -> Tensor:
     B, places = rows.expansion.landmarks.inverse, rows.centres(chosen)
     parts = (rows.K @ B).gather(1, places)  # (n, k p)
@@ -71,7 +66,6 @@ def alone(rows: Rows, chosen: Tensor) -> Tensor:
 CURVES: dict[str, Callable[[Rows, Tensor], Tensor]] = {
     "subtracted": subtracted,
     "left out": others_take_over,
-    "added": added,
     "alone": alone,
 }
 DELETION = "subtracted"  # what methods are compared by

@@ -29,7 +29,7 @@ from krepes.base.validation import as_array, check_same_rows, generator_of
 from krepes.evaluation import linear_probe
 from krepes.explain.checks.deletion import CURVES, Rows
 from krepes.explain.checks.refits import closeness, refitted
-from krepes.explain.checks.result import Curve, Faithfulness, MethodCheck
+from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import RANKINGS, ranking_name
 from krepes.explain.top_landmarks import (
@@ -225,11 +225,11 @@ def _checked(
 ) -> MethodCheck:
     order = _first(method, rows, max(*steps, N_COMPARED))
     Z, distance = rows.Z, (rows.Z - rows.expansion.centre).norm(dim=1).clamp(min=1e-300)
-    curves = {}
-    for name, representation in CURVES.items():
-        moved = [representation(rows, order[:, :step]) for step in steps]
-        changes = np.stack([((M - Z).norm(dim=1) / distance).cpu().numpy() for M in moved])
-        curves[name] = Curve(changes, None if judge is None else np.stack([judge(M) for M in moved]))
+    judge = judge or (lambda M: 1 / (1 + ((M - Z).norm(dim=1) / distance).cpu().numpy()))
+    left = {
+        name: np.stack([judge(representation(rows, order[:, :step])) for step in steps])
+        for name, representation in CURVES.items()
+    }
     same_label = None
     if rows.landmark_labels is not None and data.y is not None:
         named = rows.landmark_labels[order[:, 0].cpu().numpy()]
@@ -239,7 +239,7 @@ def _checked(
     if others:
         firsts = [(close, _first(method, other, 1)[:, 0]) for other, close in others]
         stability = np.stack([close[order[:, 0], theirs].cpu().numpy() for close, theirs in firsts])
-    return MethodCheck(curves, same_label, overlap, stability)
+    return MethodCheck(left, same_label, overlap, stability)
 
 
 def _first(method: Method, rows: Rows, k: int) -> Tensor:

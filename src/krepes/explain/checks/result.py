@@ -36,35 +36,14 @@ class Mean:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """What is left of n rows after k landmarks were deleted or inserted, for several k.
-
-    Attributes
-    ----------
-    changes : ndarray of shape (steps, n)
-        How far the representation moves, relative to its distance from the centre.
-    right : ndarray of shape (steps, n) or None
-        1 where the class is still predicted.
-    """
-
-    changes: np.ndarray
-    right: np.ndarray | None
-
-    @property
-    def remains(self) -> np.ndarray:
-        """Between 0 and 1, mean over the steps, (n,): right predictions; without labels, 1 / (1 + change)."""
-        left = 1 / (1 + self.changes) if self.right is None else self.right
-        return left.mean(0)
-
-
-@dataclass(frozen=True, eq=False)
 class MethodCheck:
     """One method.
 
     Attributes
     ----------
-    curves : dict of Curve
-        "subtracted", "left out", "added", "alone": see `krepes.explain.checks.deletion`.
+    left : dict of ndarrays of shape (steps, n)
+        What is left of the rows, by curve of `krepes.explain.checks.deletion`: 1 where the class is still predicted,
+        else 0; without labels, 1 / (1 + change).
     same_label : ndarray of shape (n,) or None
         1 where the first landmark has the row's label.
     overlap : ndarray of shape (draws,)
@@ -73,15 +52,15 @@ class MethodCheck:
         How close the first landmark is to that of a model with other landmarks: 1 is the closest there is, 0 chance.
     """
 
-    curves: dict[str, Curve]
+    left: dict[str, np.ndarray]
     same_label: np.ndarray | None
     overlap: np.ndarray
     stability: np.ndarray | None
 
     @property
     def remains(self) -> np.ndarray:
-        """What is left after deletion, (n,)."""
-        return self.curves[DELETION].remains
+        """What is left after deletion, the mean over the steps, (n,)."""
+        return self.left[DELETION].mean(0)
 
     @property
     def ignores_weights(self) -> bool:
@@ -136,9 +115,7 @@ class Faithfulness:
 
     def _row(self, method: MethodCheck) -> dict[str, Any]:
         found: dict[str, Any] = {"deletion": Mean.of(method.remains)}
-        found |= {name: Mean.of(c.remains) for name, c in method.curves.items() if name != DELETION}
-        changes = {name: method.curves[name].changes.mean(0) for name in (DELETION, "left out")}
-        found |= {f"change, {name}": Mean.of(values) for name, values in changes.items()}
+        found |= {name: Mean.of(left.mean(0)) for name, left in method.left.items() if name != DELETION}
         if method.same_label is not None:
             found["same label"] = Mean.of(method.same_label)
         if method.stability is not None:
@@ -147,7 +124,7 @@ class Faithfulness:
 
     def __repr__(self) -> str:
         rows = self.table()
-        columns = [name for name in rows[0] if name not in ("ignores weights", "added", "change, subtracted")]
+        columns = [name for name in rows[0] if name != "ignores weights"]
         lines = [[_heading(name) for name in columns]]
         lines += [[_cell(row, name) for name in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(*lines)]
@@ -171,11 +148,8 @@ class Faithfulness:
         blind = [name for name, method in self.methods.items() if method.ignores_weights and name != "random"]
         notes = [f"* names the same landmarks for random weights: {', '.join(blind)}."] if blind else []
         best = self.best
-        against = (
-            f"; against the kernel value {self.difference(best, 'kernel')}"
-            if "kernel" in self.methods
-            else ""
-        )
+        compared = "kernel" in self.methods
+        against = f"; against the kernel value {self.difference(best, 'kernel')}" if compared else ""
         return [*notes, f"Most faithful: {best}{against}."]
 
 
