@@ -90,7 +90,7 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
-from krepes.machines.kernel_ridge.space_choice import Tried
+from krepes.machines.kernel_search import Tried
 from krepes.regression import (
     LeaveOneOutRidge,
     TransductiveRidge,

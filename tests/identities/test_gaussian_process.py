@@ -25,7 +25,7 @@ from krepes.machines import (
 )
 from krepes.machines.gaussian_process import classifier as classifier_module
 from krepes.machines.gaussian_process.column_scales import scaled_kernel
-from krepes.machines.gaussian_process.evidence_search import Climb
+from krepes.machines.gaussian_process.evidence_score import Climb
 from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound

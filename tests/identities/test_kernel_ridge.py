@@ -17,8 +17,10 @@ from krepes.base.split import ByFold
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.kept_rows import KeepRows
-from krepes.machines.kernel_ridge import space_choice
-from krepes.machines.kernel_ridge.space_choice import SHORTEST, Sample, choose_space
+from krepes.machines.kernel_ridge import sample_fit
+from krepes.machines.kernel_ridge.leave_one_out_score import SHORTEST, LeaveOneOutTrials
+from krepes.machines.kernel_ridge.sample_fit import Sample
+from krepes.machines.kernel_search import compared
 from krepes.regression import TransductiveRidge
 from krepes.regression.normal_sums import NormalSums
 from krepes.regression.penalty_choice import PENALTIES
@@ -387,10 +389,10 @@ def test_a_fit_to_many_more_rows_takes_the_shortest_lengthscale_that_chance_allo
     targets = torch.from_numpy(y + _draws.normal(size=len(y)))[
         :, None
     ]  # noise: long lengthscales are good enough
-    options = {"search_lengthscale": True, "metric": None, "standardise": False, "groups": None}
+    sample = Sample(rows, targets, None, True, 0)
+    options = {"search_lengthscale": True, "metric": None, "standardise": False}
     few, many = (
-        choose_space(Sample(rows, targets, None, True, 0), [Laplacian(norm=1)], n_rows=n * len(X), **options)
-        for n in (1, 4)
+        compared(LeaveOneOutTrials(sample, n_rows=n * len(X)), [Laplacian(norm=1)], **options) for n in (1, 4)
     )
     assert few.chosen.error == min(each.error for each in few.tried)
     assert many.chosen.medians < few.chosen.medians
@@ -407,13 +409,14 @@ def test_a_fit_to_many_more_rows_takes_the_shortest_lengthscale_that_chance_allo
 
 def test_a_smooth_kernel_must_win_with_all_rows_as_landmarks_too(monkeypatch):
     """A fine pattern: with 40 landmarks, which cannot follow it, the Gaussian is ahead; with all rows it is not."""
-    monkeypatch.setattr(space_choice, "MOST_LANDMARKS", 40)
+    monkeypatch.setattr(sample_fit, "MOST_LANDMARKS", 40)
     x = np.random.default_rng(0).uniform(0, 10, size=(400, 1))
     targets = torch.from_numpy(np.sin(x) + 0.05 * np.sign(np.sin(8 * x)))
     sample = Sample(torch.from_numpy(x), targets, None, True, 0)
-    options = {"search_lengthscale": True, "metric": None, "standardise": False, "groups": None}
+    options = {"search_lengthscale": True, "metric": None, "standardise": False}
     few, found = (
-        choose_space(sample, [Laplacian(norm=1), Gaussian()], n_landmarks=m, **options) for m in (40, 401)
+        compared(LeaveOneOutTrials(sample, n_landmarks=m), [Laplacian(norm=1), Gaussian()], **options)
+        for m in (40, 401)
     )
     assert isinstance(few.chosen.kernel, Gaussian)
     ahead = min(found.tried, key=lambda each: each.error)

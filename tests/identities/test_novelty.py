@@ -16,9 +16,10 @@ from krepes import load
 from krepes.engines import local
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.machines import NoveltyDetector
+from krepes.machines.kernel_search import compared
 from krepes.machines.novelty.calibration import Calibration, calibrates
+from krepes.machines.novelty.cross_score import MEDIANS, CrossTrials, crosses, merit
 from krepes.machines.novelty.explanation import column_deviations
-from krepes.machines.novelty.kernel_choice import NoveltySearch, crosses, merit
 from krepes.machines.novelty.scores import SCORES, Distance, Regression, SampleKernel, Variance
 from refusals import refuses, warns_of
 
@@ -241,13 +242,14 @@ def test_columns_of_other_units_are_standardised():
 
 
 def test_the_start_is_kept_unless_another_kernel_is_clearly_better():
-    search = NoveltySearch(Variance, torch.from_numpy(X), None, (0.01, 1.0), (2.0, 0.5), 0)
-    found = search.choose([Laplacian(norm=1), Gaussian()], standardise=False)
+    trials = CrossTrials(Variance, torch.from_numpy(X), None, None, 0)
+    kernels = [Laplacian(norm=1), Gaussian()]
+    found = compared(trials, kernels, search_lengthscale=True, metric=None, standardise=False)
     start = found.tried[0]
     assert (start.name, start.medians, start.penalty) == ("Laplacian (L1)", 2.0, 0.01)
     best = max(found.tried, key=lambda each: each.merit)
     assert found.chosen is (best if best.merit > start.merit + 0.02 else start)
-    assert len(found.tried) == 8
+    assert len(found.tried) == 2 * len(MEDIANS) * len(Variance.penalties)
 
 
 # Parts that add up

@@ -4,7 +4,7 @@
 
 What every machine with a y needs beside the pass: targets that are an array or a column of the data, encoded once and
 consistently thereafter; a kernel chosen by rows and targets, before the landmarks; scores f(x) = A^T k_x + b; and the
-targets in the model's file. A machine writes `_targets_of`, `_choose_kernel` and `_solution_of`, and the two hooks of
+targets in the model's file. A machine writes `_targets_of`, `_search` and `_solution_of`, and the two hooks of
 `OnePassEstimator`.
 """
 
@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -31,14 +30,14 @@ from krepes.base.limits import check_count
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import SparseRows, as_sparse
+from krepes.base.sparse_rows import as_sparse
 from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.kernels import Kernel
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
-from krepes.machines.kernel_choice import KernelChoice
+from krepes.machines.kernel_search import KernelChoice, KernelSearch, Labelled
 from krepes.machines.targets import Quantities, Targets
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
@@ -71,9 +70,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
     """The base of machines that learn targets: ridge machines and Gaussian processes."""
 
     total_name = "sums"
-    chooses_on_sparse_rows: ClassVar[bool] = (
-        False  # whether kernels are compared there, or the first is taken
-    )
     choice_: KernelChoice | None
     metric_: str | None
 
@@ -92,15 +88,10 @@ class LabelledMachine(OnePassEstimator[T, S]):
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         """How these targets become numbers."""
 
+    @property
     @abstractmethod
-    def _first_kernel(self) -> Kernel:
-        """The kernel as far as it is known before the rows are."""
-
-    @abstractmethod
-    def _choose_kernel(
-        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
-    ) -> KernelChoice:
-        """The kernel, from a sample of rows, whose targets are in the data; of objects, where several are given."""
+    def _search(self) -> KernelSearch:
+        """The search for the kernel that the parameters ask for."""
 
     @abstractmethod
     def _solution_of(self, state: State) -> S:
@@ -190,26 +181,15 @@ class LabelledMachine(OnePassEstimator[T, S]):
         if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
             self.choice_, self.metric_ = choice, choice.chosen.metric
 
-    @property
-    def _several_kernels(self) -> bool:
-        return isinstance(self.kernel, list | tuple) and len(self.kernel) > 1
-
     def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
         """The kernel, from a sample of the rows, whose targets are in the data."""
-        if inputs.kind == "precomputed":
-            return self._first_kernel()
-        compared = Tensor | SparseRows if self.chooses_on_sparse_rows else Tensor
-        if not isinstance(candidates.rows, compared) and not self._several_kernels:
-            suited = (
-                self._search.rivals(inputs, 0)[0]
-                if inputs.kind == "sparse"
-                else self._first_kernel().suited(inputs.layout)
-            )
-            return suited.fitted(candidates.rows, torch.Generator().manual_seed(seed))
+        labelled = Labelled(data, self.targets_, landmark_count(self.n_landmarks, data.n_rows))
         with display(self.verbose).stage("Choosing the kernel"):
-            self.choice_ = self._choose_kernel(data, candidates, inputs, seed)
-        self.metric_ = self.choice_.chosen.metric
-        return self.choice_.chosen.kernel
+            found = self._search.choose(candidates, inputs, seed, labelled)
+        if isinstance(found, Kernel):
+            return found
+        self.choice_, self.metric_ = found, found.chosen.metric
+        return found.chosen.kernel
 
     def _prepared(
         self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
@@ -235,7 +215,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
         return FeatureSpace.prepare(
             rows,
-            kernel=self._first_kernel(),
+            kernel=self._search.first(),
             landmarks=self.landmarks,
             n_landmarks=m,
             preprocess=self._preprocess(data),

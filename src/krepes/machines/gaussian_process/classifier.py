@@ -18,7 +18,7 @@ from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
 from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
-from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
+from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.laplace import (
     LikelihoodPass,
     LikelihoodSums,
@@ -30,7 +30,7 @@ from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARA
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
-from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.kernel_search import Kernels, KernelSearch
 from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
@@ -193,9 +193,9 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
         return lambda W: LikelihoodSums.of_rows(Phi, T, weight, W)
 
     @property
-    def _search(self) -> EvidenceSearch:
-        asked = self.kernel, self.lengthscale, self.input_metric, False, self.preprocess, self.n_landmarks
-        return EvidenceSearch(*asked, given(self.amplitude), 1.0, few=FEW_ROWS, most=MOST_ROWS)
+    def _search(self) -> KernelSearch:
+        score = EvidenceScore(self._evidence_of, given(self.amplitude), 1.0, FEW_ROWS, MOST_ROWS)
+        return KernelSearch(self.kernel, self.lengthscale, self.input_metric, self.preprocess, score)
 
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
         return ClassEvidence(signs(Y), weight)

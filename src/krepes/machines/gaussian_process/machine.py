@@ -12,14 +12,9 @@ from krepes.base.accumulator import Value
 from krepes.base.codec import State
 from krepes.base.limits import is_number
 from krepes.base.rows import Rows
-from krepes.features import FitData
-from krepes.kernels import Kernel
-from krepes.machines.gaussian_process.evidence_search import METRICS, EvidenceChoice, EvidenceSearch
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates
 
 T = TypeVar("T", bound=Value)
 
@@ -27,16 +22,10 @@ T = TypeVar("T", bound=Value)
 class GaussianProcess(LabelledMachine[T, Posterior]):
     """The base of `GaussianProcessRegressor` and `GaussianProcessClassifier`, which say what the parameters mean."""
 
-    choice_: EvidenceChoice | None
     amplitude: float | str
     input_metric: str | None
 
     # What a subclass writes
-
-    @property
-    @abstractmethod
-    def _search(self) -> EvidenceSearch:
-        """What the user asked for."""
 
     @abstractmethod
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
@@ -52,16 +41,8 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("amplitude", self.amplitude)
-        if self.input_metric not in METRICS:
+        if self.input_metric not in (None, "diagonal"):
             raise ValueError(f"input_metric={self.input_metric!r}: expected None or 'diagonal'.")
-
-    def _first_kernel(self) -> Kernel:
-        return self._search.first()
-
-    def _choose_kernel(
-        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
-    ) -> EvidenceChoice:
-        return self._search.chosen(data, candidates, inputs, self.targets_, seed, self._evidence_of)
 
     # Using
 

@@ -30,7 +30,7 @@ OTHERS = """landmarks : str, LandmarkSelector, array of points or of row indices
 ATTRIBUTES = """amplitude_ : float
     log_marginal_likelihood_ : float
         {evidence}
-    choice_ : EvidenceChoice or None
+    choice_ : KernelChoice or None
         The kernels that were tried; print it. It is not saved.
     metric_ : str or None
         What columns are to the kernel: "as given", "standardised", or "diagonal" with lengthscales of their own.

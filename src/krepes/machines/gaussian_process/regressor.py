@@ -18,13 +18,13 @@ from krepes.base.limits import check_count, check_share
 from krepes.engines import Engine
 from krepes.features import FeatureSpace
 from krepes.kernels.radial import Lengthscale
-from krepes.machines.gaussian_process.evidence_search import EvidenceSearch
+from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
 from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
 from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
-from krepes.machines.kernel_ridge.kernel_search import Kernels
+from krepes.machines.kernel_search import Kernels, KernelSearch
 from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Quantities, Targets
@@ -147,16 +147,9 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         check_variance("noise", self.noise)
 
     @property
-    def _search(self) -> EvidenceSearch:
-        asked = (
-            self.kernel,
-            self.lengthscale,
-            self.input_metric,
-            self.fit_intercept,
-            self.preprocess,
-            self.n_landmarks,
-        )
-        return EvidenceSearch(*asked, given(self.amplitude), given(self.noise))
+    def _search(self) -> KernelSearch:
+        score = EvidenceScore(self._evidence_of, given(self.amplitude), given(self.noise))
+        return KernelSearch(self.kernel, self.lengthscale, self.input_metric, self.preprocess, score)
 
     def _evidence_of(self, Y: Tensor, weight: Tensor | None) -> SampleEvidence:
         if self.fit_intercept:

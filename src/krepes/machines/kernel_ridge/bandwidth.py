@@ -24,7 +24,6 @@ at most 2000 rows, each O(n m^2) for m <= 500.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,8 +41,8 @@ from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.kernels.vectors import as_rows
+from krepes.machines.kernel_ridge.sample_fit import Sample, clearly_lower
 from krepes.machines.kernel_ridge.solution import RidgeSolution
-from krepes.machines.kernel_ridge.space_choice import DOUBT, Sample
 from krepes.regression.penalty_choice import PenaltyErrors
 
 FAR = 0.05  # nearest similarity, and share of the targets' spread, below which a prediction has decayed
@@ -178,8 +177,7 @@ def _hint(kernel: Kernel, far: bool, alike: bool, sample: Sample | None) -> str:
     best, factor = present.error, 1.0
     for other in (*FACTORS, *(1 / f for f in FACTORS)):
         fit = sample.fitted(_stretched(kernel, other) or kernel)
-        difference = present.row_errors() - fit.row_errors()
-        certain = difference.mean() > DOUBT * difference.std() / math.sqrt(len(difference))
+        certain = clearly_lower(fit.row_errors(), present.row_errors())
         if certain and fit.error < min(best, BETTER * present.error):
             best, factor = fit.error, other
     return "fine" if factor == 1 else "too short" if factor > 1 else "too long"

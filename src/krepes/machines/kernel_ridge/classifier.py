@@ -16,7 +16,6 @@ from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, sets
-from krepes.machines.kernel_ridge.kernel_search import Kernels
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.other_losses import (
     LOSSES,
@@ -29,6 +28,7 @@ from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.solution import Fits, kept_features
 from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
+from krepes.machines.kernel_search import Kernels
 from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess

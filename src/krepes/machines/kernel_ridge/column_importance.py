@@ -24,7 +24,9 @@ from torch import Tensor
 from krepes.base.display import displayed
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.radial import RadialKernel
-from krepes.machines.kernel_ridge.space_choice import Sample, choose_space
+from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
+from krepes.machines.kernel_ridge.sample_fit import Sample
+from krepes.machines.kernel_search import compared
 
 SHOWN = 20
 
@@ -78,7 +80,7 @@ def importances(
     standardise: bool,
     groups: list[list[int]] | None,
 ) -> ColumnImportances:
-    """The importances in a kernel's metric, and in those of the sample without each fold; see `choose_space`."""
+    """The importances in a kernel's metric, and in those of the sample without each fold; see `compared`."""
     columns = groups or [[j] for j in range(sample.rows.shape[1])]
     variances = weighted_variances(sample.rows, sample.weight)
     without = metrics_without_folds(
@@ -132,16 +134,13 @@ def metrics_without_folds(
     """The metric that is learned from the rows outside of each fold; none where the function is constant there."""
     kind = "diagonal" if np.asarray(kernel.M).ndim == 1 else "full"
     for fold in np.unique(folds):
-        rows = torch.from_numpy(folds != fold).to(sample.rows.device)
-        weight = None if sample.weight is None else sample.weight[rows]
-        part = Sample(sample.rows[rows], sample.Y[rows], weight, sample.intercept, sample.seed)
-        tried = choose_space(
-            part,
+        part = sample.part(torch.from_numpy(folds != fold).to(sample.rows.device))
+        tried = compared(
+            LeaveOneOutTrials(part, groups),
             [_unfitted(kernel, search_lengthscale)],
             search_lengthscale=search_lengthscale,
             metric=kind,
             standardise=standardise,
-            groups=groups,
         ).tried
         learned = [each for each in tried if each.metric.startswith(kind)]
         if learned:

@@ -26,7 +26,7 @@ from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import as_weights
 from krepes.features.space import LEAST_FOLDS
-from krepes.kernels import Kernel, Reweighted
+from krepes.kernels import Reweighted
 from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
@@ -39,8 +39,9 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
 )
 from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
 from krepes.machines.kernel_ridge.iterated_fit import IteratedFit
-from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
+from krepes.machines.kernel_ridge.leave_one_out_score import KINDS, LeaveOneOutScore
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
+from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import (
     Fits,
     HeldOutPredictions,
@@ -49,10 +50,9 @@ from krepes.machines.kernel_ridge.solution import (
     kept_features,
 )
 from krepes.machines.kernel_ridge.solving import ridge_fits, solution_of
-from krepes.machines.kernel_ridge.space_choice import METRICS, MOST_ROWS, Sample, SpaceChoice
+from krepes.machines.kernel_search import Kernels, KernelSearch
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.penalty_choice import PenaltyErrors
 from krepes.tally import RowRanges, Tally
 
@@ -66,10 +66,6 @@ NO_SUMS = (
 
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
-
-    chooses_on_sparse_rows = True
-
-    choice_: SpaceChoice | None
 
     def __init__(
         self,
@@ -250,7 +246,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         check_count("n_kept", self.n_kept)
         if self.penalty != "auto" and not is_number(self.penalty, above=0):
             raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
-        if self.input_metric not in METRICS:
+        if self.input_metric not in KINDS:
             raise ValueError(
                 f"input_metric={self.input_metric!r}: expected None, 'diagonal', 'full' or 'auto'."
             )
@@ -259,25 +255,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     @property
     def _search(self) -> KernelSearch:
-        return KernelSearch(
-            self.kernel,
-            self.lengthscale,
-            self.input_metric,
-            self.fit_intercept,
-            self.preprocess,
-            self.n_landmarks,
-        )
-
-    def _first_kernel(self) -> Kernel:
-        return self._search.first()
+        score = LeaveOneOutScore(self.fit_intercept)
+        return KernelSearch(self.kernel, self.lengthscale, self.input_metric, self.preprocess, score)
 
     def _decomposes(self, m: int) -> bool:
         return not self._iterates(m)
-
-    def _choose_kernel(
-        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
-    ) -> SpaceChoice:
-        return self._search.choose(data, candidates, inputs, self.targets_, seed)
 
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)

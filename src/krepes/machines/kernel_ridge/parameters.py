@@ -42,7 +42,7 @@ PARAMETERS = """Parameters
 ATTRIBUTES = """penalty_ : float
     penalty_errors_ : PenaltyErrors
         The error of every penalty that was tried.
-    choice_ : SpaceChoice or None
+    choice_ : KernelChoice or None
         The kernels, lengthscales and metrics that were tried; print it. It is not saved.
     metric_ : str or None
         The metric of the kernel: "as given", "standardised", or the kind and the step of a learned one.

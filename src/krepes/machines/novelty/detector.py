@@ -17,9 +17,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import OutlierMixin, clone
+from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from krepes.base import model_file, packing
 from krepes.base.caller_warning import warn
@@ -32,12 +31,11 @@ from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.radial import Lengthscale
-from krepes.kernels.vectors import as_rows
-from krepes.machines.kernel_ridge.kernel_search import Kernels, KernelSearch
+from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.labelled_machine import landmark_count
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
+from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
-from krepes.machines.novelty.kernel_choice import MEDIANS, NoveltyChoice, NoveltySearch, starting_kernels
 from krepes.machines.novelty.monitoring import Reading, readings
 from krepes.machines.novelty.novelty_pass import NoveltyPass, NoveltyTotal
 from krepes.machines.novelty.one_class_sums import unit_features
@@ -95,7 +93,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         `false_alarm_rate`. It is 0 where there are too few calibration rows for any alarm.
     n_calibration_ : int
     penalty_ : float
-    choice_ : NoveltyChoice or None
+    choice_ : KernelChoice or None
         The kernels that were tried; print it. It is not saved.
     space_ : FeatureSpace
     n_samples_seen_ : int
@@ -112,9 +110,9 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     """
 
     total_name = "sums"
-    choice_: NoveltyChoice | None
+    choice_: KernelChoice[TriedByCrosses] | None
     penalty_: float
-    _latest_choice: NoveltyChoice | None = None
+    _latest_choice: KernelChoice[TriedByCrosses] | None = None
 
     def __init__(
         self,
@@ -217,7 +215,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     @property
     def _search(self) -> KernelSearch:
-        return KernelSearch(self.kernel, self.lengthscale, preprocess=self.preprocess)
+        score = CrossScore(SCORES[self.measure], None if self.penalty == "auto" else float(self.penalty))
+        return KernelSearch(self.kernel, self.lengthscale, None, self.preprocess, score)
 
     def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
         """A space of the rows that are learned; those that calibrate are not looked at."""
@@ -248,37 +247,12 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     def _learned_kernel(self, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
         """The kernel by how well rows are told from crosses; as it was given for objects, which cannot be crossed."""
-        search = self._search
-        if not isinstance(candidates.rows, Tensor):
-            if len(search.given()) > 1:
-                raise ValueError(
-                    f"kernel=[...]: a novelty detector cannot choose among {len(search.given())} kernels on objects or "
-                    "sparse rows, because there are no labels to choose by. Give one."
-                )
-            kernel = search.first().suited(inputs.layout)
-            if inputs.kind == "sparse":  # the first of those that vanish far away
-                kernel = next(
-                    k for k in search.rivals(inputs, 0) if k.shift_invariant or not search.automatic
-                )
-            return kernel.fitted(candidates.rows, torch.Generator().manual_seed(seed))
-        rows, score = as_rows(candidates.rows), SCORES[self.measure]
-        width = rows.shape[1]
-        kernels = search.rivals(inputs, width)
-        if search.automatic:
-            usual = starting_kernels(width, inputs.kind in ("table", "vectors"))
-            kernels = [
-                k if search.searches_lengthscale else clone(k).set_params(lengthscale=self.lengthscale)
-                for k in usual
-            ]
-        start = score.gaussian_medians if getattr(kernels[0], "norm", 2) != 1 else score.medians
-        others = (m for m in MEDIANS if m != start and m >= score.shortest)
-        medians = (start, *others) if search.searches_lengthscale else ()
-        own = score.penalty if self.penalty == "auto" else float(self.penalty)
-        penalties = (own, *(p for p in score.penalties if p != own)) if self.penalty == "auto" else (own,)
         with display(self.verbose).stage("Choosing the kernel"):
-            found = NoveltySearch(score, rows, inputs.groups, penalties, medians, seed)
-            self._latest_choice = found.choose(kernels, search.standardises(inputs))
-        return self._latest_choice.chosen.kernel
+            found = self._search.choose(candidates, inputs, seed)
+        if isinstance(found, Kernel):
+            return found
+        self._latest_choice = found
+        return found.chosen.kernel
 
     def _start(self, space: FeatureSpace, group_column: str | None = None) -> None:
         super()._start(space, group_column)

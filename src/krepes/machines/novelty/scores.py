@@ -34,7 +34,7 @@ from krepes.base.schema import check_entries
 from krepes.machines.novelty.one_class_sums import OneClassSums
 
 
-class Score(ABC):
+class NoveltyScore(ABC):
     """A score of unit features.
 
     Attributes
@@ -62,7 +62,7 @@ class Score(ABC):
 
     @classmethod
     @abstractmethod
-    def solved(cls, sums: OneClassSums, penalty: float) -> Score:
+    def solved(cls, sums: OneClassSums, penalty: float) -> NoveltyScore:
         """The score of all rows in these sums."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Score(ABC):
 
     @classmethod
     @abstractmethod
-    def restored(cls, coefficients: Tensor) -> Score:
+    def restored(cls, coefficients: Tensor) -> NoveltyScore:
         """The inverse of `coefficients`."""
 
     @staticmethod
@@ -97,7 +97,7 @@ class Score(ABC):
         return {"name": self.name, "coefficients": self.coefficients}
 
     @staticmethod
-    def from_state(state: State, device: torch.device, width: int) -> Score:
+    def from_state(state: State, device: torch.device, width: int) -> NoveltyScore:
         check_entries("The score", state, {"name": str, "coefficients": Tensor}, optional=set())
         found = state["coefficients"]
         cls = SCORES.get(state["name"])
@@ -132,7 +132,7 @@ class SampleKernel:
 
 
 @dataclass(frozen=True, eq=False)
-class Variance(Score):
+class Variance(NoveltyScore):
     """The posterior variance of a Gaussian process, with its sign turned."""
 
     name = "variance"
@@ -172,7 +172,7 @@ class Variance(Score):
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(Score):
+class Regression(NoveltyScore):
     """Regression to one without an intercept: about 1 near the rows that were learned, 0 far from them.  [lecture]"""
 
     name = "regression"
@@ -211,7 +211,7 @@ class Regression(Score):
 
 
 @dataclass(frozen=True, eq=False)
-class Distance(Score):
+class Distance(NoveltyScore):
     """The squared distance to the mean in the kernel's space, as the mean similarity that it falls with.
 
     Far from all rows that similarity has all its digits, and the distance, which differs from a constant by it, none.
@@ -253,4 +253,4 @@ class Distance(Score):
         return (rows.K.sum(1) - rows.K.diagonal()) / max(1, n - 1), rows.K_others.mean(1)
 
 
-SCORES: dict[str, type[Score]] = {cls.name: cls for cls in (Variance, Regression, Distance)}
+SCORES: dict[str, type[NoveltyScore]] = {cls.name: cls for cls in (Variance, Regression, Distance)}

@@ -17,7 +17,7 @@ from krepes.machines.kept_rows import KeptRows
 from krepes.machines.novelty.calibration import TIES, Calibration
 from krepes.machines.novelty.novelty_pass import NoveltyTotal
 from krepes.machines.novelty.one_class_sums import unit_features
-from krepes.machines.novelty.scores import Score
+from krepes.machines.novelty.scores import NoveltyScore
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -26,12 +26,12 @@ BLOCK_BYTES = 64 * 2**20
 class NoveltySolution:
     """A score, and what it gives to rows that it has not seen."""
 
-    score: Score
+    score: NoveltyScore
     calibration: Calibration
 
     @classmethod
     def of(
-        cls, total: NoveltyTotal, space: FeatureSpace, score: type[Score], penalty: float
+        cls, total: NoveltyTotal, space: FeatureSpace, score: type[NoveltyScore], penalty: float
     ) -> NoveltySolution:
         if not total.sums.n > 0:
             raise ValueError(
@@ -51,10 +51,10 @@ class NoveltySolution:
         scores = state["calibration"]
         if scores.ndim != 1 or scores.dtype != np.float64 or (np.diff(scores) < 0).any():
             raise ValueError("The solution is damaged: the scores of its calibration rows are not in order.")
-        return cls(Score.from_state(state["score"], space.device, space.rank), Calibration(scores))
+        return cls(NoveltyScore.from_state(state["score"], space.device, space.rank), Calibration(scores))
 
 
-def _scores_of(kept: KeptRows, space: FeatureSpace, score: Score) -> np.ndarray:
+def _scores_of(kept: KeptRows, space: FeatureSpace, score: NoveltyScore) -> np.ndarray:
     """Of the calibration rows, (k,)."""
     size = rows_within(BLOCK_BYTES, max(1, space.bytes_per_row))
     found = []

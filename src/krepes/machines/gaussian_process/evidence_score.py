@@ -1,4 +1,4 @@
-"""Kernel, lengthscales and amplitude by the evidence of a sample of rows, by gradient.
+"""Kernels compared by the evidence of a sample of rows, at lengthscales and amplitudes found by gradient.
 
     max over a, s^2, l_1 .. l_d of  log p(y | a k_l, s^2)          L-BFGS on logarithms
 
@@ -14,7 +14,7 @@ d) for each of a few dozen values per kernel, with n up to 400, and up to 1000 f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,22 +24,16 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.column_scale import column_scale
-from krepes.features import FitData
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
-from krepes.kernels.vectors import as_rows
 from krepes.machines.gaussian_process.column_scales import has_scales, scaled_kernel
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
-from krepes.machines.kernel_choice import KernelChoice, TriedKernel, short_name
-from krepes.machines.kernel_ridge.kernel_search import KernelSearch, sample_of
-from krepes.machines.targets import Targets
+from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials, Tried, short_name
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 
-METRICS = (None, "diagonal")
 MEDIAN_ROWS = 400
 STARTS = (0.5, 1.0, 2.0, 4.0)  # lengthscales from the best of which a climb starts, in medians
 FIRST_NOISE = 0.1  # of the variance of the targets
@@ -54,12 +48,12 @@ MakeEvidence = Callable[[Tensor, Tensor | None], SampleEvidence]  # of targets (
 
 
 @dataclass(frozen=True, eq=False)
-class TriedByEvidence(TriedKernel):
+class TriedByEvidence(Tried):
     """One kernel, and the log evidence of a number of rows with it.
 
     Attributes
     ----------
-    kernel, metric : as in TriedKernel
+    kernel, metric : as in Tried
     error : float
         Minus the evidence per row, after log n / 2 was taken off for every lengthscale.
     amplitude, noise : float
@@ -72,91 +66,81 @@ class TriedByEvidence(TriedKernel):
     evidence: float
     n_rows: int
 
-
-@dataclass(frozen=True, eq=False)
-class EvidenceChoice(KernelChoice):
-    """What was tried, in order, and what was chosen, by evidence."""
-
-    chosen: TriedByEvidence
-    tried: Sequence[TriedByEvidence]
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.tried)} kernels by evidence:"]
-        for each in self.tried:
-            mark = "  <- chosen" if each is self.chosen else ""
-            lines.append(
-                f"  {short_name(each.kernel):<24} {each.metric:<14} {-each.error:9.4f} per row of {each.n_rows:,}{mark}"
-            )
-        return "\n".join(lines)
+    @property
+    def line(self) -> str:
+        name = f"{short_name(self.kernel):<24} {self.metric:<14}"
+        return f"{name} {-self.error:9.4f} per row of {self.n_rows:,}"
 
 
 @dataclass(frozen=True)
-class EvidenceSearch(KernelSearch):
-    """What a user asked for, of a Gaussian process.
+class EvidenceScore(Score):
+    """The evidence of a Gaussian process.
 
     Attributes
     ----------
-    kernel, lengthscale, metric, intercept, preprocess, n_landmarks : as in KernelSearch
+    make : callable(targets, weights) -> SampleEvidence
     amplitude, noise : float or None
         None where they are looked for.
     few, most : int
         Rows of the first comparison, and of the sample.
     """
 
+    make: MakeEvidence
     amplitude: float | None = None
     noise: float | None = None
     few: int = 400
     most: int = 1000
 
+    who = "a Gaussian process"
+
     def usual(self, narrow: bool) -> list[Kernel]:
         return [Gaussian(), Matern(nu=2.5), Matern(nu=1.5), Laplacian(norm=1) if narrow else Laplacian()]
 
-    def chosen(
-        self,
-        data: FitData,
-        candidates: Candidates,
-        inputs: InputSpace,
-        targets: Targets,
-        seed: int,
-        make: MakeEvidence,
-    ) -> EvidenceChoice:
-        """The kernel with the highest evidence on some candidates, which are vectors."""
-        if not isinstance(candidates.rows, Tensor):
-            raise ValueError(
-                f"kernel=[...]: a Gaussian process does not choose among {len(self.given())} kernels on objects or "
-                "sparse rows. Give one, or compare fits by their log_marginal_likelihood_."
-            )
-        rows = as_rows(candidates.rows)
-        sample = sample_of(rows, candidates.indices, data, targets, self.intercept, seed, self.most)
-        evidence, X = make(sample.Y, sample.weight), sample.rows
-        found: list[Climb] = []
-        starts = self._starts(X, inputs)
-        for kernel in self.rivals(inputs, X.shape[1]):
-            is_open = self.searches_lengthscale and has_scales(kernel)
-            for start in starts if is_open else starts[:1]:
-                climb = Climb(X, kernel, is_open, *start, self.amplitude, self.noise)
-                found.append(climb.climbed(evidence, self.few, ONE_SCALE_STEPS))
-            if is_open and len(starts) > 1:  # the others start where the first kernel did best
-                starts = [starts[int(found[-1].error < found[-2].error)]]
-        if self.metric == "diagonal" and (groups := _groups(inputs, X.shape[1])) is not None:
-            ordered = sorted(found, key=lambda climb: -climb.error)
-            best = {id(climb.kernel): climb for climb in ordered}  # the last of each kernel is its best
-            more = [climb.with_scales(groups) for climb in best.values() if climb.open]
-            found += [climb.climbed(evidence, self.few, MANY_SCALES_STEPS) for climb in more]
-        tried = [climb.result() for climb in found]
-        if len(X) > self.few:
-            leading = sorted(found, key=lambda climb: climb.error)[:FINALISTS]
-            tried += [climb.climbed(evidence, self.most, LAST_STEPS).result() for climb in leading]
-        last = [each for each in tried if each.n_rows == tried[-1].n_rows]
-        return EvidenceChoice(min(last, key=lambda each: each.error), tried, len(X))
+    def trials(
+        self, candidates: Candidates, inputs: InputSpace, labelled: Labelled | None, seed: int
+    ) -> EvidenceTrials:
+        assert labelled is not None
+        X, Y, weight = labelled.sample(candidates, seed, self.most)
+        assert isinstance(X, Tensor)
+        return EvidenceTrials(self, X, self.make(Y, weight), _groups(inputs, X.shape[1]))
 
-    def _starts(self, X: Tensor, inputs: InputSpace) -> list[tuple[str, Tensor]]:
-        """Columns as given, and standardised: names, and logarithms of what they are multiplied by, (d,)."""
-        starts = [("as given", X.new_zeros(X.shape[1]))]
-        if self.standardises(inputs):
-            spread = column_scale(X)[1].double()
-            starts.append(("standardised", -torch.where(spread > 0, spread, 1.0).log()))
-        return starts
+
+class EvidenceTrials(Trials["Climb"]):
+    """Kernels tried on one sample of rows X (n, d); `groups` as in `Climb.with_scales`."""
+
+    def __init__(self, score: EvidenceScore, X: Tensor, evidence: SampleEvidence, groups: Tensor | None):
+        self.score, self.rows, self.evidence, self.groups = score, X, evidence, groups
+        self.found: list[Climb] = []
+
+    def takes_metric(self, kernel: Kernel, search_lengthscale: bool) -> bool:
+        return search_lengthscale and has_scales(kernel)
+
+    def attempt(self, kernel: Kernel, search_lengthscale: bool, metric: str, M: np.ndarray | None) -> Climb:
+        is_open = self.takes_metric(kernel, search_lengthscale)
+        stretch = (
+            torch.zeros_like(self.rows[0]) if M is None else torch.from_numpy(np.log(M) / 2).to(self.rows)
+        )
+        climb = Climb(self.rows, kernel, is_open, metric, stretch, self.score.amplitude, self.score.noise)
+        return self._climbed(climb, ONE_SCALE_STEPS)
+
+    def improve(self, best: Climb, metric: str | None) -> None:
+        """A lengthscale for every column."""
+        if metric == "diagonal" and best.open and self.groups is not None:
+            self._climbed(best.with_scales(self.groups), MANY_SCALES_STEPS)
+
+    def _climbed(self, climb: Climb, steps: int) -> Climb:
+        self.found.append(climb.climbed(self.evidence, self.score.few, steps))
+        return self.found[-1]
+
+    def verdict(self) -> KernelChoice[TriedByEvidence]:
+        """The highest evidence; the best of a few rows climb on with all."""
+        tried, last = [climb.result() for climb in self.found], 0
+        if len(self.rows) > self.score.few:
+            leading = sorted(self.found, key=lambda climb: climb.error)[:FINALISTS]
+            last = len(tried)
+            tried += [climb.climbed(self.evidence, self.score.most, LAST_STEPS).result() for climb in leading]
+        chosen = min(tried[last:], key=lambda each: each.error)
+        return KernelChoice(chosen, tried, len(self.rows), f"{len(tried)} kernels by evidence:")
 
 
 def _groups(inputs: InputSpace, width: int) -> Tensor | None:
