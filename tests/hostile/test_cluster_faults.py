@@ -12,7 +12,7 @@ import pytest
 
 from hostile.cluster_kills import campaign
 from krepes import KernelEmbedding
-from krepes.engines import Dask
+from krepes.engines import Dask, Local
 from krepes.engines.pass_cost import check_worker_memory
 from krepes.kernels import Gaussian
 from krepes.sources import open_source
@@ -58,12 +58,11 @@ def test_a_scheduler_that_goes_away_while_workers_write(tmp_path):
 def test_a_bad_partition_of_a_fit_is_named_and_finished_work_is_kept(fault, tmp_path, monkeypatch, caplog):
     """The last file is bad when its turn comes; mended, the same call goes on from its checkpoint."""
     monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda _: 16)
     for i in range(6):
         np.save(tmp_path / f"{i}.npy", X[100 * i : 100 * (i + 1)])
     bad = tmp_path / "5.npy"
     whole, stamp = bad.read_bytes(), bad.stat()
-    model = KernelEmbedding(**OPTIONS, kernel=Gaussian(2.0))
+    model = KernelEmbedding(**OPTIONS, kernel=Gaussian(2.0), engine=Local(16))
     space = model.prepare(str(tmp_path))
     source = open_source(tmp_path)
     broken = X[500:600].copy()

@@ -44,7 +44,7 @@ def model(loss, **settings):
 @pytest.fixture
 def interrupted(monkeypatch):
     """A fit that was stopped after three batches, with a checkpoint after each."""
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
 
     def run(model, path, *data, **pairs):
         offer = Checkpoint.offer
@@ -165,7 +165,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     monkeypatch.setattr("krepes.base.model_file.write", full)
     with warns_of(UserWarning, "full.checkpoint", "No space left"):
         fitted = model(agree).fit(X, checkpoint=tmp_path / "full.checkpoint")
@@ -191,7 +191,7 @@ def test_a_gradient_that_is_nan_stops_the_fit():
 
 
 def test_a_checkpoint_never_holds_nan(tmp_path, monkeypatch):
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     path = tmp_path / "good.checkpoint"
     with refuses(ValueError, "good.checkpoint", "1", "batch 2"):
         model(broken_after(3), validation_fraction=0).fit(X, checkpoint=path)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding
-from krepes.base.checkpoint import Checkpoint
 from krepes.landmarks import Uniform
 from krepes.losses import BYOL, BarlowTwins, SimCLR, SpectralContrastive, VICReg
 from krepes.solvers import SGD
@@ -147,7 +146,7 @@ def nan_after(calls):
 def test_a_loss_that_becomes_nan_stops_with_step_term_and_checkpoint(tmp_path, monkeypatch):
     with refuses(ValueError, "'broken'"):
         fit(nan_after(15), batch_size=16)
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     path = tmp_path / "training.checkpoint"
     solver = SGD(max_epochs=3, batch_size=16)
     model = KernelEmbedding(3, loss=nan_after(15), solver=solver, **SMALL)
@@ -198,7 +197,7 @@ def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
     loss, settings, stop, tmp_path, monkeypatch
 ):
     """Stopped after any batch, in the first epoch or later, with any kind of step, noise included."""
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     monkeypatch.setattr("krepes.features.task.block_rows", lambda bytes_per_row: 16)
 
     def model():
@@ -233,7 +232,7 @@ def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     monkeypatch.setattr("krepes.embedding.remove_checkpoint", lambda path: None)
     path = tmp_path / "training.checkpoint"
     settings = {"loss": SimCLR(), "solver": SGD(max_epochs=1), **SMALL}

@@ -14,10 +14,11 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
-import krepes.engines.local as local
+from faults import Interrupted
 from krepes import KernelEmbedding, load
 from krepes.base import linalg
 from krepes.base.components import named
+from krepes.engines import Local
 from krepes.kernels import Gaussian, Linear
 from krepes.losses import Loss
 from krepes.solvers import choose_solver
@@ -96,47 +97,35 @@ def test_partial_fit_fixes_landmarks_and_defers_the_solve():
 
 
 @pytest.mark.parametrize("views", ["tabular", Tabular(n_views=4)])
-def test_results_do_not_depend_on_block_size(monkeypatch, views):
+def test_results_do_not_depend_on_block_size(views):
     whole = KernelEmbedding(views=views, **SMALL).fit(X)
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
-    small = KernelEmbedding(views=views, **SMALL).fit(X)
+    small = KernelEmbedding(views=views, **SMALL, engine=Local(16)).fit(X)
     assert torch.allclose(small.moments_.S_12, whole.moments_.S_12, rtol=1e-12, atol=1e-14)
     assert np.allclose(small.transform(X), whole.transform(X), atol=1e-6)
 
 
 def test_a_resumed_pass_has_the_same_bits(tmp_path, monkeypatch):
     """A pass that is interrupted and resumed from its checkpoint equals one that was not."""
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    whole = KernelEmbedding(**SMALL).fit(X)
-    path = tmp_path / "pass"
-    original, calls = local.add_halving, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(local, "add_halving", interrupted)
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
+    whole = KernelEmbedding(**SMALL, engine=Local(16)).fit(X)
+    path, engine = tmp_path / "pass", Interrupted(at=7)
     with pytest.raises(KeyboardInterrupt):
-        KernelEmbedding(**SMALL).fit(X, checkpoint=path)
+        KernelEmbedding(**SMALL, engine=engine).fit(X, checkpoint=path)
     assert path.exists()
-    resumed = KernelEmbedding(**SMALL).fit(X, checkpoint=path)
-    assert len(calls) == 7 + 10 - 4  # ten blocks; four were in the checkpoint
+    resumed = KernelEmbedding(**SMALL, engine=engine).fit(X, checkpoint=path)
+    assert engine.n_blocks == 7 + 10 - 4  # ten blocks; four were in the checkpoint
     assert torch.equal(resumed.moments_.S_12, whole.moments_.S_12)
     assert np.array_equal(resumed.coefficients_, whole.coefficients_)
     assert not path.exists()
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    monkeypatch.setattr("krepes.embedding.remove_checkpoint", lambda path: None)
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     path = tmp_path / "pass"
-    KernelEmbedding(**SMALL).fit(X, checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        KernelEmbedding(**SMALL, engine=Interrupted(at=7)).fit(X, checkpoint=path)
     with refuses(ValueError, "another fit"):
-        KernelEmbedding(**{**SMALL, "random_state": 1}).fit(X, checkpoint=path)
+        KernelEmbedding(**{**SMALL, "random_state": 1}, engine=Local(16)).fit(X, checkpoint=path)
     with refuses(ValueError, "random_state"):
         KernelEmbedding().fit(X, checkpoint=path)
 

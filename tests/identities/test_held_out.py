@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 from krepes import KernelEmbedding
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
+from krepes.engines import Local
 from krepes.features.held_out import SHARE, Part, best_width, circle, over_parts
 from krepes.losses import (
     BarlowTwins,
@@ -166,7 +167,7 @@ def test_held_out_correlations_are_those_of_refits():
 @pytest.mark.parametrize(
     "views", [Tabular(noise=0.2), Tabular(n_views=3, drop=0.2)], ids=["exact", "sampled"]
 )
-def test_a_fold_is_the_moments_of_its_rows(views, monkeypatch):
+def test_a_fold_is_the_moments_of_its_rows(views):
     """With the views of the whole fit, whatever the blocks; the folds add up to the model's moments."""
     model = KernelEmbedding(3, views=views, n_folds=K, **SETTINGS).fit(X)
     plain = KernelEmbedding(3, views=views, **SETTINGS)
@@ -178,8 +179,7 @@ def test_a_fold_is_the_moments_of_its_rows(views, monkeypatch):
     whole = plain.fit(X, space=model.space_)
     torch.testing.assert_close(model.moments_.S_12, whole.moments_.S_12, rtol=1e-12, atol=1e-14)
     assert np.allclose(model.transform(X), whole.transform(X), atol=1e-8)
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
-    blocks = KernelEmbedding(3, views=views, n_folds=K, **SETTINGS).fit(X)
+    blocks = KernelEmbedding(3, views=views, n_folds=K, **SETTINGS, engine=Local(16)).fit(X)
     torch.testing.assert_close(blocks.total_[2].S_12, model.total_[2].S_12, rtol=1e-12, atol=1e-14)
 
 

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 import ridge_oracles as oracles
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold
+from krepes.engines import Local
 from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.kept_rows import KeepRows
@@ -261,11 +262,10 @@ def test_parts_add_up(dtype):
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_the_size_of_blocks_does_not_matter(size, monkeypatch):
+def test_the_size_of_blocks_does_not_matter(size):
     options = {**FEW, "n_kept": 40}
     whole = KernelRidgeRegressor(**options).fit(X, y)
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda bytes_per_row: size)
-    blocks = KernelRidgeRegressor(**options).fit(X, y)
+    blocks = KernelRidgeRegressor(**options, engine=Local(size)).fit(X, y)
     assert torch.equal(whole.total_.kept.rows, blocks.total_.kept.rows)
     assert torch.equal(whole.total_.kept.inputs, blocks.total_.kept.inputs)
     assert whole.penalty_ == pytest.approx(blocks.penalty_)

@@ -32,12 +32,7 @@ def space(X):
 def streamed(space, views, inputs, exact=False):
     space = replace(space, views=views, exact_views=exact)
     reader = FitData.open(*inputs).reader(space.inputs, space.placement)
-    return Local().reduce(MomentPass(space), reader)
-
-
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch):
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda bytes_per_row: 17)
+    return Local(17).reduce(MomentPass(space), reader)
 
 
 def assert_same(found: Moments, expected: Moments):

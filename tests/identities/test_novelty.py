@@ -12,8 +12,9 @@ from scipy.stats import betabinom
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from faults import Interrupted
 from krepes import load
-from krepes.engines import local
+from krepes.engines import Local
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_search import compared
@@ -380,19 +381,10 @@ def test_images_and_objects_have_no_columns():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_an_interrupted_fit_continues_with_the_same_bits(tmp_path, monkeypatch, dtype):
     """After a pass that stopped in its middle, the same call reads the rest, and gives what a whole pass gives."""
-    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     settings = {"random_state": 0, "n_landmarks": 20, "kernel": "gaussian", "dtype": dtype}
-    whole, path = NoveltyDetector(**settings).fit(X), tmp_path / "pass"
-    original, calls = local.add_halving, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 9:  # in the second batch of 8 blocks
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(local, "add_halving", interrupted)
+    whole, path = NoveltyDetector(**settings, engine=Local(16)).fit(X), tmp_path / "pass"
+    settings["engine"] = Interrupted(at=9)  # in the second batch of 8 blocks
     with pytest.raises(KeyboardInterrupt):
         NoveltyDetector(**settings).fit(X, checkpoint=path)
     assert path.exists()
@@ -404,13 +396,12 @@ def test_an_interrupted_fit_continues_with_the_same_bits(tmp_path, monkeypatch, 
     assert np.array_equal(resumed.p_values(NEW), whole.p_values(NEW))
 
 
-def test_files_out_of_core_give_what_rows_in_memory_give(tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
+def test_files_out_of_core_give_what_rows_in_memory_give(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     pd.DataFrame(X, columns=list("abc")).to_parquet(tmp_path / "rows.parquet", row_group_size=50)
-    model = NoveltyDetector(random_state=0).fit(tmp_path / "rows.npy")
+    model = NoveltyDetector(random_state=0, engine=Local(16)).fit(tmp_path / "rows.npy")
     np.testing.assert_allclose(model.p_values(NEW), NoveltyDetector(random_state=0).fit(X).p_values(NEW))
-    table = NoveltyDetector(random_state=0).fit(tmp_path / "rows.parquet")
+    table = NoveltyDetector(random_state=0, engine=Local(16)).fit(tmp_path / "rows.parquet")
     frame = pd.DataFrame(NEW, columns=list("abc"))
     same = NoveltyDetector(random_state=0).fit(pd.DataFrame(X, columns=list("abc")))
     np.testing.assert_allclose(table.p_values(frame), same.p_values(frame))

@@ -10,10 +10,11 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-import krepes.engines.local as local
 from command_line import run
+from faults import Interrupted
 from krepes import KernelEmbedding, load
 from krepes.base.split import Parts
+from krepes.engines import Local
 from krepes.evaluation import search
 from refusals import refuses
 
@@ -108,24 +109,15 @@ def test_a_file_with_folds_is_larger_by_their_moments(tmp_path):
 
 
 def test_a_resumed_pass_with_folds_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("krepes.engines.local.block_rows", lambda *_: 16)
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    whole = by_fold().fit(X)
-    original, calls = local.add_halving, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(local, "add_halving", interrupted)
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
+    whole = by_fold(engine=Local(16)).fit(X)
+    engine = Interrupted(at=2)
     with pytest.raises(KeyboardInterrupt):
-        by_fold().fit(X, checkpoint=tmp_path / "pass")
+        by_fold(engine=engine).fit(X, checkpoint=tmp_path / "pass")
     with refuses(ValueError, "another fit"):
-        KernelEmbedding(3, **SMALL).fit(X, checkpoint=tmp_path / "pass")
-    resumed = by_fold().fit(X, checkpoint=tmp_path / "pass")
-    assert len(calls) == 2 + 3 - 1  # blocks are four times larger: three, and one was in the checkpoint
+        KernelEmbedding(3, **SMALL, engine=Local(16)).fit(X, checkpoint=tmp_path / "pass")
+    resumed = by_fold(engine=engine).fit(X, checkpoint=tmp_path / "pass")
+    assert engine.n_blocks == 2 + 3 - 1  # blocks are four times larger: three, and one was in the checkpoint
     same_folds(resumed, whole, rtol=0, atol=0)
 
 

@@ -12,7 +12,8 @@ import torch
 from sklearn.datasets import load_digits, load_iris
 
 import krepes
-import krepes.engines.local as local
+from faults import Interrupted
+from krepes.engines import Local
 from krepes.kernels import Custom, Gaussian
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from refusals import refuses
@@ -236,20 +237,11 @@ def test_images():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted, dtype):
-    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     options = {"sample_weight": np.arange(150) % 4 * 0.5} if weighted else {}
     settings = {**FIXED, "class_weight": "balanced" if weighted else None, "dtype": dtype, "n_kept": 70}
-    whole = KernelRidgeClassifier(**settings).fit(X, NAMES, **options)
-    path, original, calls = tmp_path / "pass", local.add_halving, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(local, "add_halving", interrupted)
+    whole = KernelRidgeClassifier(**settings, engine=Local(16)).fit(X, NAMES, **options)
+    path, settings["engine"] = tmp_path / "pass", Interrupted(at=2)
     with pytest.raises(KeyboardInterrupt):
         KernelRidgeClassifier(**settings).fit(X, NAMES, checkpoint=path, **options)
     assert path.exists()
@@ -266,20 +258,14 @@ def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted, dtype):
     assert torch.equal(mine.rows, theirs.rows)
 
 
-def test_a_failed_fit_leaves_the_machine_as_it_was(monkeypatch):
+def test_a_failed_fit_leaves_the_machine_as_it_was():
     model = KernelRidgeClassifier(**FIXED).fit(X, NAMES)
     before = outputs(model)
     with refuses(ValueError, "penalty"):
         model.set_params(penalty=-1).fit(X, codes)
-    model.set_params(penalty="auto")
-
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(local, "add_halving", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, codes == 1)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(penalty="auto", engine=Interrupted(at=1)).fit(X, codes == 1)
+    model.set_params(engine=None)
     for rows, labels in ((X, NAMES[1:]), (X[:, :2], NAMES), (X, codes + 0.5), (X, np.full(150, "rose"))):
         with refuses(ValueError):
             model.partial_fit(rows, labels)

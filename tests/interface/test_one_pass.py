@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 
 import krepes
-import krepes.engines.local as local
+from faults import Interrupted
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold, Split, by_group
@@ -37,13 +37,12 @@ KernelDiscriminant = discriminant.KernelDiscriminant
 
 X, codes = load_iris(return_X_y=True)
 y = np.array(["setosa", "versicolor", "virginica"])[codes]
-SMALL = {"n_landmarks": 25, "random_state": 0, "dtype": "float64"}
-
-
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch):
-    """Blocks of 16 rows, so that 150 rows are a stream."""
-    monkeypatch.setattr(local, "block_rows", lambda bytes_per_row: 16)
+SMALL = {
+    "n_landmarks": 25,
+    "random_state": 0,
+    "dtype": "float64",
+    "engine": Local(16),
+}  # blocks of 16 rows, so that 150 rows are a stream
 
 
 def scores_of_a_loop(A: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -139,35 +138,21 @@ def test_it_shows_progress(monkeypatch):
     assert seen["Moments"] == len(X)
 
 
-def interrupted_at(monkeypatch, block: int) -> list:
-    """From now on a pass ends in this block, once."""
-    original, calls = local.add_halving, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == block:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(local, "add_halving", interrupted)
-    return calls
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_it_resumes_with_the_same_bits(tmp_path, monkeypatch, weighted):
-    monkeypatch.setattr("krepes.base.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
     options = {"sample_weight": np.linspace(0.5, 2, len(X))} if weighted else {}
     whole = KernelDiscriminant(**SMALL).fit(X, y, **options)
     path = tmp_path / "pass"
-    calls = interrupted_at(monkeypatch, 7)
+    stopping = {**SMALL, "engine": Interrupted(at=7)}
     with pytest.raises(KeyboardInterrupt):
-        KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, **options)
+        KernelDiscriminant(**stopping).fit(X, y, checkpoint=path, **options)
     with refuses(ValueError, "another fit", "y"):
         KernelDiscriminant(**SMALL).fit(X, np.roll(y, 1), checkpoint=path, **options)
     with refuses(ValueError, "another fit", "weight"):
         KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, sample_weight=np.ones(len(X)))
-    resumed = KernelDiscriminant(**SMALL).fit(X, y, checkpoint=path, **options)
-    assert len(calls) == 7 + 10 - 4  # ten blocks; four were in the checkpoint
+    resumed = KernelDiscriminant(**stopping).fit(X, y, checkpoint=path, **options)
+    assert stopping["engine"].n_blocks == 7 + 10 - 4  # ten blocks; four were in the checkpoint
     assert np.array_equal(resumed.decision_function(X), whole.decision_function(X))
     assert not path.exists()
 
@@ -222,12 +207,11 @@ def test_rows_without_targets_and_targets_without_rows_are_refused():
         KernelDiscriminant(**SMALL).fit(X, y[1:])
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch):
+def test_a_failed_fit_leaves_the_model_as_it_was():
     model = KernelDiscriminant(**SMALL).fit(X, y)
     before = model.decision_function(X)
-    interrupted_at(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
-        model.set_params(random_state=5).fit(X, y)
+        model.set_params(random_state=5, engine=Interrupted(at=3)).fit(X, y)
     with refuses(ValueError, "y"):
         model.partial_fit(X, y[1:])
     assert np.array_equal(model.decision_function(X), before)
@@ -256,14 +240,14 @@ def test_another_engine_is_one_more_class(source, tmp_path):
     """Readers and accumulators can be pickled and divided, whatever the source; views are keyed by row."""
     data = {"array": X, "frame": pd.DataFrame(X, columns=list("abcd")), **as_files(tmp_path)}[source]
     here = krepes.KernelEmbedding(3, **SMALL).fit(data)
-    there = krepes.KernelEmbedding(3, **SMALL, engine=TwoProcesses()).fit(data)
+    there = krepes.KernelEmbedding(3, **SMALL | {"engine": TwoProcesses()}).fit(data)
     torch.testing.assert_close(there.moments_.S_12, here.moments_.S_12, rtol=1e-12, atol=1e-14)
     assert np.allclose(there.transform(data), here.transform(data), atol=1e-8)
     assert clone(there).engine is not None
 
 
 def test_engines_are_not_saved_and_bad_ones_refused(tmp_path):
-    model = krepes.KernelEmbedding(3, **SMALL, engine=TwoProcesses()).fit(X)
+    model = krepes.KernelEmbedding(3, **SMALL | {"engine": TwoProcesses()}).fit(X)
     model.save(tmp_path / "model.krepes")
     assert krepes.load(tmp_path / "model.krepes").engine is None
     with refuses(TypeError, "krepes.engines.Engine"):

@@ -18,7 +18,7 @@ from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.codec import State
 from krepes.engines.base import Result
-from krepes.engines.block_size import BLOCKS_PER_BATCH
+from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
 from krepes.engines.local import add_batches
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _summed(accumulator: Accumulator[S, R], reader: Reader) -> State:
     """The state of the sums of a part."""
     _use_own_threads()
     own = accumulator.empty()
-    for _ in add_batches(own, reader):
+    for _ in add_batches(own, reader, block_rows(own.bytes_per_row)):
         pass
     return own.state()
 

@@ -31,7 +31,19 @@ Item = TypeVar("Item")
 
 
 class Local(Engine):
-    """Runs everything in this process."""
+    """Runs everything in this process.
+
+    Parameters
+    ----------
+    rows_per_block : int, default=None
+        Rows computed at once; None is as many as `block_rows` has room for.
+    """
+
+    def __init__(self, rows_per_block: int | None = None):
+        self.rows_per_block = rows_per_block
+
+    def _size(self, bytes_per_row: int) -> int:
+        return self.rows_per_block or block_rows(bytes_per_row)
 
     def reduce(
         self,
@@ -47,7 +59,7 @@ class Local(Engine):
         Sums are brought into their final precision at the end of every batch, so that a pass resumed there has the
         same bits.
         """
-        size, start = block_rows(accumulator.bytes_per_row), 0
+        size, start = self._size(accumulator.bytes_per_row), 0
         saved = (
             None if checkpoint is None else Checkpoint(checkpoint, pass_identity(accumulator, reader, size))
         )
@@ -59,7 +71,7 @@ class Local(Engine):
             shown(progress).stage(name, reader.n_rows - start) as stage,
             pass_log(name, reader.n_rows - start, 1, self) as log,
         ):
-            for n, batch_ends in add_batches(accumulator, reader, start):
+            for n, batch_ends in add_batches(accumulator, reader, size, start):
                 stage.advance(n)
                 log.advance(n)
                 start += n
@@ -77,7 +89,7 @@ class Local(Engine):
         progress: Progress | None = None,
         name: str = "Transform",
     ) -> Iterator[torch.Tensor]:
-        size = block_rows(bytes_per_row)
+        size = self._size(bytes_per_row)
         batch_rows = BLOCKS_PER_BATCH * size if batch_rows is None else batch_rows
         for batch in self.stream(reader, batch_rows, progress=progress, name=name):
             parts = [function(block) for block in batch.blocks(size)]
@@ -93,9 +105,11 @@ class Local(Engine):
                 stage.advance(len(batch))
 
 
-def add_batches(accumulator: Accumulator[S, R], reader: Reader, start: int = 0) -> Iterator[tuple[int, bool]]:
+def add_batches(
+    accumulator: Accumulator[S, R], reader: Reader, size: int, start: int = 0
+) -> Iterator[tuple[int, bool]]:
     """Add all rows from `start` on; after each block, how many rows it had, and whether it ended a batch."""
-    size, n_blocks = block_rows(accumulator.bytes_per_row), BLOCKS_PER_BATCH
+    n_blocks = BLOCKS_PER_BATCH
     if accumulator.rows_at_once is not None:
         size, n_blocks = accumulator.rows_at_once, 1
     with prefetched(reader.read(n_blocks * size, start)) as ahead:
