@@ -12,10 +12,10 @@ demo: $(VENV)/.installed
 	$(BIN)/krepes demo --force
 
 test: $(VENV)/.developed lint
-	$(SINGLE) HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 -m "not full"
+	$(SINGLE) HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist worksteal -m "not full"
 
 test-full: $(VENV)/.developed lint
-	$(SINGLE) HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+	$(SINGLE) HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Odd inputs, forged and damaged files, killed fits; prints what it counted. FUZZ="--cases 2000" for less.
 fuzz: $(VENV)/.developed
@@ -23,7 +23,7 @@ fuzz: $(VENV)/.developed
 
 # The lowest versions that pyproject.toml admits, in an environment of their own.
 test-lowest: $(LOWEST)/.developed
-	$(SINGLE) HYPOTHESIS_PROFILE=quick $(LOWEST)/bin/python -m pytest -n 2 -m "not full"
+	$(SINGLE) HYPOTHESIS_PROFILE=quick $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not full"
 
 # Everything about clusters, the long checks too: one, two and four workers, killed workers, certificates.
 test-cluster: $(VENV)/.developed

@@ -44,6 +44,7 @@ MODELS = {
     "process": (GaussianProcessRegressor(**FIXED), (y,)),
     "novelty": (NoveltyDetector(**COMMON), ()),
 }
+QUICK = {"embedding", "folds", "ridge"}  # rows in memory; test_engine_equality.py has the others, from files
 
 
 def outputs(model) -> np.ndarray:
@@ -54,7 +55,9 @@ def outputs(model) -> np.ndarray:
     raise AssertionError
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS]
+)
 def test_a_cluster_gives_what_this_process_gives(name, cluster):
     model, targets = MODELS[name]
     here = clone(model).fit(X, *targets)
@@ -63,7 +66,7 @@ def test_a_cluster_gives_what_this_process_gives(name, cluster):
     assert np.abs(found - expected).max() <= 1e-7 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("rows_per_part", [7, 100, 899, 10**6])
+@pytest.mark.parametrize("rows_per_part", [pytest.param(7, marks=pytest.mark.full), 100, 899, 10**6])
 def test_how_rows_are_divided_does_not_matter(rows_per_part, cluster):
     expected = KernelEmbedding(**FEW).fit(X).moments_
     divided = Dask(cluster.client, rows_per_part=rows_per_part)

@@ -59,6 +59,17 @@ MODELS = {
     "process of classes": (GaussianProcessClassifier(**SEEDED, kernel=Gaussian(2.0)), KIND),
     "novelty": (NoveltyDetector(**SEEDED), None),
 }
+QUICK = (  # one setting of every estimator
+    "embedding float64",
+    "automatic width",
+    "vicreg",
+    "autoencoder",
+    "ridge chosen",
+    "balanced classifier",
+    "process",
+    "process of classes",
+    "novelty",
+)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +110,9 @@ def check_equal(name: str, engine: Dask, data, rows_per_part: int) -> None:
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS]
+)
 def test_two_workers_give_what_this_process_gives(name, cluster, folder):
     check_equal(name, cluster, folder, rows_per_part=110)
 
