@@ -7,7 +7,7 @@ of scikit-learn. Every value is escaped: a name may hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any, TypeVar
@@ -58,6 +58,21 @@ def parts_of(result: object) -> dict[str, object]:
         if key.endswith("_") and not key.startswith("_")
     }
     return named | found
+
+
+def text_table(rows: Sequence[Sequence[str]], right: bool = True) -> str:
+    """Cells in columns, the first to the left, the others to the right or the left.
+
+    >>> print(text_table([["name", "n"], ["a", "10"]]))
+    name   n
+    a     10
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for first, *others in rows:
+        cells = [f"{cell:>{n}}" if right else f"{cell:<{n}}" for cell, n in zip(others, widths[1:])]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
 
 
 def facts_html(title: str, facts: Mapping[str, str]) -> str:

@@ -124,7 +124,7 @@ def fitted_kernel(kernel: Kernel | None, X: Tensor, generator: torch.Generator) 
 
 
 def basis_of(X: Tensor) -> Tensor | None:
-    """An orthonormal basis of the rows, (d, r), where there are fewer rows than features.
+    """An orthonormal basis of the rows, (d, r), if there are fewer rows than features; else None.
 
     Everything depends on the rows through their inner products, and Sigma lies in their span.
     """

@@ -60,7 +60,7 @@ def _dense(N: Affinity, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def relative_gap(values: np.ndarray, n_clusters: int) -> float:
-    """gap(k) from the leading eigenvalues; 1 where there are no more than k of them.
+    """gap(k) from the leading eigenvalues; 1 if there are at most k.
 
     >>> relative_gap(np.array([1.0, 0.9, 0.5]), 2)
     0.8

@@ -226,7 +226,7 @@ def autoencoder_bound(
         A fitted model, with its rows as X; or the figures of any autoencoder, the mean |x - x'|^2 over n rows being the
         first of them.
     X : n independent rows, as `fit` takes them
-        With a model only. They need not be all that it was fitted on.
+        With a model only; part of its training rows is enough.
     radius : float
         The largest |x| of any row, B: as the model sees rows, encoded or scaled.
     eigenvalues : array of shape (n,)

@@ -1,4 +1,4 @@
-"""The results of all repeats of a protocol: means, deviations over draws, errors by the choice of test rows."""
+"""Results of all repeats of a protocol: means, deviations over draws, errors due to the choice of test rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProtocolResult:
     results : of every repeat.
     probe : what was fitted.
     seconds : that the probes took.
-    scoring : the name of the score that is compared, where one was asked for.
+    scoring : the name of the score that is compared, if one was asked for.
     without : {name of a score: its values without each group of test rows, shape (repeats, groups)}.
     """
 
@@ -103,7 +103,7 @@ class ProtocolResult:
 
 
 def score_words(metric: str, mean: float, spread: float = float("nan")) -> str:
-    """A score with its spread where there is one: percent for accuracies, the target's unit for errors.
+    """A score with its spread, if known: percent for accuracies, the target's unit for errors.
 
     >>> score_words("accuracy", 0.6, 0.1), score_words("r2", 0.48), score_words("mean_absolute_error", 43.21, 0.6)
     ('60.0 ± 10.0 %', '0.480', '43.2 ± 0.6')

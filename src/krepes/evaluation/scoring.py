@@ -92,7 +92,7 @@ def scores_of(result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: s
 
 
 def _of_part(score: Scores, rows: np.ndarray, names: Iterable[str]) -> dict[str, float]:
-    """The scores of a part of the test rows; NaN where it has none, because a class is missing in it."""
+    """The scores of a part of the test rows; NaN if it has none, because a class is missing in it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -102,7 +102,7 @@ def _of_part(score: Scores, rows: np.ndarray, names: Iterable[str]) -> dict[str,
 
 
 def jackknife_error(without: np.ndarray) -> float:
-    """The standard error of a score from its values without each group; NaN where there are too few groups.
+    """The standard error of a score from its values without each group; NaN for too few groups.
 
     >>> round(jackknife_error(np.array([2, 2, 2, 3]) / 3), 4)      # three of four rows are right
     0.25

@@ -34,7 +34,7 @@ def draw_stratified(
 def draw_count(codes: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Positions of exactly `count` rows, from every class in proportion to its size.
 
-    Every class gets a row; where there are more classes than rows, classes are drawn first.
+    Every class gets a row; if there are more classes than rows, classes are drawn first.
 
     >>> codes = np.repeat([0, 1, 2], [12, 4, 1])
     >>> np.bincount(codes[draw_count(codes, 5, np.random.default_rng(0))])
@@ -70,7 +70,7 @@ def validation_split(
 def validation_splits(
     codes: np.ndarray, fraction: float, generator: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Several validation splits where labels are few, because a choice made on 30 rows is mostly chance.
+    """Several validation splits if labels are few, because a choice made on 30 rows is mostly chance.
 
     Up to five, and no more than are needed for 5,000 rows to choose on. None if every class has a single row.
     """

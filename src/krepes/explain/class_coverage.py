@@ -31,7 +31,7 @@ class ClassCoverage:
     Attributes
     ----------
     kappa : int or None
-        None where a class has no landmark.
+        None if a class has no landmark.
     ranks : dict
         For every class, the place of its first landmark, counted from 1.
     missing : list
@@ -58,7 +58,7 @@ def class_coverage(
     ----------
     model : KernelEmbedding, KernelRidgeClassifier or KernelRidgeRegressor
     labels : array of shape (n,)
-        The labels of all training rows, in their order; with `of_landmarks`, those of the m landmarks. A landmark
+        The labels of all training rows, in order; with `of_landmarks`, of the m landmarks. A landmark
         whose label is missing (None or NaN) belongs to no class.
     of_landmarks : bool, default=False
     random_state : int

@@ -70,7 +70,7 @@ class Concept(BaseEstimator):
     p_value_ : float or None
         Of the difference between held-out scores, under permuted labels.
     stability_ : float
-        The mean cosine between the direction and those of bootstrap samples.
+        The mean cosine between the direction and directions of bootstrap samples.
     stability_by_chance_, stability_p_value_ : float or None
         The mean of the same for permuted labels, and the share of these that are at least as stable.
     random_directions_ : ndarray of shape (n_permutations, h)
@@ -196,7 +196,7 @@ class Concept(BaseEstimator):
         return (Z - self.origin_) @ self.direction_
 
     def _direction(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-        """v_c; None where the two kinds do not differ."""
+        """v_c; None if the two kinds do not differ."""
         centred = Z - Z.mean(0)
         largest = np.abs(centred).max()
         if not largest > ROUNDING * np.abs(Z).max():

@@ -4,8 +4,8 @@
     score = share of rows of the class with sensitivity > 0                                       [kim, Eq. 2]
 
 A random direction has a score, too: 0 or 1 for a linear classifier of two classes, whose sensitivity has one sign
-everywhere. So the score stands beside those of the concept's rows with permuted labels, and its p-value is the share of
-these that are as far from one half on either side [kim, section 3.3 compares with random concepts by a t-test].
+everywhere. So the score is compared with scores of the concept's rows with permuted labels; its p-value is the share
+of these that are as far from one half on either side [kim, section 3.3 compares with random concepts by a t-test].
 Differs from [kim]: the head is any classifier on the representation, and the derivative a difference over a step.
 """
 

@@ -45,14 +45,14 @@ STEPS = 32767  # of values; the script of the page knows it too
 
 @dataclass(frozen=True)
 class Given:
-    """What was given besides the model and the rows.
+    """What a user gave besides the model and the rows.
 
     Attributes
     ----------
     labels : Column or None
         Labels of the rows shown.
     of_landmarks : ndarray of shape (m,) or None
-        Codes of the landmarks' labels, where they are known.
+        Codes of the landmarks' labels, if known.
     columns : list of Column
     concepts : sequence of Concept
     probe : a probe's result, or None
@@ -81,7 +81,7 @@ def contents(
     n_top: int,
     random_state: int,
 ) -> dict[str, Any]:
-    """Everything that the page shows; the rows themselves only where `samples` are given."""
+    """Everything that the page shows; the rows themselves only if `samples` are given."""
     Z = model.transform(shown.source).astype(np.float64)
     coverage = model.coverage(shown.source)
     spectrum = coefficient_spectrum(model)
@@ -120,7 +120,7 @@ def contents(
 
 
 def _probed(Z: np.ndarray, given: Given, random_state: int) -> tuple[Probe | None, str | None]:
-    """The probe that was given, or a small one where there are labels; and what it is in words."""
+    """The given probe, or a small one if there are labels; and a description of it."""
     if given.probe is not None:
         return given.probe, probe_words(given.probe)
     return (None, None) if given.labels is None else small_probe(Z, given.labels, random_state)
@@ -183,7 +183,7 @@ def _nearest(found: NearestRows, n: int) -> dict[str, Any]:
 
 
 def _groups(given: Given, samples: ShownSamples | None) -> list[Column]:
-    """Columns of levels: labels, those that were given, and, where rows are shown, those of the table."""
+    """Columns of levels: labels, given columns and, if rows are shown, columns of the table."""
     features = [] if samples is None else samples.features
     table = [Column(feature.name, feature.values, feature.levels) for feature in features]
     labels = [] if given.labels is None else [given.labels]
@@ -249,7 +249,7 @@ def _concept(concept: Concept) -> dict[str, Any]:
 
 
 def _samples(found: ShownSamples | None) -> dict[str, Any]:
-    """The rows and landmarks themselves; nothing where they are left out."""
+    """The rows and landmarks themselves; nothing if they are left out."""
     if found is None:
         return {"features": [], "images": None, "texts": None, "rebuilt": None}
     return {

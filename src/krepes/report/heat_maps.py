@@ -3,7 +3,7 @@
     heat_p(x) = |z(x) - z(x with part p at its mean)|
 
 The mean goes over the rows shown, in the model's input space, so that a missing part is one that says nothing. A part
-is a column with all that it was encoded as, or a patch of an image. Cost: n P kernel rows for P parts. WORK bounds
+is a column with all of its encoded features, or a patch of an image. Cost: n P kernel rows for P parts. WORK bounds
 n P m d: larger images get larger patches, and if that is not enough only the first rows have a heat map.
 """
 

@@ -147,6 +147,6 @@ def probe_words(probe: Probe) -> str:
 
 
 def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None:
-    """The classifier of a probe; of the first repeat, where there are several."""
+    """The classifier of a probe, or of its first repeat."""
     first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
     return first.classifier if isinstance(first, ProbeResult) else None

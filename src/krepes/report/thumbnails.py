@@ -1,7 +1,7 @@
 """Images as thumbnails in a few large sheets: one picture of a thousand tiles is smaller than a thousand pictures.
 
 PNG where that is small enough, else JPEG, else smaller tiles: the first choice that stays within the budget. Where
-tiles would become too small, those of reconstructed rows are left out.
+tiles would become too small, reconstructed rows are left out.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def write_report(
     labels : array of shape (n,), or {name: array}, default=None
         Classes to colour and filter by, and to probe. None or NaN is "no label".
     columns : list of names, or dict of name -> n values, default=None
-        More to colour by; names are those of columns of a table.
+        More to colour by: names of a table's columns, or values by name.
     concepts : sequence of Concept, fitted on this model
     n_top : int, default=8
         Landmarks shown for every row and direction.

@@ -8,7 +8,7 @@ the blocks w of a window and the others r:
     angles      mean sin^2 of the principal angles between the leading h components of w and of r
                 = 1 - |U_w^T U_r|_F^2 / h
 
-Blocks are exchangeable where nothing has changed, so that any choice of so many blocks could have been the window: the
+Blocks are exchangeable while nothing changes, so that any choice of as many blocks could have been the window: the
 p-value is the share of random choices whose largest statistic, each in its own standard deviations, is at least as
 large. It is exact for independent blocks, whatever the distribution, and dependence within a block does no harm. Draws
 end when enough of them were larger [besag]. Cost: O(B q + 16^3) per draw for B blocks of q features, whatever the

@@ -1,12 +1,12 @@
-"""Drift: whether the rows of a stream are still like those of a reference.
+"""Drift: whether rows of a stream still look like a reference.
 
     rows -> features of a fitted model -> sums of blocks -> window against reference -> p-value -> alarm
 
 A window of the last rows is compared with the reference whenever a block of rows is full, by the coverage of the
 landmarks, the mean feature and the leading components (`krepes.streams.block_statistics`). An alarm is a p-value of at
-most block_rows / average_run_length: where nothing changes, one comparison in average_run_length / block_rows is an
-alarm, and so many rows pass between two of them, on average. Landmarks among the reference are left out, because their
-coverage is one and no new row's is.
+most block_rows / average_run_length: while nothing changes, one comparison in average_run_length / block_rows is an
+alarm, so that alarms are average_run_length rows apart on average. Landmarks among the reference are left out, because
+their coverage is 1, which no new row's is.
 """
 
 from __future__ import annotations

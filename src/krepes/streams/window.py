@@ -27,8 +27,8 @@ class Window(Generic[M]):
     model : fitted estimator with `partial_fit`
         Its preprocessing, kernel, landmarks and views are used; its rows are not.
     n_rows : int
-        Length of the window: at least so many of the last rows are in it, once there were so many, and less than a
-        piece more.
+        Length of the window. It holds at least the last n_rows rows, once they have arrived, and less than a piece
+        more.
     n_pieces : int, default=10
         Into how many pieces it is divided. More are finer, and take more memory.
 

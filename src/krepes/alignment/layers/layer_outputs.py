@@ -140,7 +140,7 @@ class LayerOutputs:
             return {}
 
     def require(self, known: list[str], needed: list[str], columns: dict[str, list[str]]) -> None:
-        """Raise an error if a layer is unknown or missing, or if its columns are not those of `fit`."""
+        """Raise an error if a layer is unknown or missing, or if its columns differ from `fit`."""
         unknown = [name for name in self.names if name not in known]
         missing = [name for name in needed if name not in self.names]
         if unknown or missing:

@@ -2,7 +2,7 @@
 
     f(x) = W^T phi(x) + b,   phi the Nyström features of a Gaussian kernel on landmarks       [tang, Sec. 3.3.3]
 
-Landmarks are chosen without labels, so that leave-one-out errors of the ridge step are those of the whole step.
+Landmarks are chosen without labels, so that leave-one-out errors of the ridge step hold for the whole step.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 from krepes.alignment.similarity.cka import cka
 from krepes.alignment.similarity.kernel_combination import combine_kernels
 from krepes.base.caller_warning import warn
+from krepes.base.display import text_table
 
 FEWEST_ROWS = 4  # of the unbiased alignment
 
@@ -71,7 +72,5 @@ def choose_layers(
 def layer_lines(scores: list[LayerScore]) -> str:
     """The layers that are used, the largest share first, as lines of text."""
     used = sorted((score for score in scores if score.weight > 0), key=lambda score: -score.share)
-    width = max(5, *(len(score.layer) for score in used))
-    lines = [f"  {'layer':<{width}}  alone  weight  share"]
-    lines += [f"  {s.layer:<{width}}  {s.alignment:5.3f}  {s.weight:6.4f}  {s.share:5.1%}" for s in used]
-    return "\n".join(lines)
+    rows = [[s.layer, f"{s.alignment:.3f}", f"{s.weight:.4f}", f"{s.share:.1%}"] for s in used]
+    return text_table([["layer", "alone", "weight", "share"], *rows])

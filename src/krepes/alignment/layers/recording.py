@@ -124,7 +124,7 @@ def sketch_layers(
 ) -> SketchedCKA:
     """Sketch every layer of a network in one pass. `table()` of the result compares all layers, and the target.
 
-    Parameters are those of `iter_layers`; y, the labels, is the representation "target". Give the sketch of one
+    For the parameters see `iter_layers`; y, the labels, is the representation "target". Give the sketch of one
     network as `sketch` for the next, with a `prefix` for its layers, to compare networks.
 
     Examples

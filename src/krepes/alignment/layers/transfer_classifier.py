@@ -101,7 +101,7 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         beta_ is 0 without unlabelled rows.
     kernel_ : Kernel
     machine_ : LeaveOneOutRidge or TransductiveRidge
-        Its loo_predictions_ are those of the labelled rows, in their order.
+        Its loo_predictions_ belong to the labelled rows, in order.
     unlabelled_predictions_ : array of shape (n',)
         Classes of the unlabelled rows of the fit, each without the class that was guessed for it: first those of X
         whose label is missing, then X_unlabelled. For these rows `predict` is less often right.

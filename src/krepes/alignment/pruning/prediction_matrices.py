@@ -1,4 +1,4 @@
-"""Predictions of an ensemble as an array, where the members themselves are elsewhere.
+"""Predictions of an ensemble as an array, without the members themselves.
 
 numbers (n, members)                          regression
 numbers between 0 and 1 (n, members)          probabilities of the second of two classes, in sorted order
@@ -46,9 +46,11 @@ class ColumnMember:
         own = X[:, self.column]
         width = 1 if self.classes is None else len(self.classes)
         if own.ndim == 2 and own.shape[1] != width:
-            raise ValueError(f"Predictions have shape {X.shape}; expected the shape of those of the choice.")
+            raise ValueError(
+                f"Predictions have shape {X.shape}; expected the shape of the choice's predictions."
+            )
         if (self.classes is None or self.probabilities or own.ndim == 2) and own.dtype.kind not in "fiub":
-            raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as those of the choice.")
+            raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as in the choice.")
         if self.classes is None:
             return own.astype(np.float64).reshape(-1, 1)
         if own.ndim == 2:

@@ -3,8 +3,8 @@
     f(x) = intercept + sum over kept k of w_k f_k(x),   w_k > 0                                  [tang, Ch. 4]
 
 The members are chosen from their predictions for rows that they were not trained on, if these are known: those left
-out of their bootstrap samples. Differs from [tang, Sec. 4.4], which takes predictions for training rows; those of full
-trees or nearest neighbours repeat the target. The formulas are in `member_selection`.
+out of their bootstrap samples. Differs from [tang, Sec. 4.4], which takes predictions for training rows, where full
+trees and nearest neighbours repeat the target. The formulas are in `member_selection`.
 
 Cost: two predictions of every member for X, then O(n p^2 c^2 + p^3) for p members and c classes, six times: the
 scores are found by leaving rows out of the choice.
@@ -198,10 +198,12 @@ def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | N
 def _confirmed(
     outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, predictions: str
 ) -> np.ndarray | None:
-    """The rows that members have not seen, if the rows are those of training."""
+    """The rows that members have not seen, if these are the training rows."""
     if usable is None or is_trained_on(outputs, target, usable):
         return usable
-    found = "X has as many rows as the training data, but members fit those of their samples no better than others"
+    found = (
+        "X has as many rows as the training data, but members fit their own samples no better than other rows"
+    )
     if predictions == "out_of_bag":
         warn(f"{found}: is X the training data, in the order of fit?")
         return usable

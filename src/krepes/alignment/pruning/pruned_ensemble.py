@@ -141,7 +141,7 @@ class PrunedEnsemble(BaseEstimator):
         return self
 
     def checked(self, X: Any, reset: bool = False) -> Any:
-        """X as the members take it, with the features of the ensemble; `reset` takes those of X instead."""
+        """X as the members take it. Its features must be those of the ensemble, unless `reset`."""
         if isinstance(self.members[0], ColumnMember):
             names, known = column_names(X), getattr(self, "feature_names_in_", None)
             X = as_predictions(X)

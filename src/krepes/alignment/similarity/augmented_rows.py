@@ -1,4 +1,4 @@
-"""Rows (x, |x|^2, 1), whose Gram matrices hold all that the unbiased criterion needs, at any scale.
+"""Rows (x, |x|^2, 1), whose Gram matrices suffice for the unbiased criterion, at any scale.
 
     T (x, |x|^2, 1) = (f x - step, |f x - step|^2, 1)
 

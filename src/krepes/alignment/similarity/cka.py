@@ -101,7 +101,7 @@ def cka_test(
 ) -> AlignmentTest:
     """CKA with a jackknife interval and a permutation p-value of "X and Y are unrelated".
 
-    The other parameters are those of `cka`. Interval and p-value hold for rows that are independent of one another.
+    For the other parameters see `cka`. Interval and p-value hold for rows that are independent of one another.
     The interval costs as much as the value, and every permutation costs a part of it.
 
     Parameters
@@ -183,7 +183,7 @@ def _selves(K: CentredKernel, L: CentredKernel, estimator: str) -> tuple[float, 
 
 
 def self_hsic(K: CentredKernel, estimator: str, name: str) -> float:
-    """HSIC(K, K), refused where it is zero."""
+    """HSIC(K, K); zero is refused."""
     value = hsic(K, K, estimator)
     check_self(value, total_product(K, K) / K.n**2, name)
     return value

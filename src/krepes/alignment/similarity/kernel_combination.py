@@ -198,7 +198,7 @@ def _problem(
 
 
 def _log_size(Z: np.ndarray, kernel: KernelChoice, name: str) -> float:
-    """The logarithm of the mean diagonal of the centred kernel, which `centred` scales to 1; 0 where it is constant."""
+    """Logarithm of the mean diagonal of the centred kernel, which `centred` scales to 1; 0 for constant kernels."""
     given = kernel if isinstance(kernel, str) else ""
     if given == "linear":
         Z = Z - origin_of(Z)
@@ -240,7 +240,7 @@ def _solved(
 
 
 def _weights(names: list[str], scaled: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """Weights of the kernels as given, with 2-norm 1, from those of kernels of size 1."""
+    """Weights of the kernels as given, with 2-norm 1, from weights of kernels scaled to size 1."""
     used = scaled > 0
     if not used.any():
         return np.zeros(len(scaled))

@@ -1,6 +1,6 @@
 """CKA of features in one pass, exactly: the same value as from all rows at once, in O(d^2) memory.
 
-The statistics are the Gram matrices of the rows (x, |x|^2, 1), which hold all that the unbiased criterion needs:
+The statistics are the Gram matrices of the rows (x, |x|^2, 1), which suffice for the unbiased criterion:
 
     G_xy = sum_i (x_i, |x_i|^2, 1) (y_i, |y_i|^2, 1)^T,    |X^T Y|_F^2, sum |x|^2 |y|^2, sum |x|^2, sums, n
 

@@ -28,6 +28,7 @@ from krepes.alignment.layers.recording import iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.base.display import text_table
 from krepes.base.limits import check_choice
 from krepes.base.validation import as_array, check_dense, check_same_rows
 from krepes.engines import Engine, as_engine
@@ -130,12 +131,7 @@ class Transferability:
 
     def __str__(self) -> str:
         cells, notes = self.cells()
-        lengths = [max(len(line[j]) for line in cells) for j in range(len(cells[0]))]
-        lines = [
-            "  ".join([line[0].ljust(lengths[0]), *(c.rjust(size) for c, size in zip(line[1:], lengths[1:]))])
-            for line in cells
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), *notes])
+        return "\n".join([text_table(cells), *notes])
 
     def cells(self) -> tuple[list[list[str]], list[str]]:
         """The table as text, the headings first, and the remarks below it."""
@@ -167,7 +163,7 @@ def _score_text(value: float) -> str:
 
 
 def number_text(value: float, digits: int) -> str:
-    """A number as text, blank where it is undefined.
+    """A number as text, blank if undefined.
 
     >>> number_text(-0.6804, 3), number_text(float("nan"), 3)
     ('-0.680', '')
@@ -176,7 +172,7 @@ def number_text(value: float, digits: int) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value as text, blank where it is undefined.
+    """A p-value as text, blank if undefined.
 
     >>> p_text(0.0123), p_text(1e-40), p_text(float("nan"))
     ('0.012', '< 1e-16', '')

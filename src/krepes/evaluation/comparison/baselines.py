@@ -60,8 +60,8 @@ class TunedMachine(BaseEstimator):
     Parameters
     ----------
     task : "classification" or "regression"
-    search_labels : at most so many labels are used for the choice.
-    most_labels : at most so many labels are used for the fit; `notes_` says where there were more.
+    search_labels : the most labels used for the choice.
+    most_labels : the most labels used for the fit; `notes_` says if there were more.
     random_state : seed of the parts.
     """
 

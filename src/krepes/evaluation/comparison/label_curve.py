@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from krepes.base.display import text_table
 from krepes.base.limits import is_integer
 from krepes.evaluation.probe_inputs import check_matrix
 from krepes.evaluation.protocol import Protocol, plan_protocol
@@ -45,14 +46,9 @@ class LabelCurve:
         return {name: found[place] for name, found in self.results.items()}
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.results)
-        cells = [[result.words() for result in found] for found in self.results.values()]
-        wide = max(len(cell) for row in cells for cell in row)
-        head = " ".join([" " * width, *(f"{count:>{wide},}" for count in self.counts)])
-        rows = (
-            " ".join([f"{n:{width}}", *(f"{c:>{wide}}" for c in row)]) for n, row in zip(self.results, cells)
-        )
-        return "\n".join([head, *rows])
+        head = ["", *(f"{count:,}" for count in self.counts)]
+        rows = [[name, *(result.words() for result in found)] for name, found in self.results.items()]
+        return text_table([head, *rows])
 
 
 def label_curve(

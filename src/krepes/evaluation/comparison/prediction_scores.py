@@ -47,7 +47,7 @@ class Predicted:
         return Predicted(self.values[rows], None if self.probabilities is None else self.probabilities[rows])
 
     def scores(self, y: np.ndarray, n_classes: int | None) -> dict[str, float]:
-        """All scores by name, the first of them the one that is compared; y is coded where there are classes.
+        """All scores by name; the first is the one that is compared. y holds codes of classes, or numbers.
 
         >>> Predicted(np.array([0, 1]), np.array([[0.5, 0.5], [0.5, 0.5]])).scores(np.array([0, 1]), 2)["log_loss"]
         0.6931471805599453

@@ -57,7 +57,7 @@ class Difference:
 
     @property
     def sign(self) -> int:
-        """1 where ours is better, -1 where it is worse, 0 where chance can explain the difference."""
+        """1 if ours is better, -1 if it is worse, 0 if chance can explain the difference."""
         return int(np.sign(self.mean)) if abs(self.mean) > max(self.least, ERRORS * self.error) else 0
 
     def words(self, signed: bool = False) -> str:

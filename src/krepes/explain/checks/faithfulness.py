@@ -9,7 +9,7 @@ For every ranking of `krepes.explain.rankings`, and for landmarks in random orde
                   again ignores what was learned [adebayo]
     stability     how close the first landmark is to that of a model with other landmarks        `checks.refits`
 
-What is left is the accuracy of predictions where there are labels, and else 1 / (1 + |change| / |z - centre|).
+What is left is the accuracy of predictions; without labels, 1 / (1 + |change| / |z - centre|).
 Kernel values alone are the yardstick: they ignore what was learned. Cost, per method: O(n m (h + r)), and n solves of
 order 20.
 """
@@ -77,7 +77,7 @@ def faithfulness(
         By default all: "contributions", "re_expansion", "kernel".
     fit_rows, fit_labels : optional
         The rows that the model was fitted on, and their labels: for the labels of landmarks, the probe and refits. By
-        default X and y, where the landmarks are rows of X.
+        default X and y, if the landmarks are rows of X.
     n_rows : int, default=300
     steps : numbers of landmarks to delete, default=(1, 2, 5, 10, 20)
     n_random : int, default=3
@@ -126,12 +126,12 @@ def _chosen(names: Sequence[str] | None, seed: int) -> dict[str, Method]:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The rows explained, and what is known of the rows that the model was fitted on."""
+    """The rows to explain, and what is known about the training rows."""
 
     X: Any
     y: np.ndarray | None
     explained: np.ndarray  # rows of X
-    fit_rows: Any  # None where they are not known
+    fit_rows: Any  # None if unknown
     fit_labels: np.ndarray | None
     generator: np.random.Generator
 
@@ -178,7 +178,7 @@ class _Data:
         return model.features_.kernel_block(model.space_.reader(source).take(rows).inputs[0]).double()
 
     def judge(self, model: Explained, rows: Rows) -> tuple[Judge | None, float | None]:
-        """Who says whether a class is predicted, and the accuracy of that on the rows as they are."""
+        """A function that says which rows are classified correctly, and the accuracy on the rows as they are."""
         if self.y is None:
             return None, None
         if isinstance(model, KernelRidgeClassifier):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.display import text_table
 from krepes.explain.checks.deletion import DELETION
 
 IGNORES = 0.9  # overlap of the landmarks named for learned and for random weights above which a method sees no weights
@@ -127,9 +128,7 @@ class Faithfulness:
         columns = [name for name in rows[0] if name != "ignores weights"]
         lines = [[_heading(name) for name in columns]]
         lines += [[_cell(row, name) for name in columns] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*lines)]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-        return "\n".join([self.title, *text, *self.notes])
+        return "\n".join([self.title, text_table(lines, right=False), *self.notes])
 
     @property
     def title(self) -> str:

@@ -1,4 +1,4 @@
-"""A map that keeps neighbours together: t-SNE of scikit-learn; UMAP or PaCMAP, by name, where they are installed.
+"""A map that keeps neighbours together: t-SNE of scikit-learn; UMAP or PaCMAP, if installed.
 
 At most FITTED rows are laid out. All other points (rows, and landmarks that are not shown as rows) are placed among
 their nearest laid-out rows in the representation:
@@ -28,7 +28,7 @@ STEPS = 500
 PLACED_BY = 4
 
 NAMES = {"tsne": "t-SNE", "umap": "UMAP", "pacmap": "PaCMAP"}
-PACKAGES = {"umap": "umap-learn", "pacmap": "pacmap"}  # to install; those of scikit-learn are here
+PACKAGES = {"umap": "umap-learn", "pacmap": "pacmap"}  # names to install
 METHODS = (*NAMES, "none")
 
 

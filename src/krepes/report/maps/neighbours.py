@@ -26,7 +26,7 @@ class NearestRows:
     distances : ndarray of shape (n, k)
         As shares of the usual distance.
     usual : float
-        The usual distance, in the representation's own unit; 0 where rows do not differ.
+        The usual distance, in the representation's own unit; 0 if rows do not differ.
     """
 
     rows: np.ndarray
@@ -35,7 +35,7 @@ class NearestRows:
 
 
 def nearest_rows(Z: np.ndarray, k: int = N_NEAREST) -> NearestRows:
-    """The k nearest other rows of every row; fewer where there are no more.
+    """The k nearest other rows of every row, or all of them if there are fewer.
 
     >>> found = nearest_rows(np.array([[0.0], [1.0], [5.0]]), 1)
     >>> found.rows[:, 0].tolist(), round(found.usual**2, 3)

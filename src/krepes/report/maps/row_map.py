@@ -36,7 +36,7 @@ class Places:
     rows : ndarray of shape (n, 2)
     landmarks : ndarray of shape (m, 2)
     trust : float or None
-        Trustworthiness; None where there are too few rows.
+        Trustworthiness; None for too few rows.
     """
 
     name: str
