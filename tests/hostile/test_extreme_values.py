@@ -597,8 +597,9 @@ def problem_with(error: Exception) -> str | None:
 
 
 def cases(table: dict[str, list[Call]]) -> list[Any]:
+    """Every name in one setting; in its others with the long checks."""
     return [
-        pytest.param(call, id=name if number == 0 else f"{name}, {number + 1}")
+        pytest.param(call, id=f"{name}, {number + 1}", marks=pytest.mark.full if number else ())
         for name, calls in table.items()
         for number, call in enumerate(calls)
     ]

@@ -124,6 +124,7 @@ def test_align_rank_and_prune(folder):
     assert pruned["score"] == pytest.approx(expected.score_)
 
 
+@pytest.mark.full  # test_demo.py runs it once for all other checks
 def test_demo(folder):
     found = asked("demo", "-o", folder / "demo")
     assert set(found["compared"]) == {"raw pixels", "kernel PCA", "krepes"}

@@ -27,6 +27,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.full
 def test_the_experiment_runs_and_draws(folder, monkeypatch):
     monkeypatch.setattr(denoising, "WIDTH", 3)
     figure = folder / "figure.png"

@@ -93,6 +93,7 @@ def test_what_is_wrong_is_said(files):
     assert "members kept" in run("prune", folder / "id.parquet", "--label", "price", "--exclude", "id")
 
 
+@pytest.mark.full
 def test_the_experiment_compares_methods_and_draws(tmp_path, monkeypatch):
     few = {name: pruning.ENSEMBLES[name] for name in ("stumps", "AdaBoost")}
     monkeypatch.setattr(pruning, "ENSEMBLES", few)

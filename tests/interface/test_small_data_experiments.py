@@ -50,6 +50,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.full
 def test_classification_runs_draws_and_says_that_ionosphere_is_missing(few_lengthscales, tmp_path):
     figure, output = tmp_path / "figure.png", tmp_path / "found.json"
     options = ["--rows", 100, "--repeats", 1, "--figure", figure, "-o", output]
@@ -60,6 +61,7 @@ def test_classification_runs_draws_and_says_that_ionosphere_is_missing(few_lengt
     assert all(0 <= row[3] <= 1 for row in table if row[3] is not None)
 
 
+@pytest.mark.full
 def test_ionosphere_is_read_from_the_folder(few_lengthscales, tmp_path):
     np.savez(tmp_path / "ionosphere.npz", X=TWO.astype(np.float32), y=Y)
     shown = invoked("small-data-classification", "--rows", 100, "--repeats", 1, "--data", tmp_path)
@@ -67,6 +69,7 @@ def test_ionosphere_is_read_from_the_folder(few_lengthscales, tmp_path):
     assert "left out: it needs" not in shown
 
 
+@pytest.mark.full
 def test_networks_run_and_draws_in_the_cache_are_not_made_again(
     few_lengthscales, folder, tmp_path, monkeypatch
 ):
