@@ -55,9 +55,6 @@ def expected_failures(estimator) -> dict[str, str]:
 @parametrize_with_checks(
     [
         KernelEmbedding(),
-        KernelEmbedding(loss="kernel_pca", n_components=2),
-        KernelEmbedding("auto", n_folds=3),
-        KernelAutoencoder(2),
         KernelAutoencoder(2, n_landmarks=5, max_iter=5, tol=0.1),
         TableEncoder(),
         NeuralEmbedding(2, network=MLP(widths=(8,)), max_epochs=1, batch_size=16),
@@ -65,6 +62,21 @@ def expected_failures(estimator) -> dict[str, str]:
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+@pytest.mark.filterwarnings("ignore:The descent has not ended:UserWarning")
+@parametrize_with_checks(
+    [
+        KernelEmbedding(loss="kernel_pca", n_components=2),
+        KernelEmbedding("auto", n_folds=3),
+        KernelAutoencoder(2),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks_in_other_settings(estimator, check):
     check(estimator)
 
 

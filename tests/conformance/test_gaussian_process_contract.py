@@ -27,13 +27,23 @@ WEIGHTS = dict.fromkeys(
 @parametrize_with_checks(
     [
         GaussianProcessRegressor(kernel="gaussian"),
-        GaussianProcessRegressor(kernel=Matern(), input_metric=None, n_landmarks=50),
-        GaussianProcessClassifier(kernel="gaussian", input_metric=None),
         GaussianProcessClassifier(kernel=Gaussian(1.0), amplitude=5.0),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS if estimator.amplitude == "auto" else {},
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(
+    [
+        GaussianProcessRegressor(kernel=Matern(), input_metric=None, n_landmarks=50),
+        GaussianProcessClassifier(kernel="gaussian", input_metric=None),
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTS,
+)
+def test_scikit_learn_checks_in_other_settings(estimator, check):
     check(estimator)
 
 

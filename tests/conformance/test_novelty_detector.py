@@ -24,16 +24,22 @@ WEIGHTS = dict.fromkeys(
 )
 
 
+@parametrize_with_checks([NoveltyDetector()], expected_failed_checks=lambda estimator: WEIGHTS)
+@pytest.mark.filterwarnings("ignore:With .* calibration rows no alarm")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
 @parametrize_with_checks(
     [
-        NoveltyDetector(),
         NoveltyDetector(measure="regression", kernel="gaussian"),
         NoveltyDetector(measure="distance", kernel=Gaussian(1.0)),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
 @pytest.mark.filterwarnings("ignore:With .* calibration rows no alarm")
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_in_other_settings(estimator, check):
     check(estimator)
 
 

@@ -138,8 +138,19 @@ every_estimated = pytest.mark.parametrize(("kernel", "make"), ESTIMATED, ids=lab
 
 
 @every_estimated
-@pytest.mark.parametrize("rule", ["uniform", "pivoted_cholesky", "leverage", KMeansPlusPlus(space="kernel")])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("rule", "dtype"),
+    [
+        ("uniform", "float32"),
+        ("pivoted_cholesky", "float64"),
+        pytest.param("uniform", "float64", marks=pytest.mark.full),
+        pytest.param("pivoted_cholesky", "float32", marks=pytest.mark.full),
+        pytest.param("leverage", "float32", marks=pytest.mark.full),
+        pytest.param("leverage", "float64", marks=pytest.mark.full),
+        pytest.param(KMeansPlusPlus(space="kernel"), "float32", marks=pytest.mark.full),
+        pytest.param(KMeansPlusPlus(space="kernel"), "float64", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:n_components")
 def test_an_embedding_is_fitted_saved_continued_and_merged(kernel, make, rule, dtype, tmp_path):
     X, more = make(60), make(30, 1)

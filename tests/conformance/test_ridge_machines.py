@@ -30,11 +30,19 @@ WEIGHTS = dict.fromkeys(
     [
         KernelRidgeRegressor(),
         KernelRidgeClassifier(kernel="gaussian"),
-        KernelRidgeClassifier(kernel=Laplacian(1.0), input_metric=None, class_weight="balanced"),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(
+    [KernelRidgeClassifier(kernel=Laplacian(1.0), input_metric=None, class_weight="balanced")],
+    expected_failed_checks=lambda estimator: WEIGHTS,
+)
+def test_scikit_learn_checks_in_other_settings(estimator, check):
     check(estimator)
 
 

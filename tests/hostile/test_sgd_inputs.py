@@ -191,7 +191,9 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("stop", [1, 4, 7])
+@pytest.mark.parametrize(
+    "stop", [pytest.param(1, marks=pytest.mark.full), 4, pytest.param(7, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize(("loss", "settings"), RUNS, ids=str)
 def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
     loss, settings, stop, tmp_path, monkeypatch

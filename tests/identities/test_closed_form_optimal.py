@@ -64,7 +64,7 @@ def check_minimum(loss, moments, lam):
     return solution
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.1])
+@pytest.mark.parametrize("lam", [pytest.param(0.0, marks=pytest.mark.full), 0.1])
 @pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
 @pytest.mark.parametrize("loss", CLOSED, ids=str)
 def test_closed_form_is_at_or_below_the_best_of_ten_random_starts(loss, kind, lam):
