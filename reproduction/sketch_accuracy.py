@@ -96,7 +96,7 @@ def _both(sketch: SketchedCKA, scale: np.ndarray, T: np.ndarray) -> SketchedCKA:
     scaled = of_x.table * scale
     tables = {"x": scaled, "y": scaled @ T}
     seen = {name: SignedSums(table, of_x.count, of_x.next_row) for name, table in tables.items()}
-    both.restore({"sums": Sketches(seen, sketch.n_hashes).state()})
+    both.sums = Sketches(seen, sketch.n_hashes)
     return both
 
 

@@ -22,7 +22,7 @@ from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.packing import digest
@@ -714,19 +714,25 @@ class KernelEmbedding(
         self._fitted_space()
         seen = self.total_ is not None or self._solution is not None
         keeps = moments and (self.total_ is not None or not seen)  # a model trained on samples has none
-        solved = self._solved().state(self.space_.dtype) | {"solver": self.solver_} if seen else {}
+        solved = (
+            {"solution": self._solved().in_precision(self.space_.dtype), "solver": self.solver_}
+            if seen
+            else {}
+        )
         state = self._state(keeps) | {"loss": self.loss_} | solved | self._inverse_state()
         model_file.write(path, type(self).__name__, state, overwrite)
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> KernelEmbedding:
         model = super()._from_state(state, kernel, device)
-        solved = "A" in state
+        solved = "solution" in state
         check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
         model.loss_ = state["loss"]
         if solved:
             model.solver_ = state["solver"]
-            model._solution = LinearMap.from_state(state, len(model.landmarks_), model.space_.device)
+            model._solution = decode(
+                LinearMap, state["solution"], model.space_.device, m=len(model.landmarks_)
+            )
             model._restore_inverse(state)
         return model
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State
+from krepes.base.codec import State, encode
 from krepes.base.components import Component, NamedParts
 from krepes.base.display import ShowsFacts, short
 from krepes.base.dtype_and_device import Placement
@@ -632,7 +632,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
             **self.space_.state(factors=total),
         }
         by_group = self.tally_.groups is not None  # whose sums are in the file already
-        whole = None if self.total_ is None or by_group else self.total_.state()
+        whole = None if self.total_ is None or by_group else encode(self.total_)
         return state | ({self.total_name: whole} if total else {})
 
     @classmethod
@@ -653,7 +653,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         model._restore(state)
         check_entries("The model", state, {cls.total_name: dict | None}, optional={cls.total_name})
         if state.get("groups") is not None:
-            parts = Split(model._accumulator(space), by_group).value_from(state["groups"])
+            parts = Split(model._accumulator(space), by_group).value_from(state["groups"]["parts"])
             model.tally_ = model.tally_.with_groups(parts, state["groups"])
         elif state.get(cls.total_name) is not None:
             total = model._accumulator(space).value_from(state[cls.total_name])

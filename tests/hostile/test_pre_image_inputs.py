@@ -91,17 +91,28 @@ def test_a_constant_column_and_equal_landmarks():
     assert np.abs(rows[:, 1] - 1).max() < 1e-4
 
 
-@pytest.mark.parametrize("name", ["centres", "mean", "coefficients", "constant", "errors", "scale", "kernel"])
+@pytest.mark.parametrize("name", ["centres", "mean", "coefficients", "constant", "scale", "kernel"])
 def test_a_forged_inverse_is_refused(tmp_path, model, name):
     path = tmp_path / "m.krepes"
     copy = KernelEmbedding(**SMALL).fit(IRIS).fit_inverse(IRIS)
     copy.save(path)
-    kind, state = model_file.read(path, "KernelEmbedding")
-    value = state["inverse"][name]
-    forged = {"errors": value[:-1] if name == "errors" else None, "scale": -1.0, "kernel": "gaussian"}
-    state["inverse"][name] = forged[name] if name in forged else value[..., :-1]
-    model_file.write(path, kind, state, True)
-    with refuses(ValueError, "inverse"):
+    header, state = model_file.read(path, "KernelEmbedding")
+    decoder = state["inverse"]["decoder"]
+    forged = {"scale": -1.0, "kernel": "gaussian"}
+    decoder[name] = forged[name] if name in forged else decoder[name][..., :-1]
+    model_file.write(path, header["class"], state, True)
+    with refuses(ValueError, "damaged", f"RidgeDecoder.{name}" if name != "centres" else "RidgeDecoder"):
+        load(path)
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_forged_figures_of_an_inverse_are_refused(tmp_path, value):
+    path = tmp_path / "m.krepes"
+    KernelEmbedding(**SMALL).fit(IRIS).fit_inverse(IRIS).save(path)
+    header, state = model_file.read(path, "KernelEmbedding")
+    state["inverse"]["figures"]["spread"] = value
+    model_file.write(path, header["class"], state, True)
+    with refuses(ValueError, "ErrorFigures.spread"):
         load(path)
 
 

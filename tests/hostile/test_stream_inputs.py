@@ -8,7 +8,7 @@ import pandas as pd
 import krepes.tally.grouping as grouping
 from krepes import KernelEmbedding, load
 from krepes.base import model_file
-from krepes.machines import GaussianProcessClassifier, KernelRidgeRegressor, NoveltyDetector
+from krepes.machines import GaussianProcessClassifier, NoveltyDetector
 from krepes.streams import Window
 from krepes.tally import RowRanges
 from refusals import refuses, warns_of
@@ -147,31 +147,15 @@ def test_files_of_damaged_tallies_are_refused(tmp_path):
         {"rows_seen": torch.tensor([[0.0, 3.0]])},
         {"half_life": 0.0},
         {"groups": state["groups"] | {"rows": [50, 51]}},
-        {"groups": state["groups"] | {"keys": [0, 0]}},
-        {"groups": state["groups"] | {"keys": [[0], 1]}},
+        {"groups": state["groups"] | {"parts": state["groups"]["parts"] | {"keys": [0, 0]}}},
+        {"groups": state["groups"] | {"parts": state["groups"]["parts"] | {"keys": [[0], 1]}}},
+        {"groups": {"rows": [50, 50]}},
         {"files": {"a": 3}},
         {"group_column": 3},
     ):
         model_file.write(tmp_path / "bad.krepes", kind["class"], state | change, overwrite=True)
         with refuses(ValueError):
             load(tmp_path / "bad.krepes")
-
-
-def test_a_file_of_an_earlier_version_counts_its_next_row(tmp_path):
-    """Before `next_row`, ridge machines counted the rows that were forgotten; others counted the rows seen."""
-    y = X[:, 0]
-    machine = KernelRidgeRegressor(**SMALL).fit(X, y)
-    machine.save(tmp_path / "m.krepes")
-    kind, state = model_file.read(tmp_path / "m.krepes")
-    for name in ("next_row", "rows_seen", "half_life", "files", "groups", "group_column"):
-        del state[name]
-    state["sums"]["kept"]["forgotten"] = 7
-    model_file.write(tmp_path / "old.krepes", kind["class"], state)
-    old = load(tmp_path / "old.krepes")
-    assert (old.next_row_, old.n_samples_seen_, old.rows_seen_) == (107, 100, None)
-    assert old.partial_fit(X, y).next_row_ == 207
-    free = np.setdiff1d(np.arange(100), machine.landmark_indices_)[:3]
-    old.forget(X[free], y[free], rows=free)
 
 
 def test_windows_that_cannot_be_are_refused():

@@ -107,7 +107,7 @@ def test_existing_files_are_kept(tmp_path):
         model.save(tmp_path / "a.krepes")
     model.save(tmp_path / "a.krepes", overwrite=True)
     sizes = model_file.sizes(tmp_path / "a.krepes")
-    assert sizes[".A"] == model.coefficients_.size * 4
+    assert sizes[".solution.A"] == model.coefficients_.size * 4
 
 
 @pytest.mark.parametrize("kernel", ["auto", "gaussian"])

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import State
 from krepes.base.packing import digest
 from krepes.base.rows import dense
 from krepes.features import FeatureSpace
@@ -65,9 +64,13 @@ class DecoderSums(SumOfValues[NormalSums]):
         X = dense(block.inputs[-1])
         return NormalSums.of_rows(self.features(self.encoder(dense(block.inputs[0]))), X.reshape(len(X), -1))
 
-    def value_from(self, state: State) -> NormalSums:
-        space = self.encoder.space
-        return NormalSums.from_state(state, space.device, self.features.rank, space.width)
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"r": self.features.rank, "c": self.encoder.space.width}
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.space.device
 
     @property
     def bytes_per_row(self) -> int:

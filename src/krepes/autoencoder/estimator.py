@@ -27,7 +27,7 @@ from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.linalg import descending_eigh
@@ -414,10 +414,11 @@ class KernelAutoencoder(
     # Files
 
     def _state(self, total: bool = True) -> State:
-        return super()._state(total) | self._bottleneck.state()
+        return super()._state(total) | {"bottleneck": self._bottleneck}
 
     def _restore(self, state: State) -> None:
-        self._set_bottleneck(FittedBottleneck.from_state(state, self.space_))
+        m = len(self.space_.landmarks)
+        self._set_bottleneck(decode(FittedBottleneck, state["bottleneck"], self.space_.device, m=m))
 
 
 def _machines(space: FeatureSpace, bottleneck: FittedBottleneck) -> tuple[Encoder, NystromMap]:

@@ -6,19 +6,20 @@ A subclass writes pure functions of its running sums. The sums themselves are re
 everything has been computed, so an exception in the middle of a block (memory that ran out) adds nothing and the block
 can be tried again in halves. That is the whole point of the split between `plus` and `add`.
 
-Results are values: immutable, with `+`, `-`, `* float` and a number of samples `n`. So passes over parts of the data
-add up to a pass over all of it, on one machine or on many.
+Results are values: immutable dataclasses, with `+`, `-`, `* float` and a number of samples `n`. So passes over parts of
+the data add up to a pass over all of it, on one machine or on many.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, get_args, get_origin
 
+import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import State
+from krepes.base.codec import CPU, Reader, encode
 
 
 class Value(Protocol):
@@ -32,8 +33,6 @@ class Value(Protocol):
     def __sub__(self, other: Self, /) -> Self: ...
 
     def __mul__(self, factor: float, /) -> Self: ...
-
-    def state(self) -> State: ...
 
 
 S = TypeVar("S")  # running sums
@@ -70,17 +69,32 @@ class Accumulator(ABC, Generic[S, R]):
     def value(self, sums: S) -> R:
         """The result of these sums."""
 
-    @abstractmethod
-    def sums_state(self, sums: S) -> State:
+    # What it may change
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the named axes of its sums and results, which a file must agree with."""
+        return {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where its sums are."""
+        return CPU
+
+    def sums_state(self, sums: S) -> Any:
         """Sums as tensors and plain values, for a checkpoint."""
+        return encode(sums)
 
-    @abstractmethod
-    def sums_from(self, state: State) -> S:
+    def sums_from(self, state: Any) -> S:
         """The inverse of `sums_state`."""
+        return Reader(self.device, self.sizes).read(state, _declared(type(self))[0], "The sums")
 
-    @abstractmethod
-    def value_from(self, state: State) -> R:
-        """The result whose `state()` this is, for a model file."""
+    def value_from(self, state: Any) -> R:
+        """A result out of a model file, where it is as `encode` wrote it."""
+        value = Reader(self.device, self.sizes).read(state, _declared(type(self))[1], "The sums")
+        if not value.n > 0:
+            raise ValueError("The file is damaged: its sums are over no rows.")
+        return value
 
     def settled(self, sums: S) -> S:
         """Sums in the form in which they are stored; a sum that buffers in low precision empties its buffer."""
@@ -139,12 +153,12 @@ class Accumulator(ABC, Generic[S, R]):
         """The value of everything added so far."""
         return self.value(self.settled(self.sums))
 
-    def state(self) -> State:
+    def state(self) -> Any:
         """Tensors and plain values, for a checkpoint."""
         self.flush()
         return self.sums_state(self.sums)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: Any) -> None:
         """Continue from a state."""
         self.sums = self.sums_from(state)
 
@@ -152,7 +166,7 @@ class Accumulator(ABC, Generic[S, R]):
 class SumOfValues(Accumulator[T | None, T]):
     """An accumulator whose running sums are the result itself, or None before the first rows.
 
-    A subclass says what one block is worth, `of(block, before)`, and how a value comes out of a file, `value_from`.
+    A subclass names the dataclass of its values, SumOfValues[...], and says what a block is worth, `of(block, before)`.
     """
 
     @abstractmethod
@@ -176,16 +190,24 @@ class SumOfValues(Accumulator[T | None, T]):
             raise ValueError("No rows were given yet.")
         return sums
 
-    def sums_state(self, sums: T | None) -> State:
-        return {"sums": None if sums is None else sums.state()}
 
-    def sums_from(self, state: State) -> T | None:
-        return None if state["sums"] is None else self.value_from(state["sums"])
+def _declared(cls: type) -> tuple[Any, Any]:
+    """The types of sums and result, as the bases of a class say: Accumulator[S, R] or SumOfValues[T]."""
+    for base in cls.__mro__:
+        for form in vars(base).get("__orig_bases__", ()):
+            kinds = get_args(form)
+            if get_origin(form) is SumOfValues:
+                return kinds[0] | None, kinds[0]
+            if get_origin(form) is Accumulator and not isinstance(kinds[1], TypeVar):
+                return kinds[0], kinds[1]
+    raise TypeError(
+        f"{cls.__name__} does not say what it sums: derive it from SumOfValues[...], with a dataclass."
+    )
 
 
 def _tensor_bytes(state: object) -> int:
     """Of all tensors in a state."""
     if isinstance(state, Tensor):
         return state.numel() * state.element_size()
-    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()
     return sum(map(_tensor_bytes, parts))

@@ -10,7 +10,8 @@
 arrays of another dtype or shape, numbers that are not finite or out of bounds; then it calls `check_restored` of the
 value, where there is one. An entry may be missing if its field has a default, so that later versions can add fields.
 
-A class that is stored in a form of its own has `state()` and `from_state(state)`. Where an annotation names an
+A class that is stored in a form of its own has `state()` and `from_state(state)`; a generic class of values of one
+kind, `from_state(state, read)`, with a function that reads such a value. Where an annotation names an
 abstract class, the entry "class" says which of its dataclasses in krepes it is.
 """
 
@@ -128,7 +129,7 @@ def encode(value: object) -> Any:
         return {name: encode(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(encode(part) for part in value)
-    if hasattr(type(value), "from_state"):
+    if hasattr(type(value), "state") and not isinstance(value, Component):
         return value.state()  # type: ignore[attr-defined]
     if not is_dataclass(value):
         return value
@@ -146,7 +147,7 @@ def decode(cls: type[V], state: object, device: torch.device = CPU, **sizes: int
 
     Parameters
     ----------
-    device : where its tensors go
+    device : where its tensors go, except for classes that say `stays_on_cpu`
     sizes : of named axes, in this value and in all values within it
     """
     return Reader(device, sizes).read(state, cls, cls.__name__)
@@ -184,8 +185,8 @@ class Reader:
             return self._of_family(value, hint, where)
         if isinstance(hint, type) and is_dataclass(hint):
             return self._dataclass(value, hint, where)
-        if hasattr(hint, "from_state"):
-            return hint.from_state(value)
+        if hasattr(origin, "from_state"):  # of values of one kind
+            return origin.from_state(value, lambda part: self.read(part, arguments[0], where))
         if origin in (dict, Mapping) and isinstance(value, dict):
             return {
                 self.read(name, arguments[0], where): self.read(part, arguments[1], f"{where}[{name!r:.60}]")
@@ -238,7 +239,8 @@ class Reader:
         unknown = [name for name in state if name not in hints]
         if unknown:
             raise damaged(where, f"has an entry {unknown[0]!r:.60}", f"only {', '.join(hints)}")
-        inner, values = Reader(self.device, self.given), {}
+        device = CPU if getattr(cls, "stays_on_cpu", False) else self.device
+        inner, values = Reader(device, self.given), {}
         for field in fields(cls):
             name = field.name
             if name not in hints:
@@ -318,7 +320,8 @@ def _is_stored(cls: type) -> bool:
 
 @cache
 def _is_of_family(cls: type) -> bool:
-    return any(inspect.isabstract(base) for base in cls.__mro__[1:])
+    bases = [base for base in cls.__mro__[1:] if base.__module__ not in ("collections.abc", "typing")]
+    return any(inspect.isabstract(base) for base in bases)
 
 
 def _same_as(hint: Any) -> str | None:

@@ -9,18 +9,18 @@ Memory: that of the accumulator, once for every key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
 from krepes.base.code_identity import code_identity
-from krepes.base.codec import State
+from krepes.base.codec import State, decode, encode
 from krepes.base.random_streams import uniform
-from krepes.base.schema import check_entries
 
 Key = int | float | str | bool
 ROUNDING = 1e-10  # of the weight of a part; less than that is not a row
@@ -86,7 +86,26 @@ class Parts(Mapping[Key, T], Generic[T]):
 
     def state(self) -> State:
         keys = list(self)
-        return {"keys": keys, "parts": [self[key].state() for key in keys]}
+        return {"keys": keys, "parts": [encode(self[key]) for key in keys]}
+
+    @classmethod
+    def from_state(cls, state: State, read: Callable[[Any], T]) -> Parts[T]:
+        """The inverse of `state`; `read` gives the value of a part."""
+        stored = decode(StoredParts, state)
+        if not stored.keys or not len(set(stored.keys)) == len(stored.keys) == len(stored.parts):
+            raise ValueError("The file is damaged: its sums need one part for every key.")
+        parts = Parts({key: read(part) for key, part in zip(stored.keys, stored.parts)})
+        if not all(part.n > 0 for part in parts.values()):
+            raise ValueError("The file is damaged: one of its parts is over no rows.")
+        return parts
+
+
+@dataclass(frozen=True)
+class StoredParts:
+    """What a file holds of `Parts`."""
+
+    keys: list[Key]
+    parts: list[Any]
 
 
 class Split(Accumulator[dict[Key, S], Parts[T]]):
@@ -149,13 +168,7 @@ class Split(Accumulator[dict[Key, S], Parts[T]]):
         return {key: self.accumulator.sums_from(part) for key, part in zip(state["keys"], state["parts"])}
 
     def value_from(self, state: State) -> Parts[T]:
-        check_entries("The parts", state, {"keys": list, "parts": list[dict]}, optional=set())
-        keys = state["keys"]
-        if not keys or not len(set(keys)) == len(keys) == len(state["parts"]):
-            raise ValueError("The parts are damaged: there must be one for every key.")
-        return Parts(
-            {key: self.accumulator.value_from(part) for key, part in zip(state["keys"], state["parts"])}
-        )
+        return Parts.from_state(state, self.accumulator.value_from)
 
     @property
     def bytes_per_row(self) -> int:

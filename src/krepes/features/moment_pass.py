@@ -25,7 +25,6 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.moments.moments import Moments
@@ -159,33 +158,13 @@ class MomentPass(Accumulator[MomentSums, Moments]):
         S = outer / V
         return Moments(n, sums.sum_1, sums.sum_1, S, S, (other - outer) / (V * (V - 1)), trace=trace)
 
-    def value_from(self, state: State) -> Moments:
-        return Moments.from_state(state)
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"r": self.space.rank}
 
-    def sums_state(self, sums: MomentSums) -> State:
-        crosses = {"cross": sums.cross, "negative": sums.negative}
-        return {
-            "n": sums.n,
-            "trace": sums.trace,
-            "sum_a": sums.sum_1,
-            "sum_b": sums.sum_2,
-            "gram_a": sums.outer_1.flushed().total,
-            "gram_b": sums.outer_2.flushed().total,
-            **{name: cross for name, cross in crosses.items() if cross is not None},
-        }
-
-    def sums_from(self, state: State) -> MomentSums:
-        here = {name: x.to(self.space.device) for name, x in state.items() if isinstance(x, Tensor)}
-        return MomentSums(
-            state["n"],
-            state["trace"],
-            here["sum_a"],
-            here["sum_b"],
-            OuterSum(here["gram_a"]),
-            OuterSum(here["gram_b"]),
-            here.get("cross"),
-            here.get("negative"),
-        )
+    @property
+    def device(self) -> torch.device:
+        return self.space.device
 
     @property
     def bytes_per_row(self) -> int:

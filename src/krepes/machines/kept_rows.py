@@ -8,6 +8,7 @@ While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -16,24 +17,15 @@ from torch import Tensor
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import named_few
-from krepes.base.codec import State
+from krepes.base.codec import FLOATS, Bounds, Count, Shape
 from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, concat_rows, take_rows
-from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import Kernel
 
 MOST_BYTES = 256 * 2**20
 SAME = 1e-5  # relative difference up to which two numbers may be the same number
 _KEPT = 29  # purpose of a random stream
-
-STATE = {
-    "seen": int,
-    "rows": Tensor,
-    "inputs": Tensor | SparseRows | list,
-    "y": np.ndarray,
-    "weight": Tensor,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +47,19 @@ class KeptRows:
     most : int
     """
 
-    seen: int
-    rows: Tensor
-    inputs: Rows
-    y: np.ndarray
-    weight: Tensor
-    draws: Tensor
-    most: int
+    stays_on_cpu: ClassVar[bool] = True
+
+    seen: Count
+    rows: Annotated[Tensor, Shape("k", dtype="int64"), Bounds(least=0)]
+    inputs: Annotated[np.ndarray | Tensor | SparseRows | list, Shape("k", ..., dtype=FLOATS)]
+    y: Annotated[np.ndarray, Shape("k", ..., dtype=("float64", "int64"))]
+    weight: Annotated[Tensor, Shape("k"), Bounds(above=0)]
+    draws: Annotated[Tensor, Shape("k", dtype="float32")]
+    most: Count
+
+    def check_restored(self) -> None:
+        if not 1 <= len(self.rows) <= self.seen:
+            raise ValueError(f"The file is damaged: {len(self.rows)} rows are kept of {self.seen}.")
 
     @property
     def n(self) -> float:
@@ -146,9 +144,6 @@ class KeptRows:
                 "this index."
             )
 
-    def state(self) -> State:
-        return {name: getattr(self, name) for name in STATE}
-
 
 class KeepRows(SumOfValues[KeptRows]):
     """Keeps a uniform sample of the rows it is given, in the form in which a kernel on objects stores them."""
@@ -187,21 +182,6 @@ class KeepRows(SumOfValues[KeptRows]):
         if not isinstance(inputs, Tensor) or len(inputs) == 0:
             return self.most
         return max(1, min(self.most, MOST_BYTES // max(1, inputs[0].numel() * inputs.element_size())))
-
-    def value_from(self, state: State) -> KeptRows:
-        check_entries("The kept rows", state, STATE, optional=set())
-        k = len(state["rows"])
-        if any(len(state[name]) != k for name in ("inputs", "y", "weight")):
-            raise ValueError("The kept rows are damaged: their parts differ in length.")
-        if not 1 <= k <= state["seen"]:
-            raise ValueError("The kept rows are damaged: their numbers cannot be.")
-        if state["rows"].dtype != torch.int64 or state["weight"].dtype != torch.float64:
-            raise ValueError("The kept rows are damaged: indices or weights are not of their type.")
-        if not (state["weight"] > 0).all():
-            raise ValueError("The kept rows are damaged: their weights must be positive.")
-        most = self._affordable(state["inputs"]) if state["seen"] == k else k
-        seen, rows, inputs, y, weight = (state[name] for name in STATE)
-        return KeptRows(seen, rows, inputs, y, weight, self._draws(rows), most)
 
 
 def _places(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from krepes.base import model_file
 from krepes.base.accumulator import T
-from krepes.base.codec import State
+from krepes.base.codec import State, decode, encode
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count
 from krepes.base.progress import display
@@ -59,8 +59,6 @@ class KernelExpansion(Protocol):
 
     @property
     def b(self) -> Tensor: ...  # shape: (c,)
-
-    def state(self) -> State: ...
 
 
 S = TypeVar("S", bound=KernelExpansion)
@@ -357,16 +355,17 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     def _state(self, total: bool = True) -> State:
         state = super()._state(total and self.total_ is not None)
-        state |= {"targets": self.targets_.state(), "label": self.label_, "metric": self.metric_}
+        state |= {"targets": encode(self.targets_), "label": self.label_, "metric": self.metric_}
         if self.total_ is not None or self._solution is not None:
-            state["solution"] = self._solved().state()
+            state["solution"] = encode(self._solved())
         return state
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
         check_entries("The model", state, {"targets": dict, "label": str | None}, optional=set())
         check_entries("The model", state, {"metric": str | None, "solution": dict}, optional={"solution"})
-        self.targets_, self.label_ = Targets.from_state(state["targets"]), state["label"]
+        self.targets_ = decode(Targets, state["targets"])
+        self.label_ = state["label"]
         self.choice_, self.metric_ = None, state["metric"]
         if "solution" in state:
             self._solution = self._solution_of(state["solution"])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State
+from krepes.base.codec import State, decode, encode
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
@@ -70,17 +70,20 @@ class NormalEquations(Accumulator[RunningSums, NormalSums]):
     def value(self, sums: RunningSums) -> NormalSums:
         return replace(sums.rest, outer=sums.outer.result())
 
-    def value_from(self, state: State) -> NormalSums:
-        return NormalSums.from_state(state, self.space.device, self.space.rank, self.targets.n_outputs)
-
     def sums_state(self, sums: RunningSums) -> State:
-        return sums.rest.state() | {"outer": sums.outer.flushed().total}
+        return encode(self.value(sums))
 
     def sums_from(self, state: State) -> RunningSums:
-        whole = self.value_from(state | {"scalars": state["scalars"].clamp(min=1e-300)})
-        n, trace = state["scalars"].tolist()
-        empty = whole.outer.new_zeros(0, 0)
-        return RunningSums(replace(whole, n=n, trace=trace, outer=empty), OuterSum(whole.outer))
+        whole = decode(NormalSums, state, self.device, **self.sizes)
+        return RunningSums(replace(whole, outer=whole.outer.new_zeros(0, 0)), OuterSum(whole.outer))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"r": self.space.rank, "c": self.targets.n_outputs}
+
+    @property
+    def device(self) -> torch.device:
+        return self.space.device
 
     @property
     def bytes_per_row(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -19,9 +19,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Bounds, Shape, State
 from krepes.base.packing import digest
-from krepes.base.schema import check_entries
 from krepes.base.validation import as_array, as_numbers, check_finite
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values
 
@@ -43,31 +42,8 @@ class Targets(ABC):
     def are_encoded(self, y: np.ndarray) -> bool:
         """Whether an array, such as one of a file, holds encoded targets."""
 
-    @abstractmethod
-    def state(self) -> State:
-        """What a model file keeps."""
-
     def fingerprint(self) -> dict[str, str]:
-        return {"targets": digest(self.state())}
-
-    @staticmethod
-    def from_state(state: State) -> Targets:
-        if "classes" in state:
-            check_entries("The targets", state, {"classes": list}, optional=set())
-            classes = Classes.given(state["classes"])
-            if classes.values.tolist() != state["classes"]:
-                raise ValueError("The targets are damaged: their classes must differ, and be in order.")
-            return classes
-        check_entries(
-            "The targets", state, {"shift": list[float], "scale": list[float], "flat": bool}, optional=set()
-        )
-        shift, scale = (np.array(state[name], dtype=float) for name in ("shift", "scale"))
-        one = shift.ndim == 1 and shift.shape == scale.shape and len(shift) >= 1
-        if not (one and (scale > 0).all() and np.isfinite([shift, scale]).all()):
-            raise ValueError(
-                "The targets are damaged: they need a shift and a positive scale for every column."
-            )
-        return Quantities(shift, scale, state["flat"])
+        return {"targets": digest(self)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +105,16 @@ class Classes(Targets):
         return y.dtype == np.int64 and y.ndim == 1 and bool(((y >= 0) & (y < self.n_outputs)).all())
 
     def state(self) -> State:
-        return {"classes": self.values.tolist()}
+        return {"class": "Classes", "values": self.values.tolist()}
+
+    @classmethod
+    def from_state(cls, state: State) -> Classes:
+        """Labels of any type, which must differ and be in order."""
+        values = state.get("values")
+        classes = cls.given(values) if isinstance(values, list) else None
+        if classes is None or classes.values.tolist() != values:
+            raise ValueError("The file is damaged: the classes of the targets must differ, and be in order.")
+        return classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +126,8 @@ class Quantities(Targets):
     ([[1.0]], [1.0])
     """
 
-    shift: np.ndarray  # shape: (c,)
-    scale: np.ndarray  # shape: (c,)
+    shift: Annotated[np.ndarray, Shape("c")]
+    scale: Annotated[np.ndarray, Shape("c"), Bounds(above=0)]
     flat: bool  # whether y has one dimension
 
     @classmethod
@@ -176,9 +161,6 @@ class Quantities(Targets):
 
     def are_encoded(self, y: np.ndarray) -> bool:
         return y.dtype == np.float64 and y.ndim == 2 and y.shape[1] == self.n_outputs
-
-    def state(self) -> State:
-        return {"shift": self.shift.tolist(), "scale": self.scale.tolist(), "flat": self.flat}
 
 
 def _labels(y: Any, name: str = "y") -> np.ndarray:

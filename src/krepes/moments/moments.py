@@ -16,25 +16,13 @@ Pairs given by the user (anchor, positive) keep their order.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Bounds, SameAs, Shape
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.base.schema import check_entries
-
-# What a file says of moments: sums under the names that they have there.
-STORED = {
-    "sum_1": "sum_a",
-    "sum_2": "sum_b",
-    "sum_11": "gram_aa",
-    "sum_22": "gram_bb",
-    "sum_12": "gram_ab",
-    "sum_1n": "gram_an",
-}
-STATE = dict.fromkeys(("scalars", *STORED.values()), Tensor)
 
 
 @dataclass(frozen=True)
@@ -63,13 +51,13 @@ class Moments:
     (2.0, 5.0, 5.0)
     """
 
-    n: float
-    sum_1: Tensor
-    sum_2: Tensor
-    sum_11: Tensor
-    sum_22: Tensor
-    sum_12: Tensor | None = None
-    sum_1n: Tensor | None = None
+    n: Annotated[float, Bounds(least=0)]
+    sum_1: Annotated[Tensor, Shape("r")]
+    sum_2: Annotated[Tensor, Shape("r"), SameAs("sum_1")]
+    sum_11: Annotated[Tensor, Shape("r", "r")]
+    sum_22: Annotated[Tensor, Shape("r", "r"), SameAs("sum_11")]
+    sum_12: Annotated[Tensor | None, Shape("r", "r")] = None
+    sum_1n: Annotated[Tensor | None, Shape("r", "r")] = None
     trace: float = 0.0
 
     @classmethod
@@ -239,26 +227,3 @@ class Moments:
         if combined.n <= 0:
             raise ValueError(f"Subtracting {other.n:g} samples from {self.n:g} leaves none.")
         return combined
-
-    def state(self) -> State:
-        """Tensors for a file, scalars included."""
-        scalars = torch.tensor([self.n, self.trace], dtype=torch.float64)
-        kept = [name for name in STORED if not (self.exchangeable and name in ("sum_2", "sum_22"))]
-        tensors = {STORED[name]: getattr(self, name) for name in kept}
-        return {"scalars": scalars, **{name: value for name, value in tensors.items() if value is not None}}
-
-    @classmethod
-    def from_state(cls, state: State) -> Moments:
-        check_entries("The moments", state, STATE, optional=set(STATE) - {"scalars", "sum_a", "gram_aa"})
-        r = len(state["sum_a"])
-        for name, value in state.items():
-            expected = {"scalars": (2,)}.get(name, (r,) if name.startswith("sum") else (r, r))
-            if name not in STATE or tuple(value.shape) != expected or value.dtype != torch.float64:
-                raise ValueError(f"The moments are damaged: {name} has the shape {tuple(value.shape)}.")
-        if not state["scalars"][0] > 0:
-            raise ValueError("The moments are damaged: they hold no samples.")
-        n, trace = state["scalars"].tolist()
-        tensors = {name: state[stored] for name, stored in STORED.items() if stored in state}
-        tensors.setdefault("sum_22", tensors["sum_11"])
-        tensors.setdefault("sum_2", tensors["sum_1"])
-        return cls(n=n, trace=trace, **tensors)

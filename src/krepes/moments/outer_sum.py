@@ -10,10 +10,12 @@ and as much again while a sum is replaced by the next.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from krepes.base.codec import Shape
 from krepes.base.linalg import row_blocks
 
 STRIPS = 4  # of the lower triangle
@@ -42,7 +44,7 @@ class OuterSum:
     [[10.0, 14.0], [14.0, 20.0]]
     """
 
-    total: Tensor
+    total: Annotated[Tensor, Shape("r", "r")]
     strips: tuple[Tensor, ...] = ()
     buffered: int = 0
 

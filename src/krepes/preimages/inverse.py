@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
 from krepes.base.linalg import row_blocks
-from krepes.base.schema import check_entries
-from krepes.kernels import Kernel
 from krepes.preimages.error_estimate import ErrorFigures, learn_errors, nearest
 from krepes.preimages.ridge_decoder import RidgeDecoder, learn_decoder
 
 LEAST_ROWS = 3  # one is left out, and two are not all the same
 BLOCK_ROWS = 4096
-
-STATE = {
-    "kernel": Kernel,
-    "centres": Tensor,
-    "mean": Tensor,
-    "scale": float,
-    "coefficients": Tensor,
-    "constant": Tensor,
-    "errors": list[float],
-}
 
 
 @dataclass(frozen=True)
@@ -88,35 +75,3 @@ class LearnedInverse:
         outputs = self.decoder(Z)
         distance = nearest(self.decoder.scaled(Z), self.decoder.centres)
         return Decoded(outputs[:, :-1], *self.figures.estimate(outputs[:, -1], distance))
-
-    def state(self) -> State:
-        d = self.decoder
-        return {
-            "kernel": d.kernel,
-            "centres": d.centres,
-            "mean": d.mean,
-            "scale": d.scale,
-            "coefficients": d.coefficients,
-            "constant": d.constant,
-            "errors": list(astuple(self.figures)),
-        }
-
-    @classmethod
-    def from_state(cls, state: State, n_components: int, width: int) -> LearnedInverse:
-        """The inverse of `state`, for a model of this many components and rows of this width."""
-        check_entries("The inverse", state, STATE, optional=set())
-        m = len(state["centres"])
-        shapes = {
-            "centres": (m, n_components),
-            "mean": (n_components,),
-            "coefficients": (m, width + 1),
-            "constant": (width + 1,),
-        }
-        for name, shape in shapes.items():
-            tensor = state[name]
-            if tuple(tensor.shape) != shape or tensor.dtype != torch.float64 or not tensor.isfinite().all():
-                raise ValueError(f"The inverse is damaged: {name} does not fit the model.")
-        if len(state["errors"]) != len(fields(ErrorFigures)) or not state["scale"] > 0:
-            raise ValueError("The inverse is damaged: it does not say how its errors are estimated.")
-        decoder = RidgeDecoder(*(state[name] for name in list(STATE)[:-1]))
-        return cls(decoder, ErrorFigures(*state["errors"]))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Value
 from krepes.base.caller_warning import warn
-from krepes.base.codec import State
+from krepes.base.codec import CPU, State, decode, encode
 from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks
 from krepes.base.rows import concat_rows, dense, take_rows
@@ -151,14 +151,15 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         """What a file keeps: an inverse that was learned from rows."""
         if self._inverse is None or not self._inverse_of_rows or self._inverse[0] is not self._solution:
             return {}
-        return {"inverse": self._inverse[1].state()}
+        return {"inverse": encode(self._inverse[1])}
 
     def _restore_inverse(self, state: State) -> None:
         """Take the inverse of the solution from a file, where it has one."""
         check_entries("The model", state, {"inverse": dict}, optional={"inverse"})
         if "inverse" in state:
             solution = self._solved()
-            found = LearnedInverse.from_state(state["inverse"], len(solution.gamma), self.space_.width)
+            sizes = {"h": len(solution.gamma), "c": self.space_.width + 1}
+            found = decode(LearnedInverse, state["inverse"], CPU, **sizes)
             self._inverse, self._inverse_of_rows = (solution, found), True
 
     def _check_decodes(self) -> None:

@@ -13,11 +13,13 @@ Cost O(n m (m + d) + m^3) for n rows and m centres, memory O(n m).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.codec import Bounds, Shape
 from krepes.kernels import Gaussian, Kernel, Linear
 from krepes.landmarks.nystrom import NystromMap
 from krepes.regression.leave_one_out import LeaveOneOut
@@ -57,11 +59,11 @@ class RidgeDecoder:
     """
 
     kernel: Kernel
-    centres: Tensor
-    mean: Tensor
-    scale: float
-    coefficients: Tensor
-    constant: Tensor
+    centres: Annotated[Tensor, Shape("m", "h")]
+    mean: Annotated[Tensor, Shape("h")]
+    scale: Annotated[float, Bounds(above=0)]
+    coefficients: Annotated[Tensor, Shape("m", "c")]
+    constant: Annotated[Tensor, Shape("c")]
 
     def scaled(self, Z: Tensor) -> Tensor:
         return (Z.double() - self.mean) / self.scale

@@ -15,17 +15,12 @@ with A, B, yy of the fold, centred by the means of the other folds. Memory O(r^2
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
-from krepes.base.schema import check_entries
-
-STATE = {
-    "scalars": Tensor,
-    **dict.fromkeys(("sum_phi", "sum_y", "outer", "cross", "squares"), Tensor),
-}
+from krepes.base.codec import Bounds, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +71,13 @@ class NormalSums:
     (3.0, 1.0)
     """
 
-    n: float
+    n: Annotated[float, Bounds(least=0)]
     trace: float
-    sum_phi: Tensor
-    sum_y: Tensor
-    outer: Tensor
-    cross: Tensor
-    squares: Tensor
+    sum_phi: Annotated[Tensor, Shape("r")]
+    sum_y: Annotated[Tensor, Shape("c")]
+    outer: Annotated[Tensor, Shape("r", "r")]
+    cross: Annotated[Tensor, Shape("r", "c")]
+    squares: Annotated[Tensor, Shape("c")]
 
     @classmethod
     def of_rows(cls, Phi: Tensor, Y: Tensor, weight: Tensor | None = None) -> NormalSums:
@@ -136,24 +131,3 @@ class NormalSums:
                 "in this precision. Give a larger one, or dtype='float64'."
             )
         return W, ybar - W.mT @ mu
-
-    def state(self) -> State:
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("n", "trace")}
-        return {"scalars": torch.tensor([self.n, self.trace], dtype=torch.float64), **tensors}
-
-    @classmethod
-    def from_state(cls, state: State, device: torch.device, width: int, n_outputs: int) -> NormalSums:
-        check_entries("The sums", state, STATE, optional=set())
-        shapes = {
-            "scalars": (2,), "sum_phi": (width,), "sum_y": (n_outputs,), "outer": (width, width),
-            "cross": (width, n_outputs), "squares": (n_outputs,),
-        }  # fmt: skip
-        for name, shape in shapes.items():
-            if tuple(state[name].shape) != shape or state[name].dtype != torch.float64:
-                raise ValueError(
-                    f"The sums are damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
-                )
-        n, trace = state["scalars"].tolist()
-        if not n > 0:
-            raise ValueError("The sums are damaged: they are over no rows.")
-        return cls(n, trace, *(state[name].to(device) for name in STATE if name != "scalars"))

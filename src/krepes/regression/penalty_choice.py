@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.codec import Shape
 from krepes.base.split import Key, Parts
 from krepes.regression.normal_sums import NormalSums
 
@@ -34,8 +36,8 @@ class PenaltyErrors:
     by : "folds" or "leave one out"
     """
 
-    penalties: np.ndarray
-    errors: np.ndarray
+    penalties: Annotated[np.ndarray, Shape("p")]
+    errors: Annotated[np.ndarray, Shape("p")]
     by: str
 
     @classmethod

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
-from krepes.base.schema import check_entries
+from krepes.base.codec import FLOATS, Bounds, Shape
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import Loss
 from krepes.solvers.output_scale import Spread, check_scale
 from krepes.solvers.solver import Solution, best_epoch
 
 LARGEST = 1e30  # coefficient that a solve could give
-
-# What a model file says of a map, and of which type it must be.
-STATE = {
-    "A": Tensor,
-    "gamma": Tensor,
-    "history": list[dict[str, float]],
-    "solution": list[int | bool],
-    "loss_parameters": dict[str, Tensor],
-    "spread": dict[str, Tensor],
-    "change": Tensor,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +27,21 @@ class LinearMap:
     gamma : Tensor of shape (h,)
     history, n_iter, converged, dropped, parameters
         As in `Solution`. The loss's own parameters (a predictor, a decoder) belong to A_loss.
-    spread : Spread or None
-        The spread of the loss's components; None for the scale of the loss alone.
+    spread : Spread
+        The spread of the loss's components.
     change : Tensor of shape (h_loss, h), or None for the identity
         T, from what the loss minimised to the output's scale.
     """
 
-    A: Tensor
-    gamma: Tensor
+    A: Annotated[Tensor, Shape("m", "h", dtype=FLOATS), Bounds(least=-LARGEST, most=LARGEST)]
+    gamma: Annotated[Tensor, Shape("h", dtype=FLOATS), Bounds(least=-LARGEST, most=LARGEST)]
     history: list[dict[str, float]]
     n_iter: int
     converged: bool
+    spread: Spread
     dropped: int = 0
     parameters: dict[str, Tensor] = field(default_factory=dict)
-    spread: Spread | None = None
-    change: Tensor | None = None
+    change: Annotated[Tensor | None, Shape(None, "h", dtype=FLOATS)] = None
 
     @classmethod
     def of(cls, solution: Solution, features: NystromMap, spread: Spread) -> LinearMap:
@@ -63,16 +52,12 @@ class LinearMap:
                 "The solution has coefficients that are not finite: the moments hold numbers that differ too much in "
                 "size. Look for extreme values in the rows."
             )
-        how = (solution.history, solution.n_iter, solution.converged, solution.dropped, solution.parameters)
-        return cls(A, solution.gamma.to(A), *how, spread)
+        how = (solution.history, solution.n_iter, solution.converged)
+        return cls(A, solution.gamma.to(A), *how, spread, solution.dropped, solution.parameters)
 
     def scaled(self, scale: str, loss: Loss) -> LinearMap:
         """The same components at another scale."""
         check_scale(scale)
-        if self.spread is None:
-            if scale == "loss":
-                return self
-            raise ValueError(f"scale={scale!r}: this map knows the scale of its loss alone.")
         A, gamma = self._of_loss()
         change = self.spread.change(scale, loss)
         if change is not None:
@@ -91,48 +76,15 @@ class LinearMap:
     def best_epoch(self) -> int | None:
         return best_epoch(self.history)
 
-    def state(self, dtype: torch.dtype) -> State:
-        """What a model file keeps, A in the precision of the features."""
-        spread = {} if self.spread is None else {"spread": self.spread.state()}
-        change = {} if self.change is None else {"change": self.change}
-        return (
-            spread
-            | change
-            | {
-                "A": self.A.to(dtype),
-                "gamma": self.gamma,
-                "history": self.history,
-                "solution": [self.n_iter, self.converged, self.dropped],
-                "loss_parameters": self.parameters,
-            }
-        )
+    def in_precision(self, dtype: torch.dtype) -> LinearMap:
+        """With A in the precision of the features, as a model file keeps it."""
+        return replace(self, A=self.A.to(dtype))
 
-    @classmethod
-    def from_state(cls, state: State, n_landmarks: int, device: torch.device) -> LinearMap:
-        """The inverse of `state`, for a model with n_landmarks landmarks."""
-        check_entries("The model", state, STATE, optional={"loss_parameters", "spread", "change"})
-        shape, width = tuple(state["A"].shape), tuple(state["gamma"].shape)
-        if len(shape) != 2 or shape[0] != n_landmarks or shape[1] == 0 or width != shape[1:]:
-            raise ValueError(
-                f"The model file is damaged: coefficients of shape {shape} and an intercept of shape {width} do not "
-                f"fit {n_landmarks} landmarks."
-            )
-        if not (state["A"].is_floating_point() and state["gamma"].is_floating_point()):
-            raise ValueError("The model file is damaged: its coefficients are not numbers with a fraction.")
-        if max(state["A"].abs().max().item(), state["gamma"].abs().max().item()) > LARGEST:
-            raise ValueError(
-                "The model file is damaged: its coefficients are out of the range of single precision."
-            )
-        if not state["history"] or len(state["solution"]) != 3:
-            raise ValueError("The model file is damaged: it does not say how its coefficients were found.")
-        A, gamma = state["A"].to(device), state["gamma"].to(device)
-        n_iter, converged, dropped = state["solution"]
-        own = state.get("loss_parameters", {})
-        spread = Spread.from_state(state["spread"]) if "spread" in state else None
-        change = state.get("change")
-        n_of_loss = None if spread is None else len(spread.mean)
-        if change is not None and not (
-            change.is_floating_point() and tuple(change.shape) == (n_of_loss, len(gamma))
+    def check_restored(self) -> None:
+        of_loss = len(self.spread.mean)
+        if (
+            not self.history
+            or not len(self.gamma)
+            or (self.change is not None and len(self.change) != of_loss)
         ):
-            raise ValueError("The model file is damaged: the scale of its components does not fit them.")
-        return cls(A, gamma, state["history"], n_iter, converged, dropped, own, spread, change)
+            raise ValueError("The file is damaged: it does not say how its coefficients were found.")

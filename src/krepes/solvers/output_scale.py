@@ -18,14 +18,14 @@ basis keeps it (except for "orthonormal", which no other basis allows).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 from krepes.base.limits import check_choice
 from krepes.base.linalg import descending_eigh, inverse_sqrt
-from krepes.base.schema import check_entries
 from krepes.losses import Loss
 from krepes.moments import Moments
 
@@ -51,9 +51,9 @@ class Spread:
         W^T W.
     """
 
-    second: Tensor
-    mean: Tensor
-    gram: Tensor
+    second: Annotated[Tensor, Shape("h", "h")]
+    mean: Annotated[Tensor, Shape("h")]
+    gram: Annotated[Tensor, Shape("h", "h")]
 
     @classmethod
     def of(cls, W: Tensor, moments: Moments) -> Spread:  # W: (r, h)
@@ -83,18 +83,3 @@ class Spread:
         measured = self.gram if scale == "kernel" else self.covariance
         sizes = (Q * (measured.to(Q) @ Q)).sum(0)
         return Q / torch.where(sizes > CUT * sizes.max(), sizes, 1.0).sqrt()
-
-    def state(self) -> State:
-        return {"second": self.second, "mean": self.mean, "gram": self.gram}
-
-    @classmethod
-    def from_state(cls, state: State) -> Spread:
-        """The inverse of `state`."""
-        check_entries("The model", state, dict.fromkeys(("second", "mean", "gram"), Tensor), optional=set())
-        h = state["mean"].numel()
-        shapes = {"second": (h, h), "mean": (h,), "gram": (h, h)}
-        wrong = [name for name, shape in shapes.items() if tuple(state[name].shape) != shape]
-        wrong += [name for name in shapes if not state[name].is_floating_point()]
-        if wrong:
-            raise ValueError(f"The model file is damaged: {', '.join(wrong)} of its components do not fit.")
-        return cls(*(state[name].double() for name in shapes))

@@ -126,7 +126,7 @@ class Tally(Generic[T]):
     def state(self, sums: bool) -> State:
         groups = None
         if sums and self.groups is not None:
-            groups = {**self.groups.parts.state(), "rows": list(self.groups.rows.values())}
+            groups = {"parts": self.groups.parts.state(), "rows": list(self.groups.rows.values())}
         return {
             "n_samples_seen": self.n_rows,
             "next_row": self.next_row,
@@ -152,7 +152,7 @@ class Tally(Generic[T]):
 
     def with_groups(self, parts: Parts[T], state: State) -> Tally[T]:
         """With sums by group from a file."""
-        check_entries("The groups", state, {"keys": list[int | float | str | bool], "rows": list[int]}, set())
+        check_entries("The groups", state, {"parts": dict, "rows": list[int]}, set())
         counts = state["rows"]
         if len(counts) != len(parts) or sum(counts) > self.n_rows or min(counts) < 1:
             raise ValueError("The model is damaged: the rows of its groups are not its rows.")

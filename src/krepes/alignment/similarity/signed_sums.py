@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
 
-from krepes.base.codec import State
+from krepes.base.codec import Count, Shape
 
 CONSTANT = 1e-12  # of the sums of a column: what rounding leaves of it once the mean is subtracted
 
@@ -35,9 +36,9 @@ class SignedSums:
         The global index that follows the last row seen.
     """
 
-    table: np.ndarray
-    count: np.ndarray
-    next_row: int
+    table: Annotated[np.ndarray, Shape("M", "d")]
+    count: Annotated[np.ndarray, Shape("M")]
+    next_row: Count
 
     def scaled(self, n_hashes: int) -> tuple[np.ndarray, int]:
         """The sums a_b over 2^e, (M, d), centred exactly, and e: the largest is near 1, so that products are in range.
@@ -80,20 +81,21 @@ class SignedSums:
         return in_units(*self.unit_gram(n_hashes, debias))
 
 
+@dataclass(frozen=True, eq=False)
 class Sketches(Mapping[str, SignedSums]):
     """Sketches by the name of the representation. When two are added, a name that only one of them has is kept."""
 
-    def __init__(self, sketches: Mapping[str, SignedSums], n_hashes: int = 1):
-        self._sketches, self.n_hashes = dict(sketches), n_hashes
+    sketches: Mapping[str, SignedSums]
+    n_hashes: int = 1
 
     def __getitem__(self, name: str) -> SignedSums:
-        return self._sketches[name]
+        return self.sketches[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sketches)
+        return iter(self.sketches)
 
     def __len__(self) -> int:
-        return len(self._sketches)
+        return len(self.sketches)
 
     def rows_of(self, name: str) -> float:
         """Rows seen of a representation."""
@@ -120,7 +122,7 @@ class Sketches(Mapping[str, SignedSums]):
         return Sketches(scaled, self.n_hashes)
 
     def _combined(self, other: Sketches, sign: float) -> Sketches:
-        found = {**self._sketches, **other._sketches}
+        found = {**self.sketches, **other.sketches}
         for name in set(self) & set(other):
             mine, theirs = self[name], other[name]
             if mine.table.shape != theirs.table.shape:
@@ -131,17 +133,6 @@ class Sketches(Mapping[str, SignedSums]):
                 max(mine.next_row, theirs.next_row),
             )
         return Sketches(found, self.n_hashes)
-
-    def state(self) -> State:
-        each = [[name, s.table, s.count, s.next_row] for name, s in self.items()]
-        return {"n_hashes": self.n_hashes, "sketches": each}
-
-    @classmethod
-    def from_state(cls, state: State) -> Sketches:
-        each = {
-            name: SignedSums(table, count, next_row) for name, table, count, next_row in state["sketches"]
-        }
-        return cls(each, state["n_hashes"])
 
 
 def in_units(values: np.ndarray, exponents: int | np.ndarray) -> np.ndarray:

@@ -33,7 +33,6 @@ from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import State
 from krepes.base.packing import digest
 from krepes.base.random_streams import uniform
 from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
@@ -168,9 +167,6 @@ class SketchedCKA(SumOfValues[Sketches]):
             for name, X in zip(names, block.inputs, strict=True)
         }
         return self._sketched(matrices, block.rows.numpy(), len(block))
-
-    def value_from(self, state: State) -> Sketches:
-        return Sketches.from_state(state)
 
     def fingerprint(self) -> dict[str, str]:
         return {"sketch": digest([self.n_buckets, self.n_hashes, self.seed])}

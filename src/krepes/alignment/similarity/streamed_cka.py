@@ -13,7 +13,7 @@ Cost O(n (d_x + d_y)^2), memory 8 (d_x + d_y)^2 bytes. Where d is large, `Sketch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,11 +23,12 @@ from krepes.alignment.similarity.cka import check_enough_rows, check_estimator, 
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 from krepes.base.packing import digest
 from krepes.base.validation import as_array, as_flat_matrix, check_same_rows
 
-Origin = tuple[np.ndarray, np.ndarray]
+Vector = Annotated[np.ndarray, Shape(None)]
+Origin = tuple[Vector, Vector]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class PairedGrams:
 
     n: float
     origin: Origin
-    grams: dict[str, np.ndarray]
+    grams: dict[str, Annotated[np.ndarray, Shape(None, None)]]
     units: tuple[float, float] = (1.0, 1.0)
 
     @classmethod
@@ -96,14 +97,6 @@ class PairedGrams:
         mine, theirs = (part.seen_from(self.origin, units).grams for part in (self, other))
         grams = {name: gram + sign * theirs[name] for name, gram in mine.items()}
         return PairedGrams(self.n + sign * other.n, self.origin, grams, units)
-
-    def state(self) -> State:
-        return {"n": self.n, "origin": list(self.origin), "grams": self.grams, "units": list(self.units)}
-
-    @classmethod
-    def from_state(cls, state: State) -> PairedGrams:
-        (x, y), units = state["origin"], state["units"]
-        return cls(state["n"], (x, y), state["grams"], (units[0], units[1]))
 
 
 class StreamedCKA(SumOfValues[PairedGrams]):
@@ -158,9 +151,6 @@ class StreamedCKA(SumOfValues[PairedGrams]):
                 f"Got {(X.shape[1], Y.shape[1])} features for X and Y; before there were {before.widths}."
             )
         return PairedGrams.of(X, Y, before.origin)
-
-    def value_from(self, state: State) -> PairedGrams:
-        return PairedGrams.from_state(state)
 
     def fingerprint(self) -> dict[str, str]:
         return {"estimator": digest(self.estimator)}

@@ -10,13 +10,14 @@ bytes whatever n is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from krepes.alignment.similarity.augmented_rows import augmented, origin_move, origin_of, unit_of
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 
 BLOCK_ROWS = 4096
 
@@ -45,10 +46,15 @@ class ClassMoments:
     """
 
     n: float
-    origin: np.ndarray
-    triangle: np.ndarray
-    sums: np.ndarray
+    origin: Annotated[np.ndarray, Shape("d")]
+    triangle: Annotated[np.ndarray, Shape("e", "e")]
+    sums: Annotated[np.ndarray, Shape("c", "e")]
     unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "triangle", np.asfortranarray(self.triangle)
+        )  # for the same bits after a file
 
     @classmethod
     def of(
@@ -111,11 +117,3 @@ class ClassMoments:
         if self.origin is origin and self.unit == unit:  # then nothing has to be moved
             return self.triangle, self.sums
         return self.seen_from(origin, unit)
-
-    def state(self) -> State:
-        return {name: getattr(self, name) for name in ("n", "origin", "triangle", "sums", "unit")}
-
-    @classmethod
-    def from_state(cls, state: State) -> ClassMoments:
-        triangle = np.asfortranarray(state["triangle"])
-        return cls(state["n"], state["origin"], triangle, state["sums"], state["unit"])

@@ -34,7 +34,6 @@ from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import State
 from krepes.base.limits import check_choice
 from krepes.base.packing import digest
 from krepes.base.validation import as_flat_matrix, check_same_rows
@@ -150,30 +149,6 @@ class TransferSums:
             self.unit,
         )
 
-    def state(self) -> State:
-        return {
-            "n": self.n,
-            "width": self.width,
-            "moments": None if self.moments is None else self.moments.state(),
-            "sketches": None if self.sketches is None else self.sketches.state(),
-            "squares": self.squares,
-            "row_sums": None if self.row_sums is None else [str(total) for total in self.row_sums],
-            "unit": self.unit,
-        }
-
-    @classmethod
-    def from_state(cls, state: State) -> TransferSums:
-        moments, sketches, rows = state["moments"], state["sketches"], state["row_sums"]
-        return cls(
-            state["n"],
-            state["width"],
-            None if moments is None else ClassMoments.from_state(moments),
-            None if sketches is None else Sketches.from_state(sketches),
-            state["squares"],
-            None if rows is None else (int(rows[0]), int(rows[1])),
-            state["unit"],
-        )
-
 
 V = TypeVar("V", ClassMoments, Sketches)
 
@@ -282,9 +257,6 @@ class TransferStatistics(SumOfValues[TransferSums]):
         others = any(name != "log_cka" for name in self.names)
         small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
         return self.method == "exact" or (small and self.method == "auto")
-
-    def value_from(self, state: State) -> TransferSums:
-        return TransferSums.from_state(state)
 
     def fingerprint(self) -> dict[str, str]:
         target = self.target

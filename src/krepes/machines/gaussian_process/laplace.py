@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from torch.nn.functional import logsigmoid
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 
@@ -59,9 +60,9 @@ class LikelihoodSums:
     """
 
     n: float
-    value: Tensor
-    gradient: Tensor
-    curvature: Tensor
+    value: Annotated[Tensor, Shape("c")]
+    gradient: Annotated[Tensor, Shape("r", "c")]
+    curvature: Annotated[Tensor, Shape("c", "r", "r")]
 
     @classmethod
     def of_rows(cls, Phi: Tensor, T: Tensor, weight: Tensor | None, W: Tensor) -> LikelihoodSums:
@@ -83,9 +84,6 @@ class LikelihoodSums:
     def __mul__(self, factor: float) -> LikelihoodSums:
         return LikelihoodSums(*(getattr(self, f.name) * factor for f in fields(self)))
 
-    def state(self) -> State:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
 
 class LikelihoodPass(SumOfValues[LikelihoodSums]):
     """Sums the likelihood, its gradient and curvature at given weights.
@@ -106,9 +104,9 @@ class LikelihoodPass(SumOfValues[LikelihoodSums]):
         w = None if block.weight is None else torch.from_numpy(block.weight).to(self.space.device)
         return LikelihoodSums.of_rows(self.space.features(block.inputs[0]), T, w, self.W)
 
-    def value_from(self, state: State) -> LikelihoodSums:
-        tensors = (state[name].to(self.space.device) for name in ("value", "gradient", "curvature"))
-        return LikelihoodSums(state["n"], *tensors)
+    @property
+    def device(self) -> torch.device:
+        return self.space.device
 
     @property
     def bytes_per_row(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.accumulator import Value
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.limits import is_number
 from krepes.base.rows import Rows
 from krepes.machines.gaussian_process.posterior import Posterior
@@ -75,7 +75,9 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
         return super()._state(total) | self.space_.state(factors=True)
 
     def _solution_of(self, state: State) -> Posterior:
-        return Posterior.from_state(state, self.space_, self._n_processes)
+        space = self.space_
+        sizes = {"m": len(space.landmarks), "r": space.rank, "c": self._n_processes}
+        return decode(Posterior, state, space.device, **sizes)
 
 
 def check_variance(name: str, value: object) -> None:

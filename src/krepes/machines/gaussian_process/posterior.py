@@ -13,26 +13,16 @@ Variances cost O(m r) for each row, and are never negative: both parts are sums 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Bounds, Shape
 from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows
-from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
-
-STATE = {
-    "A": Tensor,
-    "b": Tensor,
-    "roots": Tensor,
-    "amplitude": float,
-    "noise": float | None,
-    "evidence": float,
-    "iterations": int | None,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +44,11 @@ class Posterior:
         Of Newton's method; None for quantities.
     """
 
-    A: Tensor
-    b: Tensor
-    roots: Tensor
-    amplitude: float
-    noise: float | None
+    A: Annotated[Tensor, Shape("m", "c")]
+    b: Annotated[Tensor, Shape("c")]
+    roots: Annotated[Tensor, Shape("k", "r", "r")]
+    amplitude: Annotated[float, Bounds(above=0)]
+    noise: Annotated[float | None, Bounds(above=0)]
     evidence: float
     iterations: int | None = None
 
@@ -85,24 +75,9 @@ class Posterior:
             parts.append((C + C.mT) / 2)
         return torch.stack(parts)
 
-    def state(self) -> State:
-        return {name: getattr(self, name) for name in STATE}
-
-    @classmethod
-    def from_state(cls, state: State, space: FeatureSpace, n_outputs: int) -> Posterior:
-        check_entries("The solution", state, STATE, optional=set())
-        m, r, k = len(space.landmarks), space.rank, len(state["roots"])
-        shapes = {"A": (m, n_outputs), "b": (n_outputs,), "roots": (k, r, r)}
-        for name, shape in shapes.items():
-            if tuple(state[name].shape) != shape or state[name].dtype != torch.float64:
-                raise ValueError(
-                    f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
-                )
-        noise = state["noise"]
-        if k not in (1, n_outputs) or state["amplitude"] <= 0 or (noise is not None and noise <= 0):
-            raise ValueError("The solution is damaged: its variances cannot be what was written.")
-        tensors = {name: state[name].to(space.device) for name in shapes}
-        return cls(**(state | tensors))
+    def check_restored(self) -> None:
+        if len(self.roots) not in (1, len(self.b)):
+            raise ValueError(f"The file is damaged: {len(self.roots)} covariances for {len(self.b)} outputs.")
 
 
 def _factors(space: FeatureSpace, like: Tensor) -> Tensor:

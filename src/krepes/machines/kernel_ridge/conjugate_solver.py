@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from torch import Tensor
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.linalg import RELATIVE_CUT, row_blocks, symmetric
 from krepes.base.rows import Rows
@@ -59,7 +60,7 @@ class KernelSum:
     """
 
     n: float
-    total: Tensor
+    total: Annotated[Tensor, Shape("m", "c")]
 
     def __add__(self, other: KernelSum) -> KernelSum:
         return KernelSum(self.n + other.n, self.total + other.total)
@@ -69,9 +70,6 @@ class KernelSum:
 
     def __mul__(self, factor: float) -> KernelSum:
         return KernelSum(self.n * factor, self.total * factor)
-
-    def state(self) -> State:
-        return {"n": self.n, "total": self.total}
 
 
 class KernelProducts(SumOfValues[KernelSum]):
@@ -118,8 +116,9 @@ class KernelProducts(SumOfValues[KernelSum]):
         D = outside * (1.0 if block.weight is None else block.weight[:, None])
         return torch.from_numpy(D.astype(np.float64)).to(self.space.device)
 
-    def value_from(self, state: State) -> KernelSum:
-        return KernelSum(state["n"], state["total"].to(self.space.device))
+    @property
+    def device(self) -> torch.device:
+        return self.space.device
 
     @property
     def bytes_per_row(self) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.limits import check_count, is_number
 from krepes.base.progress import display
 from krepes.base.sparse_rows import REDUCE, SparseRows
@@ -384,7 +384,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         super().save(path, sums=sums, overwrite=overwrite)
 
     def _solution_of(self, state: State) -> RidgeSolution:
-        return RidgeSolution.from_state(state, self.space_, self.targets_)
+        sizes = {"m": len(self.space_.landmarks), "c": self.targets_.n_outputs}
+        found = decode(RidgeSolution, state, self.space_.device, **sizes)
+        if not self.targets_.are_encoded(found.held_out.y):
+            raise ValueError("The file is damaged: the targets of its rows are not of this model.")
+        return found
 
     # Conformal prediction
 

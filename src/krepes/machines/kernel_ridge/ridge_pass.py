@@ -14,9 +14,8 @@ import numpy as np
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.packing import digest
-from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows
@@ -75,9 +74,6 @@ class RidgeTotal:
             counts[int(key) % n_classes] += sums.n
         return counts
 
-    def state(self) -> State:
-        return {"parts": self.parts.state(), "kept": self.kept.state()}
-
 
 class RidgePass(Accumulator[tuple, RidgeTotal]):
     """Sums normal equations by fold, and keeps a sample of the rows."""
@@ -116,8 +112,7 @@ class RidgePass(Accumulator[tuple, RidgeTotal]):
         return self.equations.sums_from(state["equations"]), self.keeping.sums_from(state["kept"])
 
     def value_from(self, state: State) -> RidgeTotal:
-        check_entries("The sums", state, {"parts": dict, "kept": dict}, optional=set())
-        total = RidgeTotal(self.equations.value_from(state["parts"]), self.keeping.value_from(state["kept"]))
+        total = decode(RidgeTotal, state, self.space.device, **self.equations.accumulator.sizes)
         if not all(type(key) is int and 0 <= key < self.equations.n_keys for key in total.parts):
             raise ValueError("The sums are damaged: they are of folds or classes that there are not.")
         inputs, landmarks = total.kept.inputs, self.space.landmarks

@@ -9,38 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
-from krepes.base.schema import check_entries
+from krepes.base.codec import Bounds, Shape
 from krepes.base.split import ByFold
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows
-from krepes.machines.targets import Targets
 from krepes.regression.calibration import temperature
 from krepes.regression.penalty_choice import PenaltyErrors
-
-STATE = {
-    "A": Tensor,
-    "b": Tensor,
-    "penalty": float,
-    "penalties": np.ndarray,
-    "errors": np.ndarray,
-    "by": str,
-    "folds": list[int],
-    "fold_A": Tensor,
-    "fold_b": Tensor,
-    "held_rows": Tensor,
-    "held_folds": Tensor,
-    "held_y": np.ndarray,
-    "held_weight": Tensor,
-    "held_predictions": Tensor,
-    "held_by_folds": Tensor,
-    "iterations": int | None,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +42,14 @@ class HeldOutPredictions:
         By the fit without the row's fold.
     """
 
-    rows: Tensor
-    folds: Tensor
-    y: np.ndarray
-    weight: Tensor
-    predictions: Tensor
-    by_folds: Tensor
+    stays_on_cpu: ClassVar[bool] = True
+
+    rows: Annotated[Tensor, Shape("n", dtype="int64")]
+    folds: Annotated[Tensor, Shape("n", dtype="int64"), Bounds(least=0)]
+    y: Annotated[np.ndarray, Shape("n", ..., dtype=("float64", "int64"))]
+    weight: Annotated[Tensor, Shape("n"), Bounds(above=0)]
+    predictions: Annotated[Tensor, Shape("n", "c")]
+    by_folds: Annotated[Tensor, Shape("n", "c")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +97,13 @@ class RidgeSolution:
         Of conjugate gradients; None where it was solved directly.
     """
 
-    A: Tensor
-    b: Tensor
-    penalty: float
+    A: Annotated[Tensor, Shape("m", "c")]
+    b: Annotated[Tensor, Shape("c")]
+    penalty: Annotated[float, Bounds(above=0)]
     errors: PenaltyErrors
     folds: list[int]
-    fold_A: Tensor  # noqa: N815
-    fold_b: Tensor
+    fold_A: Annotated[Tensor, Shape("k", "m", "c")]  # noqa: N815
+    fold_b: Annotated[Tensor, Shape("k", "c")]
     held_out: HeldOutPredictions
     iterations: int | None = None
 
@@ -131,60 +113,10 @@ class RidgeSolution:
         codes = np.asarray(self.held_out.y)
         return temperature(self.held_out.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))
 
-    def state(self) -> State:
-        held = {f"held_{name}": value for name, value in vars(self.held_out).items()}
-        return {
-            "A": self.A,
-            "b": self.b,
-            "penalty": self.penalty,
-            "penalties": self.errors.penalties,
-            "errors": self.errors.errors,
-            "by": self.errors.by,
-            "folds": self.folds,
-            "fold_A": self.fold_A,
-            "fold_b": self.fold_b,
-            "iterations": self.iterations,
-            **held,
-        }
-
-    @classmethod
-    def from_state(cls, state: State, space: FeatureSpace, targets: Targets) -> RidgeSolution:
-        check_entries("The solution", state, STATE, optional=set())
-        m, c, k = len(space.landmarks), targets.n_outputs, len(state["folds"])
-        n = len(state["held_rows"])
-        shapes = {
-            "A": (m, c), "b": (c,), "fold_A": (k, m, c), "fold_b": (k, c), "held_folds": (n,),
-            "held_weight": (n,), "held_predictions": (n, c), "held_by_folds": (n, c),
-        }  # fmt: skip
-        for name, shape in shapes.items():
-            if tuple(state[name].shape) != shape:
-                raise ValueError(
-                    f"The model file is damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
-                )
-        folds, held_y = state["held_folds"], state["held_y"]
-        problems = {
-            "its folds": k == 0 or state["folds"] != sorted(set(state["folds"])),
-            "the folds of its rows": folds.dtype != torch.int64 or bool(((folds < 0) | (folds >= k)).any()),
-            "its penalties": state["penalty"] <= 0 or state["penalties"].shape != state["errors"].shape,
-            "its targets": len(held_y) != n or not targets.are_encoded(held_y),
-            "its weights": not bool((state["held_weight"] > 0).all()),
-        }
-        wrong = [name for name, broken in problems.items() if broken]
-        if wrong:
-            raise ValueError(f"The solution is damaged: {', '.join(wrong)} cannot be what was written.")
-        held = (state[f"held_{name}"] for name in HeldOutPredictions.__dataclass_fields__)
-        where = space.device
-        return cls(
-            state["A"].to(where),
-            state["b"].to(where),
-            state["penalty"],
-            PenaltyErrors(state["penalties"], state["errors"], state["by"]),
-            state["folds"],
-            state["fold_A"].to(where),
-            state["fold_b"].to(where),
-            HeldOutPredictions(*held),
-            state["iterations"],
-        )
+    def check_restored(self) -> None:
+        k, held = len(self.folds), self.held_out.folds
+        if not k or self.folds != sorted(set(self.folds)) or len(self.fold_A) != k or bool((held >= k).any()):
+            raise ValueError("The file is damaged: the folds of the solution do not fit.")
 
 
 def kept_features(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:

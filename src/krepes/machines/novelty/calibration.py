@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from scipy.stats import hypergeom
 from torch import Tensor
 
+from krepes.base.codec import Shape
 from krepes.base.random_streams import uniform
 
 STRETCH = 20  # rows, of which the same number calibrates
@@ -57,7 +59,11 @@ class Calibration:
     (0.0, True)
     """
 
-    scores: np.ndarray  # (n,)
+    scores: Annotated[np.ndarray, Shape("n")]
+
+    def check_restored(self) -> None:
+        if (np.diff(self.scores) < 0).any():
+            raise ValueError("The file is damaged: the scores of its calibration rows are not in order.")
 
     @classmethod
     def of(cls, scores: np.ndarray, ties: np.ndarray | float) -> Calibration:

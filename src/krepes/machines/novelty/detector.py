@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from krepes.base import model_file, packing
 from krepes.base.caller_warning import warn
-from krepes.base.codec import State
+from krepes.base.codec import State, decode, encode
 from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.progress import display
@@ -377,7 +377,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     def _state(self, total: bool = True) -> State:
         state = super()._state(total and self.total_ is not None) | {"penalty": self.penalty_}
         if self.total_ is not None or self._solution is not None:
-            state["solution"] = self._solved().state()
+            state["solution"] = encode(self._solved())
         return state
 
     def _restore(self, state: State) -> None:
@@ -387,7 +387,9 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
             raise ValueError("The model is damaged: its penalty must be positive.")
         self.penalty_ = state["penalty"]
         if "solution" in state:
-            self._solution = NoveltySolution.from_state(state["solution"], self.space_)
+            self._solution = decode(
+                NoveltySolution, state["solution"], self.space_.device, r=self.space_.rank
+            )
 
 
 def _check_vanishes(kernel: Kernel) -> None:

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State
+from krepes.base.codec import State, decode
 from krepes.base.packing import digest
-from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows
 from krepes.machines.novelty.calibration import calibrates
@@ -52,9 +51,6 @@ class NoveltyTotal:
 
     def __mul__(self, factor: float) -> NoveltyTotal:
         return NoveltyTotal(self.sums * factor, None if self.kept is None else self.kept * factor)
-
-    def state(self) -> State:
-        return {"one_class": self.sums.state(), "kept": None if self.kept is None else self.kept.state()}
 
 
 Running = tuple[float, Tensor, OuterSum, KeptRows | None]  # sum of weights, sum phi, sum phi phi^T, kept rows
@@ -112,28 +108,26 @@ class NoveltyPass(Accumulator[Running, NoveltyTotal]):
         n, sum_phi, outer, kept = sums
         return NoveltyTotal(OneClassSums(n, sum_phi, outer.result()), kept)
 
-    def sums_state(self, sums: Running) -> State:
-        n, sum_phi, outer, kept = sums
-        found = OneClassSums(n, sum_phi, outer.flushed().total).state()
-        return {"one_class": found, "kept": self.keeping.sums_state(kept)}
-
-    def sums_from(self, state: State) -> Running:
-        found = OneClassSums.from_state(state["one_class"], self.space.device, self.space.rank)
-        return found.n, found.sum_phi, OuterSum(found.outer), self.keeping.sums_from(state["kept"])
-
     def value_from(self, state: State) -> NoveltyTotal:
-        check_entries("The sums", state, {"one_class": dict, "kept": dict | None}, optional=set())
-        sums = OneClassSums.from_state(state["one_class"], self.space.device, self.space.rank)
-        if state["kept"] is None:
-            return NoveltyTotal(sums, None)
-        kept, landmarks = self.keeping.value_from(state["kept"]), self.space.landmarks
+        total = decode(NoveltyTotal, state, self.device, **self.sizes)
+        kept, landmarks = total.kept, self.space.landmarks
+        if kept is None:
+            return total
         inputs = kept.inputs
         alike = type(inputs) is type(landmarks) and (
             isinstance(inputs, list) or inputs.shape[1:] == landmarks.shape[1:]  # type: ignore[union-attr]
         )
         if not alike or not calibrates(kept.rows, self.share).all():
             raise ValueError("The kept rows are damaged: they are not calibration rows of this model.")
-        return NoveltyTotal(sums, kept)
+        return total
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"r": self.space.rank}
+
+    @property
+    def device(self) -> torch.device:
+        return self.space.device
 
     @property
     def bytes_per_row(self) -> int:

@@ -8,16 +8,14 @@ k(x, y) / sqrt(k(x, x) k(y, y)), whose Nyström projection on the same landmarks
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Bounds, Shape
 from krepes.base.rows import Rows
-from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
-
-STATE = dict.fromkeys(("n", "sum_phi", "outer"), Tensor)
 
 
 def unit_features(space: FeatureSpace, X: Rows) -> Tensor:
@@ -40,9 +38,9 @@ class OneClassSums:
     outer : Tensor of shape (r, r)
     """
 
-    n: float
-    sum_phi: Tensor
-    outer: Tensor
+    n: Annotated[float, Bounds(least=0)]
+    sum_phi: Annotated[Tensor, Shape("r")]
+    outer: Annotated[Tensor, Shape("r", "r")]
 
     @classmethod
     def of_rows(cls, Phi: Tensor) -> OneClassSums:
@@ -62,19 +60,3 @@ class OneClassSums:
 
     def __mul__(self, factor: float) -> OneClassSums:
         return OneClassSums(self.n * factor, self.sum_phi * factor, self.outer * factor)
-
-    def state(self) -> State:
-        n = torch.tensor([self.n], dtype=torch.float64)
-        return {"n": n, "sum_phi": self.sum_phi, "outer": self.outer}
-
-    @classmethod
-    def from_state(cls, state: State, device: torch.device, width: int) -> OneClassSums:
-        check_entries("The sums", state, STATE, optional=set())
-        for name, shape in {"n": (1,), "sum_phi": (width,), "outer": (width, width)}.items():
-            if tuple(state[name].shape) != shape or state[name].dtype != torch.float64:
-                raise ValueError(
-                    f"The sums are damaged: {name} has shape {tuple(state[name].shape)}, not {shape}."
-                )
-        if not state["n"].item() >= 0:
-            raise ValueError("The sums are damaged: they are over fewer rows than none.")
-        return cls(state["n"].item(), state["sum_phi"].to(device), state["outer"].to(device))

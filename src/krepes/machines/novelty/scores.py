@@ -23,14 +23,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import Shape
 from krepes.base.linalg import descending_eigh
-from krepes.base.schema import check_entries
 from krepes.machines.novelty.one_class_sums import OneClassSums
 
 
@@ -78,34 +77,10 @@ class NoveltyScore(ABC):
         """The size of the numbers that scores (b,) are rounded at."""
         return torch.full_like(scores, max(1.0, abs(self.lowest)))
 
-    @property
-    @abstractmethod
-    def coefficients(self) -> Tensor:
-        """What a model file keeps."""
-
-    @classmethod
-    @abstractmethod
-    def restored(cls, coefficients: Tensor) -> NoveltyScore:
-        """The inverse of `coefficients`."""
-
     @staticmethod
     @abstractmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
         """Scores of the rows of a sample, each from all others, and of other points from all rows."""
-
-    def state(self) -> State:
-        return {"name": self.name, "coefficients": self.coefficients}
-
-    @staticmethod
-    def from_state(state: State, device: torch.device, width: int) -> NoveltyScore:
-        check_entries("The score", state, {"name": str, "coefficients": Tensor}, optional=set())
-        found = state["coefficients"]
-        cls = SCORES.get(state["name"])
-        if cls is None or found.dtype != torch.float64 or found.ndim != cls.n_axes or len(found) != width:
-            raise ValueError("The score is damaged: its coefficients are not those of this model.")
-        return cls.restored(found.to(device))
-
-    n_axes: ClassVar[int]  # of the coefficients
 
 
 class SampleKernel:
@@ -138,9 +113,8 @@ class Variance(NoveltyScore):
     name = "variance"
     medians, gaussian_medians, penalty = 2.0, 4.0, 0.01
     penalties = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-    n_axes = 2
 
-    R: Tensor  # shape: (r, r), V diag(a / (a + penalty))^(1/2)
+    R: Annotated[Tensor, Shape("r", "r")]  # V diag(a / (a + penalty))^(1/2)
 
     @classmethod
     def solved(cls, sums: OneClassSums, penalty: float) -> Variance:
@@ -154,14 +128,6 @@ class Variance(NoveltyScore):
     @property
     def lowest(self) -> float:
         return -1.0
-
-    @property
-    def coefficients(self) -> Tensor:
-        return self.R
-
-    @classmethod
-    def restored(cls, coefficients: Tensor) -> Variance:
-        return cls(coefficients)
 
     @staticmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
@@ -179,9 +145,8 @@ class Regression(NoveltyScore):
     medians, gaussian_medians, penalty = 0.125, 0.5, 0.1
     penalties = (0.1,)
     searched = False
-    n_axes = 1
 
-    w: Tensor  # shape: (r,)
+    w: Annotated[Tensor, Shape("r")]
 
     @classmethod
     def solved(cls, sums: OneClassSums, penalty: float) -> Regression:
@@ -194,14 +159,6 @@ class Regression(NoveltyScore):
     @property
     def lowest(self) -> float:
         return -1.001 * self.w.norm().item()  # |phi| <= 1, to rounding
-
-    @property
-    def coefficients(self) -> Tensor:
-        return self.w
-
-    @classmethod
-    def restored(cls, coefficients: Tensor) -> Regression:
-        return cls(coefficients)
 
     @staticmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
@@ -221,9 +178,8 @@ class Distance(NoveltyScore):
     medians, gaussian_medians, penalty = 0.25, 0.25, 0.01
     penalties = (0.01,)  # it has none
     shortest = 0.25
-    n_axes = 1
 
-    mean: Tensor  # shape: (r,)
+    mean: Annotated[Tensor, Shape("r")]
 
     @classmethod
     def solved(cls, sums: OneClassSums, penalty: float) -> Distance:
@@ -238,14 +194,6 @@ class Distance(NoveltyScore):
 
     def rounding(self, scores: Tensor) -> Tensor:
         return scores.abs()
-
-    @property
-    def coefficients(self) -> Tensor:
-        return self.mean
-
-    @classmethod
-    def restored(cls, coefficients: Tensor) -> Distance:
-        return cls(coefficients)
 
     @staticmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:

@@ -8,10 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.rows import slice_rows
-from krepes.base.schema import check_entries
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows
 from krepes.machines.novelty.calibration import TIES, Calibration
@@ -41,17 +39,6 @@ class NoveltySolution:
         held = np.empty(0) if total.kept is None else _scores_of(total.kept, space, solved)
         ties = TIES[space.dtype] * solved.rounding(torch.from_numpy(held)).numpy()
         return cls(solved, Calibration.of(held, ties))
-
-    def state(self) -> State:
-        return {"score": self.score.state(), "calibration": self.calibration.scores}
-
-    @classmethod
-    def from_state(cls, state: State, space: FeatureSpace) -> NoveltySolution:
-        check_entries("The solution", state, {"score": dict, "calibration": np.ndarray}, optional=set())
-        scores = state["calibration"]
-        if scores.ndim != 1 or scores.dtype != np.float64 or (np.diff(scores) < 0).any():
-            raise ValueError("The solution is damaged: the scores of its calibration rows are not in order.")
-        return cls(NoveltyScore.from_state(state["score"], space.device, space.rank), Calibration(scores))
 
 
 def _scores_of(kept: KeptRows, space: FeatureSpace, score: NoveltyScore) -> np.ndarray:
