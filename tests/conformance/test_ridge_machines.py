@@ -28,7 +28,7 @@ WEIGHTS = dict.fromkeys(
 
 @parametrize_with_checks(
     [
-        KernelRidgeRegressor(),
+        KernelRidgeRegressor(kernel="gaussian"),
         KernelRidgeClassifier(kernel="gaussian"),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
@@ -39,7 +39,10 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.full
 @parametrize_with_checks(
-    [KernelRidgeClassifier(kernel=Laplacian(1.0), input_metric=None, class_weight="balanced")],
+    [
+        KernelRidgeRegressor(),
+        KernelRidgeClassifier(kernel=Laplacian(1.0), input_metric=None, class_weight="balanced"),
+    ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
 def test_scikit_learn_checks_in_other_settings(estimator, check):

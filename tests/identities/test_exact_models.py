@@ -281,7 +281,7 @@ def test_rows_of_weight_zero_are_no_landmarks():
     np.testing.assert_allclose(parts[0].transform(X), parts[1].transform(X), atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["simclr", "vicreg"])
+@pytest.mark.parametrize("loss", [pytest.param("simclr", marks=pytest.mark.full), "vicreg"])
 def test_full_batch_ends_no_higher_than_it_started_for_other_losses(loss):
     X = triplets(20)[0]
     model = KernelEmbedding(3, loss=loss, n_landmarks=None, solver=FullBatch(tol=1e-5), random_state=0).fit(X)

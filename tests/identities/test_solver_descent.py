@@ -43,7 +43,7 @@ def test_descent_reaches_the_closed_form(loss, kind, lam):
     assert found.history[-1]["total"] == pytest.approx(exact, abs=1e-8)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize("lam", [pytest.param(0.0, marks=pytest.mark.full), 0.05])
 @pytest.mark.parametrize("kind", ["exchangeable", "ordered"])
 @pytest.mark.parametrize("loss", SMOOTH, ids=str)
 def test_descent_ends_where_the_best_random_start_ends(loss, kind, lam):

@@ -355,6 +355,7 @@ def test_columns_of_very_different_scale_are_pointed_out(tmp_path):
     assert f"Next: krepes transform {tmp_path / 'b'}" in text
 
 
+@pytest.mark.full
 def test_adult_from_the_command_line(shared_data, tmp_path):
     """The table of the issue: income and split are no features, and the probe beats the most frequent class."""
     data, model = shared_data / "adult.parquet", tmp_path / "adult.krepes"

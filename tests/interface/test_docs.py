@@ -23,8 +23,25 @@ _SOURCE = r"[a-z]{3,}(?:, (?:section|appendix|ch\.|[A-Z0-9])[^];]*)?"  # a key, 
 KEY = re.compile(rf"(?<![\w)\]])\[({_SOURCE}(?:; {_SOURCE})*)\]")
 
 
+SLOW = {
+    "evaluation.md",
+    "explain.md",
+    "losses.md",
+    "report.md",
+    "training.md",
+    "tuning.md",
+}  # for the long checks
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in SLOW else ())
+        for page in PAGES
+        if "```python" in page.read_text()
+    ],
+)
 def test_every_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
     """A `text` block is what the `python` blocks since the last one print (... stands for anything)."""
     if page.name == "serving.md":

@@ -400,6 +400,7 @@ def test_five_thousand_table_rows_stay_below_ten_megabytes(tmp_path):
     assert any("classes have no direction" in note for note in content(path)["notes"])
 
 
+@pytest.mark.full
 def test_five_thousand_images_stay_below_ten_megabytes(tmp_path):
     """Noise is the hardest image to compress."""
     rng = np.random.default_rng(0)

@@ -120,6 +120,7 @@ def test_the_networks_losses_are_those_of_the_paper():
         assert network.loss(X, P, N).item() == pytest.approx(naive[method], rel=1e-4)
 
 
+@pytest.mark.full
 def test_a_network_learns_to_tell_two_stripes_apart(folder):
     split = small_data_networks.drawn_split(folder, "mnist", 2, 150, seed=0)
     found = dict(small_data_networks.network_scores(split, seed=0))

@@ -156,7 +156,14 @@ def test_reproduce_explains_what_is_missing(tmp_path):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the published data are not here")
-@pytest.mark.parametrize("table", ["table1", "table2", "table4"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param("table1", marks=pytest.mark.full),
+        "table2",
+        pytest.param("table4", marks=pytest.mark.full),
+    ],
+)
 def test_the_published_data_load_and_train(table):
     """One row of each table, small: numbers are accuracies above chance."""
     size = Size(rows=600, test_rows=300, landmarks=50, components=8, epochs=2)

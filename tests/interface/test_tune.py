@@ -202,7 +202,7 @@ def test_own_ranges_and_choices_are_kept_to():
 # The study
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("sampler", [pytest.param("random", marks=pytest.mark.full), "tpe"])
 @pytest.mark.parametrize("model", [small("vicreg"), quick_sgd()], ids=["moments", "sgd"])
 def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path, sampler, model):
     """Seven trials at once, or three, an interruption in the fourth, and four: the same trials."""

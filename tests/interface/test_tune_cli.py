@@ -147,7 +147,7 @@ def test_help_of_tune_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.full)])
 def test_a_stopped_run_keeps_its_trials_and_the_same_command_goes_on(iris, how):
     command = ["tune", "iris.npz", *SMALL, "--threads", "1", "--study", "a.study", "--trials"]
     process = subprocess.Popen(

@@ -116,7 +116,7 @@ def slow_kernel():
     return Custom(kernel)
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.8])
+@pytest.mark.parametrize("seconds", [0.2, pytest.param(0.8, marks=pytest.mark.full)])
 def test_a_worker_that_dies_loses_nothing(seconds, cluster):
     """Killed by its process id in the middle of a fit: its parts are done again, and counted once."""
     options = {**FEW, "kernel": slow_kernel(), "loss": "kernel_pca", "landmarks": X[:20]}
