@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from krepes.engines.base import Engine
 from krepes.engines.dask_cluster import Dask
+from krepes.engines.engine import Engine
 from krepes.engines.local import Local
 from krepes.sources import Source
 

@@ -19,19 +19,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
-from krepes.base.codec import State
 from krepes.base.limits import check_count
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, PassLayout, Result, pass_log, shown
-from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.base.rows import rebatch
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
-from krepes.engines.local import Local, pass_identity
+from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, PassLayout, Result, block_rows, logged_pass, shown
+from krepes.engines.local import Local, pass_identity, pass_state
 from krepes.engines.pass_cost import check_worker_memory
 
 if TYPE_CHECKING:
@@ -194,12 +192,11 @@ class Dask(Engine):
             saved = Checkpoint(checkpoint, pass_identity(accumulator, reader, self.rows_per_part))
             if (state := saved.restored()) is not None:
                 accumulator.restore(state["sums"])
-                done = state["next_part"]
+                done = state["next"]
         left = parts[done:]
         n_left = sum(part.n_rows for part in left)
         with (
-            shown(progress).stage(name, n_left) as stage,
-            pass_log(name, n_left, len(left), self) as log,
+            logged_pass(name, n_left, len(left), self, progress) as log,
             self._tasks() as tasks,
         ):
             check_worker_memory(tasks.memory, accumulator)
@@ -213,10 +210,9 @@ class Dask(Engine):
                 accumulator.merge(other)
                 accumulator.flush()
                 done += len(wave)
-                stage.advance(sum(part.n_rows for part in wave))
                 log.advance(sum(part.n_rows for part in wave))
                 if saved is not None:
-                    saved.offer(partial(_pass_state, accumulator, done), f"part {done:,} of {len(parts):,}")
+                    saved.offer(partial(pass_state, accumulator, done), f"part {done:,} of {len(parts):,}")
         return accumulator.result()
 
     def map(
@@ -244,22 +240,14 @@ class Dask(Engine):
                     yield result
                     stage.advance(part.n_rows)
 
-            yield from rebatched(results(), rows)
+            for _, batch in rebatch(results(), rows):
+                yield batch
 
-    def each(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        n_rows: int,
-        *,
-        progress: Progress | None = None,
-        name: str = "Writing",
-    ) -> Iterator[Result]:
-        with shown(progress).stage(name, n_rows) as stage, self._tasks() as tasks:
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        with self._tasks() as tasks:
             sent = tasks.send(function)
-            results = tasks.ahead(items, lambda item: tasks.submit(applied, sent, item), 2 * tasks.n_workers)
-            for _, result in results:
-                stage.advance(int(result))
+            depth = 2 * tasks.n_workers
+            for _, result in tasks.ahead(items, lambda item: tasks.submit(applied, sent, item), depth):
                 yield result
 
     def stream(
@@ -288,26 +276,3 @@ class Dask(Engine):
             yield tasks
         finally:
             tasks.cancel()
-
-
-def _pass_state(accumulator: Accumulator[S, R], next_part: int) -> State:
-    return {"next_part": next_part, "sums": accumulator.state()}
-
-
-def rebatched(tensors: Iterable[Tensor], batch_rows: int) -> Iterator[Tensor]:
-    """The same rows, so many at a time.
-
-    >>> [part.tolist() for part in rebatched([torch.arange(3), torch.arange(3, 5)], 2)]
-    [[0, 1], [2, 3], [4]]
-    """
-    held: list[Tensor] = []
-    n = 0
-    for tensor in tensors:
-        held.append(tensor)
-        n += len(tensor)
-        while n >= batch_rows:
-            rows = torch.cat(held)
-            yield rows[:batch_rows]
-            held, n = [rows[batch_rows:]], n - batch_rows
-    if n:
-        yield torch.cat(held)

@@ -17,8 +17,7 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.codec import State
-from krepes.engines.base import Result
-from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.engines.engine import BLOCKS_PER_BATCH, Result, block_rows
 from krepes.engines.local import add_batches
 
 if TYPE_CHECKING:

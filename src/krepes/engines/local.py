@@ -22,8 +22,7 @@ from krepes.base.checkpoint import Checkpoint
 from krepes.base.codec import State
 from krepes.base.packing import digest
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, pass_log, shown
-from krepes.engines.block_size import BLOCKS_PER_BATCH, SMALLEST_BLOCK, block_rows
+from krepes.engines.engine import BLOCKS_PER_BATCH, SMALLEST_BLOCK, Engine, block_rows, logged_pass, shown
 
 logger = logging.getLogger("krepes")
 
@@ -66,17 +65,13 @@ class Local(Engine):
         state = None if saved is None else saved.restored()
         if state is not None:
             accumulator.restore(state["sums"])
-            start = state["next_row"]
-        with (
-            shown(progress).stage(name, reader.n_rows - start) as stage,
-            pass_log(name, reader.n_rows - start, 1, self) as log,
-        ):
+            start = state["next"]
+        with logged_pass(name, reader.n_rows - start, 1, self, progress) as log:
             for n, batch_ends in add_batches(accumulator, reader, size, start):
-                stage.advance(n)
                 log.advance(n)
                 start += n
                 if batch_ends and saved is not None:
-                    saved.offer(partial(_pass_state, accumulator, start), f"row {start:,}")
+                    saved.offer(partial(pass_state, accumulator, start), f"row {start:,}")
         return accumulator.result()
 
     def map(
@@ -129,8 +124,9 @@ def pass_identity(accumulator: Accumulator[S, R], reader: Reader, size: int) -> 
     return reader.identity() | {"rows per block": digest(size)} | accumulator.fingerprint()
 
 
-def _pass_state(accumulator: Accumulator[S, R], next_row: int) -> State:
-    return {"next_row": next_row, "sums": accumulator.state()}
+def pass_state(accumulator: Accumulator[S, R], next_place: int) -> State:
+    """What a checkpoint keeps: the sums, and the row or part that comes next."""
+    return {"next": next_place, "sums": accumulator.state()}
 
 
 def add_halving(accumulator: Accumulator[S, R], block: Block) -> None:

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from krepes.base.files import SUFFIX, atomic_path
 from krepes.base.packing import digest
 from krepes.base.progress import Progress
-from krepes.engines.base import Engine, pass_log
+from krepes.engines.engine import Engine, logged_pass
 from krepes.results import write_rows
 from krepes.sources import Source, TableSource
 from krepes.sources.sections import RawReader, section
@@ -142,8 +142,8 @@ def write_partitions(
     left = [(path, ends) for path, ends in ranges if not is_finished(path, ends[1] - ends[0])]
     parts = (_part(path, source, keep, *ends) for path, ends in left)
     n_left = sum(stop - start for _, (start, stop) in left)
-    with pass_log(name, n_left, len(left), engine) as log:
-        for n in engine.each(PartWriter(results, columns), parts, n_left, progress=progress, name=name):
+    with logged_pass(name, n_left, len(left), engine, progress) as log:
+        for n in engine.each(PartWriter(results, columns), parts):
             log.advance(n)
     _finish(target, names)
     return WrittenFolder(

@@ -19,8 +19,7 @@ import torch
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Reader
 from krepes.base.files import readable_bytes
-from krepes.engines.base import Engine
-from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, block_rows
 
 SUMS_HELD = 4  # of a part, of the one it is merged with, of both, and the feature map
 TASK_SECONDS = 0.01  # to schedule a task, and to send and merge small sums, about

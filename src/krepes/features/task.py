@@ -21,7 +21,7 @@ from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
 from krepes.base.packing import digest
 from krepes.base.progress import Progress, Silent
-from krepes.engines.block_size import BLOCKS_PER_BATCH, block_rows
+from krepes.engines.engine import BLOCKS_PER_BATCH, block_rows
 from krepes.features.fit_data import RowReader
 from krepes.features.space import FeatureSpace
 from krepes.losses import CallableLoss, Loss

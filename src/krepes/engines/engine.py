@@ -20,12 +20,17 @@ import torch
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
-from krepes.base.progress import Progress, Silent
+from krepes.base.linalg import rows_within
+from krepes.base.progress import Progress, Silent, Stage
 
 logger = logging.getLogger("krepes")
 
+MEMORY_BUDGET = 512 * 2**20  # bytes that one block may take
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 2048  # rows
+BLOCKS_PER_BATCH = 4  # a batch is what is read at once
+
 Item = TypeVar("Item")
-Result = TypeVar("Result", bound=int)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -86,60 +91,66 @@ class Engine(ABC):
     ) -> Iterator[Block]:
         """All blocks in the order of the rows, read ahead: for what has to see them one after the other."""
 
-    def each(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        n_rows: int,
-        *,
-        progress: Progress | None = None,
-        name: str = "Writing",
-    ) -> Iterator[Result]:
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """A function of every item, in their order; here, one after the other, unless an engine does it elsewhere.
 
-        Function and items can be pickled. The function returns how many of the `n_rows` rows are done.
+        Function and items can be pickled.
         """
-        with shown(progress).stage(name, n_rows) as stage:
-            for item in items:
-                result = function(item)
-                stage.advance(int(result))
-                yield result
+        yield from map(function, items)
 
     def layout(self, n_rows: int) -> PassLayout:
         """How a pass over so many rows is divided."""
         return PassLayout(1, torch.get_num_threads(), 1, None)
 
 
-class PassLog:
-    """How far a pass is."""
+def block_rows(bytes_per_row: int, budget: int | None = None) -> int:
+    """Rows per block within a memory budget: a power of two, up to where matrix products have their full rate.
 
-    def __init__(self) -> None:
-        self.rows = 0
+    >>> block_rows(30_000), block_rows(1_000_000), block_rows(10**9)
+    (2048, 512, 16)
+    """
+    allowed = MEMORY_BUDGET if budget is None else budget
+    rows = rows_within(allowed, bytes_per_row, SMALLEST_BLOCK, LARGEST_BLOCK)
+    return 2 ** (rows.bit_length() - 1)
+
+
+class PassLog:
+    """Shows how far a pass is, and counts its rows for the log."""
+
+    def __init__(self, stage: Stage):
+        self.stage, self.rows = stage, 0
 
     def advance(self, rows: int) -> None:
         self.rows += rows
+        self.stage.advance(rows)
 
 
 @contextmanager
-def pass_log(name: str, n_rows: int, n_parts: int, engine: Engine) -> Iterator[PassLog]:
-    """Log lines of key=value pairs when a pass starts and when it ends, with its rate."""
-    where = (
-        repr(engine).partition("(")[0]
-        if type(engine).__repr__ is not object.__repr__
-        else type(engine).__name__
-    )
+def logged_pass(
+    name: str, n_rows: int, n_parts: int, engine: Engine, progress: Progress | None
+) -> Iterator[PassLog]:
+    """Show a pass, and log lines of key=value pairs when it starts and when it ends, with its rate."""
+    own_words = type(engine).__repr__ is not object.__repr__
+    where = repr(engine).partition("(")[0] if own_words else type(engine).__name__
     told = f'pass="{name}" engine={where} rows={n_rows} parts={n_parts}'
     logger.info("event=start %s", told)
-    start, log, ended = time.perf_counter(), PassLog(), "failed"
-    try:
-        yield log
-        ended = "end"
-    finally:
-        seconds = time.perf_counter() - start
-        rate = log.rows / max(seconds, 1e-9)
-        logger.info(
-            "event=%s %s done=%d seconds=%.3f rows_per_second=%.0f", ended, told, log.rows, seconds, rate
-        )
+    start, ended = time.perf_counter(), "failed"
+    with shown(progress).stage(name, n_rows) as stage:
+        log = PassLog(stage)
+        try:
+            yield log
+            ended = "end"
+        finally:
+            seconds = time.perf_counter() - start
+            rate = log.rows / max(seconds, 1e-9)
+            logger.info(
+                "event=%s %s done=%d seconds=%.3f rows_per_second=%.0f",
+                ended,
+                told,
+                log.rows,
+                seconds,
+                rate,
+            )
 
 
 def shown(progress: Progress | None) -> Progress:
