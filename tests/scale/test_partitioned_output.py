@@ -133,7 +133,7 @@ class FullAfter(Local):
     def __init__(self, n_files: int):
         self.n_files = n_files
 
-    def each(self, function, items, n_rows, **options):
+    def each(self, function, items):
         for i, item in enumerate(items):
             if i == self.n_files:
                 raise OSError(28, "No space left on device")
@@ -205,7 +205,7 @@ from krepes.sources import open_source
 from krepes.engines import Local
 
 class Slow(Local):
-    def each(self, function, items, n_rows, **options):
+    def each(self, function, items):
         for item in items:
             yield function(item)
             time.sleep(0.1)

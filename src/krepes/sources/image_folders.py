@@ -22,13 +22,13 @@ import numpy as np
 
 from krepes.base.rows import Rows
 from krepes.sources.identity_of_files import files_identity, gone
-from krepes.sources.source import Source
+from krepes.sources.source import IndexedSource
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY = ("1", "L", "I", "I;16", "I;16B", "I;16L")
 
 
-class ImageFolderSource(Source):
+class ImageFolderSource(IndexedSource):
     """The images below a folder.
 
     Parameters
@@ -39,20 +39,15 @@ class ImageFolderSource(Source):
     """
 
     kind = "images"
-    random_access = True
 
     def __init__(self, root: Path, files: Sequence[Path], height: int, width: int, grey: bool):
+        super().__init__(files)
         self.root, self.files = root, list(files)
         self.height, self.width, self.grey = height, width, grey
         self.n_rows = len(self.files)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, self._load(self.files[first : first + batch_rows])
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return self._load([self.files[i] for i in self._checked_indices(indices)])
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        return self._load(self.files[which] if isinstance(which, slice) else [self.files[i] for i in which])
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -62,8 +57,8 @@ class ImageFolderSource(Source):
         return np.array(names, dtype=object) if any(names) else None
 
     @property
-    def paths(self) -> list[Path]:
-        return list(self.files)
+    def by_reference(self) -> bool:
+        return True
 
     def identity(self) -> dict[str, object]:
         return {"size": [self.height, self.width], "grey": self.grey, **files_identity(self.files)}

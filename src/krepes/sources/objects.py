@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from krepes.base.rows import Rows, is_tensor
 from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array
 from krepes.sources.identity_of_rows import content_hash
-from krepes.sources.source import Source
+from krepes.sources.source import IndexedSource
 
 if TYPE_CHECKING:
     import torch.utils.data
@@ -21,7 +21,7 @@ _MOST_AXES = 32  # of an array
 IDENTITY_ITEMS = 256  # of a dataset, by which a checkpoint knows it: each may be costly to make
 
 
-class ObjectSource(Source):
+class ObjectSource(IndexedSource):
     """A list of objects: strings, graphs, whatever the user's kernel understands.
 
     >>> source = ObjectSource(["ab", "c", "def"])
@@ -30,32 +30,27 @@ class ObjectSource(Source):
     """
 
     kind = "objects"
-    random_access = True
 
     def __init__(self, objects: Sequence[Any]):
+        super().__init__()
         self.objects = objects
         self.n_rows = len(objects)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, list(self.objects[first : first + batch_rows])
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return [self.objects[i] for i in self._checked_indices(indices)]
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        if isinstance(which, slice):
+            return list(self.objects[which])
+        return [self.objects[i] for i in which]
 
     def describe(self) -> str:
         return f"list of {self.n_rows:,} objects ({type(self.objects[0]).__name__})"
 
 
-class DatasetSource(Source):
+class DatasetSource(IndexedSource):
     """A map-style dataset; of items (x, y, ...) only x is used, of dictionaries what they have under the key.
 
     Rows are what `dataset[i]` returns, so the dataset must return the same for the same i: leave random
     augmentations to the views. Images that are tensors (c, h, w) become (h, w, c).
     """
-
-    random_access = True
 
     def __init__(self, dataset: torch.utils.data.Dataset | Sequence[Any], key: str | int | None = None):
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
@@ -65,6 +60,7 @@ class DatasetSource(Source):
             )
         if len(dataset) == 0:
             raise ValueError("Found a dataset with 0 sample(s) while a minimum of 1 is required.")
+        super().__init__()
         self.dataset, self.key, self.n_rows = dataset, key, len(dataset)
         sample = self._item(0)
         if is_tensor(sample) or isinstance(sample, np.ndarray):
@@ -74,13 +70,8 @@ class DatasetSource(Source):
         else:
             self._shape, self.kind = None, "objects"
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, self._stack(range(first, min(first + batch_rows, self.n_rows)))
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return self._stack(self._checked_indices(indices).tolist())
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        return self._stack(range(which.start, which.stop) if isinstance(which, slice) else which.tolist())
 
     def identity(self) -> dict[str, object]:
         chosen = np.unique(np.linspace(0, self.n_rows - 1, IDENTITY_ITEMS).astype(np.int64))

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import torch
 
 from krepes.base.blocks import Block, Reader, part_edges
 from krepes.base.packing import digest
-from krepes.base.rows import Rows, concat_rows, count_rows, rebatch, slice_rows
-from krepes.sources.source import SCAN_ROWS, PartOfSource, PartOfTable, Source, TableSource
+from krepes.base.rows import Rows, concat_rows, count_rows, rebatch, slice_rows, take_rows
+from krepes.sources.source import SCAN_ROWS, IndexedSource, PartOfSource, PartOfTable, Source, TableSource
 from krepes.sources.tables.frames import table_source
 
 
@@ -52,7 +53,7 @@ class TableSection(Section, PartOfTable):
     """Consecutive rows of a table."""
 
 
-class SectionInMemory(Source):
+class SectionInMemory(IndexedSource):
     """Rows that are there.
 
     >>> import numpy as np
@@ -62,12 +63,13 @@ class SectionInMemory(Source):
     """
 
     def __init__(self, kind: str, rows: Rows):
+        super().__init__()
         self.kind, self.rows, self.n_rows = kind, rows, count_rows(rows)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, slice_rows(self.rows, first, min(first + batch_rows, self.n_rows))
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        if isinstance(which, slice):
+            return slice_rows(self.rows, which.start, which.stop)
+        return take_rows(self.rows, which)
 
     def describe(self) -> str:
         return f"{self.n_rows:,} rows in memory"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -198,6 +198,44 @@ class TableSource(Source):
             raise ValueError(f"columns={columns!r}: name at least one column of {self.describe()}.")
         check_columns(columns, self.column_names, self.describe())
         return list(columns)
+
+
+class IndexedSource(Source):
+    """A source whose rows can be read by their index, in any order.
+
+    Parameters
+    ----------
+    paths : the files that the rows come from, where they are in memory and there are any.
+    """
+
+    random_access = True
+
+    def __init__(self, paths: Sequence[Path] = ()):
+        self._paths = list(paths)
+
+    @abstractmethod
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        """The rows of a range or at some indices."""
+
+    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Any]]:
+        batch_rows, start = self._checked_range(batch_rows, start)
+        for first in range(start, self.n_rows, batch_rows):
+            yield first, self._rows(slice(first, min(first + batch_rows, self.n_rows)))
+
+    def take(self, indices: np.ndarray) -> Any:
+        return self._rows(self._checked_indices(indices))
+
+    @property
+    def paths(self) -> list[Path]:
+        return self._paths
+
+    @property
+    def by_reference(self) -> bool:
+        return False
+
+    def identity(self) -> dict[str, object]:
+        there = [path for path in self._paths if path.is_file()]
+        return super().identity() | (files_identity(there) if there else {})
 
 
 class PartOfSource(Source):

@@ -9,7 +9,7 @@ with the channels first, the torch convention; it is read as (n, h, w, c).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,7 @@ import numpy as np
 
 from krepes.base.rows import Rows, is_tensor, take_rows
 from krepes.base.validation import REMEDIES
-from krepes.sources.identity_of_files import files_identity
-from krepes.sources.source import Source
+from krepes.sources.source import IndexedSource
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +36,7 @@ _REMEDIES = REMEDIES | {
 }
 
 
-class ArraySource(Source):
+class ArraySource(IndexedSource):
     """Rows of a numpy array or of a torch tensor, which stays where it is.
 
     `paths` are the files that the array comes from, where there are any.
@@ -47,9 +46,8 @@ class ArraySource(Source):
     ('numpy array, 5 × 2, float64', [(0, 3), (3, 2)])
     """
 
-    random_access = True
-
     def __init__(self, X: Any, description: str | None = None, paths: Sequence[Path] = ()):
+        super().__init__(paths)
         shape = tuple(X.shape)
         check_array(shape, X.dtype)
         if is_tensor(X):
@@ -58,28 +56,10 @@ class ArraySource(Source):
         self.X = channels_last(X)
         self.kind = array_kind(shape)
         self.n_rows = shape[0]
-        self._paths = list(paths)
         self._description = description or ("torch tensor" if is_tensor(X) else "numpy array")
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, ready(self.X[first : first + batch_rows])
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return ready(take_rows(self.X, self._checked_indices(indices)))
-
-    @property
-    def paths(self) -> list[Path]:
-        return self._paths
-
-    @property
-    def by_reference(self) -> bool:
-        return False
-
-    def identity(self) -> dict[str, object]:
-        there = [path for path in self._paths if path.is_file()]
-        return super().identity() | (files_identity(there) if there else {})
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        return ready(self.X[which] if isinstance(which, slice) else take_rows(self.X, which))
 
     def describe(self) -> str:
         return f"{self._description}, {' × '.join(f'{s:,}' for s in self.X.shape)}, {self.X.dtype}"

@@ -7,21 +7,20 @@ later       K (b, n): a new row is [-1, k(x, x_1), ..., k(x, x_n)]
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from krepes.base.caller_warning import warn
-from krepes.base.rows import Rows, is_tensor
-from krepes.sources.source import Source
+from krepes.base.rows import is_tensor
+from krepes.sources.source import IndexedSource, Source
 
 NEW = -1  # the number of a row that was not fitted
 BLOCK_ROWS = 1024
 SYMMETRY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}  # of the largest value
 
 
-class KernelMatrixSource(Source):
+class KernelMatrixSource(IndexedSource):
     """Rows of a kernel matrix; `fitting` says whether its columns are its own rows.
 
     >>> next(KernelMatrixSource(np.eye(2), fitting=True).batches(2))[1].tolist()
@@ -29,19 +28,11 @@ class KernelMatrixSource(Source):
     """
 
     kind = "precomputed"
-    random_access = True
 
     def __init__(self, K: np.ndarray, fitting: bool):
+        super().__init__()
         self.K, self.n_rows = K, len(K)
         self._numbers = np.arange(len(K)) if fitting else np.full(len(K), NEW)
-
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, self._rows(slice(first, first + batch_rows))
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return self._rows(self._checked_indices(indices))
 
     def describe(self) -> str:
         return f"kernel matrix, {self.n_rows:,} × {self.K.shape[1]:,}"

@@ -24,7 +24,7 @@ from krepes.sources.arrays.in_memory import check_array
 from krepes.sources.arrays.numpy_files import npz_header, npz_names, read_array, reading_npz
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import files_identity
-from krepes.sources.source import Source
+from krepes.sources.source import IndexedSource, Source
 
 PARTS = {
     "csr": ("data", "indices", "indptr"),
@@ -33,7 +33,7 @@ PARTS = {
 }
 
 
-class SparseSource(Source):
+class SparseSource(IndexedSource):
     """Rows of a sparse matrix in memory.
 
     >>> source = SparseSource(scipy.sparse.csr_array(np.eye(3)))
@@ -42,29 +42,15 @@ class SparseSource(Source):
     """
 
     kind = "sparse"
-    random_access = True
 
     def __init__(self, matrix: Matrix, paths: Sequence[Path] = ()):
+        super().__init__(paths)
         check_array(tuple(matrix.shape), matrix.dtype)
         self.X = SparseRows(matrix)
         self.n_rows = len(self.X)
-        self._paths = list(paths)
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            yield first, self.X[first : first + batch_rows]
-
-    def take(self, indices: np.ndarray) -> Rows:
-        return self.X[self._checked_indices(indices)]
-
-    @property
-    def paths(self) -> list[Path]:
-        return self._paths
-
-    def identity(self) -> dict[str, object]:
-        there = [path for path in self._paths if path.is_file()]
-        return super().identity() | (files_identity(there) if there else {})
+    def _rows(self, which: slice | np.ndarray) -> Rows:
+        return self.X[which]
 
     def describe(self) -> str:
         return f"sparse {'npz' if self._paths else 'matrix'}, {self.X.describe()}"

@@ -19,22 +19,10 @@ from krepes.sources.tables.frames import FrameSource, table_part
 INSTALL = '.xlsx files need openpyxl: pip install "krepes[xlsx]", or save the sheet as .csv.'
 
 
-class ExcelSource(FrameSource):
-    """The rows of a sheet."""
-
-    path: Path
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.path]
-
-
-def open_excel(path: Path) -> ExcelSource:
+def open_excel(path: Path) -> FrameSource:
     """The first sheet of a file."""
     table = pa.table(_columns(path, _rows(path)))
-    source = ExcelSource(table, table.num_rows, plain_schema(table.schema), table_part, "Excel sheet")
-    source.path = path
-    return source
+    return FrameSource(table, table.num_rows, plain_schema(table.schema), table_part, "Excel sheet", [path])
 
 
 def _rows(path: Path) -> list[tuple[Any, ...]]:

@@ -7,14 +7,15 @@ not imported here: whoever gives a frame has imported its library.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Rows, take_rows
-from krepes.sources.source import TableSource, check_unique, conform, plain_schema
+from krepes.base.rows import take_rows
+from krepes.sources.source import IndexedSource, TableSource, check_unique, conform, plain_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ class ArrowDataset(Protocol):
     def __getitem__(self, index: slice | list[int]) -> pa.Table: ...
 
 
-class FrameSource(TableSource):
+class FrameSource(IndexedSource, TableSource):
     """Rows of a frame, converted as they are read.
 
     Parameters
@@ -44,15 +45,23 @@ class FrameSource(TableSource):
     frame : the frame, kept as it is.
     n_rows, schema : its length, and the pyarrow names and types of the columns to read.
     part : the function that converts some of its rows.
+    paths : the file that it was read from, where there is one.
 
     >>> source = table_source(pa.table({"age": [39, 50], "sex": ["m", "f"]}))
     >>> source.describe(), source.select(["sex"]).take([1])["sex"].to_pylist()
     ('pyarrow table, 2 rows × 2 columns', ['f'])
     """
 
-    random_access = True
-
-    def __init__(self, frame: Any, n_rows: int, schema: pa.Schema, part: Part, description: str):
+    def __init__(
+        self,
+        frame: Any,
+        n_rows: int,
+        schema: pa.Schema,
+        part: Part,
+        description: str,
+        paths: Sequence[Path] = (),
+    ):
+        super().__init__(paths)
         check_unique(schema.names, f"The {description}")
         if n_rows == 0:
             raise ValueError(
@@ -66,14 +75,8 @@ class FrameSource(TableSource):
         self.frame, self.n_rows, self.schema = frame, n_rows, schema
         self._part, self._description = part, description
 
-    def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
-        batch_rows, start = self._checked_range(batch_rows, start)
-        for first in range(start, self.n_rows, batch_rows):
-            stop = min(first + batch_rows, self.n_rows)
-            yield first, self._part(self.frame, self.schema, slice(first, stop))
-
-    def take(self, indices: np.ndarray) -> pa.Table:
-        return self._part(self.frame, self.schema, self._checked_indices(indices))
+    def _rows(self, which: Index) -> pa.Table:
+        return self._part(self.frame, self.schema, which)
 
     def describe(self) -> str:
         return f"{self._description}, {self.n_rows:,} rows × {len(self.schema):,} columns"
