@@ -20,7 +20,8 @@ class RecordsInput(BaseEstimator):
 
     def _record_input(self, X: Any, inputs: InputSpace) -> None:
         for name in RECORD:
-            self.__dict__.pop(name, None)
+            if name in vars(self):
+                delattr(self, name)
         if is_frame(X):
             validate_data(self, used_columns(X, inputs), reset=True, skip_check_array=True)
         elif inputs.n_features is not None:

@@ -36,11 +36,7 @@ def encode_labels(y: Any, name: str = "y", n_rows: int | None = None) -> Labels:
     y = label_vector(y, name)
     if n_rows is not None and len(y) != n_rows:
         raise ValueError(f"{name} has {len(y):,} labels for {n_rows:,} rows; one is needed for every row.")
-    missing = missing_values(y)
-    values = y[~missing]
-    if len(values) == 0:
-        raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
-    values = plain_values(values, name)
+    values, missing = present_labels(y, name)
     if values.dtype.kind in "Mmc":
         raise ValueError(f"{name} holds {values.dtype}; labels are text, integers or true/false.")
     if values.dtype.kind == "f":
@@ -54,6 +50,15 @@ def encode_labels(y: Any, name: str = "y", n_rows: int | None = None) -> Labels:
     all_codes = np.full(len(y), MISSING, dtype=np.int64)
     all_codes[~missing] = codes
     return Labels(all_codes, _tidy(classes))
+
+
+def present_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Non-missing labels as a plain array, and which labels are missing."""
+    y = label_vector(y, name)
+    missing = missing_values(y)
+    if missing.all():
+        raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
+    return plain_values(y[~missing], name), missing
 
 
 def missing_values(y: np.ndarray) -> np.ndarray:

@@ -63,62 +63,70 @@ def prepare_inputs(
     `tokens`: whether numbers are names of tokens, which have no spread to lose.
     `table_columns`: the columns that a kernel compares, given those of a table: `Kernel.table_columns`.
     """
-    if is_series(preprocess):
+    draw = Sampling(n_candidates, seed, engine, progress)
+    encoder = None if is_series(preprocess) else choose_encoder(preprocess, source)
+    if isinstance(encoder, TableEncoder):
+        space, sample, indices = _of_table(source, encoder, table_columns, draw)
+    elif is_series(preprocess):
         check_series_source(source)
-        sample, indices = _sampled(source, n_candidates, seed, engine, progress)
+        sample, indices = draw.rows(source)
         space = InputSpace.of_series(sample)
-        return space, Candidates(
-            space.tensor_from(source, indices, sample, placement.dtype, placement.device), indices
-        )
-    encoder = choose_encoder(preprocess, source)
-    chosen = None
-    if isinstance(encoder, TableEncoder) and table_columns is not None:
-        table = source if isinstance(source, TableSource) else VectorsTable(source)
-        names = table.column_names
-        chosen = table_columns(names)
-    if isinstance(encoder, TableEncoder) and chosen is not None:
-        encoded, raw = chosen
-        encoder = _of_columns(encoder, encoded, raw, names)
-        if encoded:
-            sample, indices = encoder.fit_source(
-                source, seed=seed, n_candidates=n_candidates, engine=engine, progress=progress, along=raw
-            )
-            space = (
-                InputSpace.of_records(encoder, raw, names) if raw else InputSpace("table", encoder=encoder)
-            )
-        else:
-            sample, indices = _sampled(table.select(raw), n_candidates, seed, engine, progress)
-            space = InputSpace.of_records(None, raw, names)
-    elif isinstance(encoder, TableEncoder):
-        encoder = clone(encoder)
-        sample, indices = encoder.fit_source(
-            source, seed=seed, n_candidates=n_candidates, engine=engine, progress=progress
-        )
-        space = InputSpace("table", encoder=encoder)
     else:
-        sample, indices = _sampled(source, n_candidates, seed, engine, progress)
+        sample, indices = draw.rows(source)
         space = InputSpace.of(source, sample)
         if space.kind == "vectors" and not tokens and placement.dtype == torch.float32:
             _keep_spread(space, sample, may_shift)
         if encoder is not None:
             space.set_params(normalize=encoder.fitted(dense(space.tensor(sample, torch.float64))))
-    return space, Candidates(
-        space.tensor_from(source, indices, sample, placement.dtype, placement.device), indices
-    )
+    rows = space.tensor_from(source, indices, sample, placement.dtype, placement.device)
+    return space, Candidates(rows, indices)
 
 
-def _sampled(
-    source: Source, size: int, seed: int, engine: Engine, progress: Progress
-) -> tuple[Rows, np.ndarray]:
-    """A uniform sample, read by its indices where that is cheap, and else in one pass."""
-    if source.random_access or isinstance(engine, Local):
-        with progress.stage("Preparing", None):
-            return reservoir(source, size, seed)
-    indices = sampled_indices(source.n_rows, size, seed)
-    rows = engine_for(source, engine).reduce(
-        PickedRows(indices), RawReader(source), progress=progress, name="Preparing"
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How candidates are drawn."""
+
+    size: int
+    seed: int
+    engine: Engine
+    progress: Progress
+
+    def rows(self, source: Source) -> tuple[Rows, np.ndarray]:
+        """A uniform sample, read by its indices where that is cheap, and else in one pass."""
+        if source.random_access or isinstance(self.engine, Local):
+            with self.progress.stage("Preparing", None):
+                return reservoir(source, self.size, self.seed)
+        indices = sampled_indices(source.n_rows, self.size, self.seed)
+        rows = engine_for(source, self.engine).reduce(
+            PickedRows(indices), RawReader(source), progress=self.progress, name="Preparing"
+        )
+        return rows, indices
+
+
+def _of_table(
+    source: Source,
+    encoder: TableEncoder,
+    table_columns: Callable[[Sequence[str]], TableColumns | None] | None,
+    draw: Sampling,
+) -> tuple[InputSpace, Rows, np.ndarray]:
+    """The space of a table: encoded columns, or records where a kernel compares some columns as they are."""
+    table = source if isinstance(source, TableSource) else VectorsTable(source)
+    names = table.column_names
+    chosen = None if table_columns is None else table_columns(names)
+    encoded, raw = (names, []) if chosen is None else chosen
+    encoder = clone(encoder) if chosen is None else _of_columns(encoder, encoded, raw, names)
+    if not encoded:
+        return InputSpace.of_records(None, raw, names), *draw.rows(table.select(raw))
+    sample, indices = encoder.fit_source(
+        source,
+        seed=draw.seed,
+        n_candidates=draw.size,
+        engine=draw.engine,
+        progress=draw.progress,
+        along=raw,
     )
-    return rows, indices
+    space = InputSpace.of_records(encoder, raw, names) if raw else InputSpace("table", encoder=encoder)
+    return space, sample, indices
 
 
 def is_series(preprocess: Preprocess) -> bool:

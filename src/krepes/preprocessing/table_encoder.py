@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -263,8 +263,8 @@ class TableEncoder(TransformerMixin, Component):
 
     def _parts(self) -> Iterator[slice]:
         """Where the outputs of every column are."""
-        stops = accumulate(column.width for column in self.columns_)
-        return (slice(stop - column.width, stop) for column, stop in zip(self.columns_, stops))
+        edges = accumulate((column.width for column in self.columns_), initial=0)
+        return (slice(start, stop) for start, stop in pairwise(edges))
 
     def inverse_transform(self, X: Any) -> np.ndarray | pa.Table:
         """Columns from encoded rows (n, n_features_out_), which need not be exact encodings.

@@ -27,6 +27,7 @@ from krepes.preprocessing.labels import (
     label_vector,
     missing_values,
     plain_values,
+    present_labels,
 )
 
 TASKS = ("auto", "classification", "regression")
@@ -51,7 +52,7 @@ def guess_task(y: Any, name: str = "y") -> TaskGuess:
     >>> guess_task([0, 1, 2, 0, 1, 2]).name, guess_task([0.5, 1.2, 3.0]).name
     ('classification', 'regression')
     """
-    values = _present(y, name)
+    values = present_labels(y, name)[0]
     if values.dtype.kind not in "iuf":
         return TaskGuess("classification", "they are not numbers", plain=True)
     different = np.unique(values)
@@ -119,15 +120,6 @@ def as_strata(targets: np.ndarray, name: str = "y") -> Labels:
     ranks[np.argsort(values, kind="stable")] = np.arange(n)
     codes[present] = ranks * K // n
     return Labels(codes, np.arange(K))
-
-
-def _present(y: Any, name: str) -> np.ndarray:
-    """The labels that are there, as the plain dtype of what they are."""
-    y = label_vector(y, name)
-    values = plain_values(y[~missing_values(y)], name)
-    if len(values) == 0:
-        raise ValueError(f"{name} has no label at all: all {len(y):,} are missing.")
-    return values
 
 
 def labelled_rows(y: Any, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -121,7 +121,7 @@ class CompressedArraySource(StoredArraySource):
         header = self.header
         self._check_unchanged(file_stamp(header.path))
         with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
-            _skip(stream, header.offset + start * header.row_bytes)
+            stream.seek(header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
                 rows = min(batch_rows, self.n_rows - first)
                 yield _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
@@ -234,7 +234,7 @@ def _check_memory(header: ArrayHeader) -> None:
 
 def _load(header: ArrayHeader) -> np.ndarray:
     with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
-        _skip(stream, header.offset)
+        stream.seek(header.offset)
         shape = header.shape[::-1] if header.fortran else header.shape
         X = _read_numbers(stream, shape, header.dtype)
     return X.T if header.fortran else X
@@ -252,14 +252,6 @@ def _read_numbers(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype) ->
         flat[done : done + len(block)] = np.frombuffer(block, np.uint8)
         done += len(block)
     return X
-
-
-def _skip(stream: IO[bytes], n_bytes: int) -> None:
-    while n_bytes > 0:
-        block = stream.read(min(_READ_BYTES, n_bytes))
-        if not block:
-            raise EOFError("the data end too early")
-        n_bytes -= len(block)
 
 
 @contextmanager
