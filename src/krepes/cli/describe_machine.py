@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from krepes.cli.describe import (
     columns_summary,
@@ -50,7 +50,11 @@ def machine_summary(machine: LabelledMachine[Any, Any]) -> dict[str, Any]:
         "classes": getattr(machine.targets_, "values", None),
         "kernel": part_summary(plain_kernel(machine)),
         "metric": machine.metric_,
-        **(_of_ridge(machine) if isinstance(machine, RidgeMachine) else _of_process(machine)),
+        **(
+            _of_ridge(machine)
+            if isinstance(machine, RidgeMachine)
+            else _of_process(cast("GaussianProcess", machine))
+        ),
         "landmarks": {
             "number": len(machine.landmarks_),
             "rule": part_summary(machine.landmarks),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 
+from krepes.base.estimators import Predictor
 from krepes.base.validation import generator_of
 from krepes.evaluation.probe_inputs import check_inputs, check_regression_inputs, few_threads
 from krepes.evaluation.probe_result import ProbeResult, RegressionResult
@@ -18,7 +19,7 @@ def estimator_probe(
     Z_test: Any,
     y_test: Any,
     *,
-    estimator: BaseEstimator,
+    estimator: Predictor,
     random_state: int | np.random.Generator | None = 0,
 ) -> ProbeResult | RegressionResult:
     """Fit a copy of a scikit-learn estimator on labelled rows and test it.

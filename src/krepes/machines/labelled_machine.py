@@ -14,7 +14,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +46,9 @@ from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.rows_in_sequence import one_after_other
+
+if TYPE_CHECKING:
+    from krepes.machines.kernel_ridge.kernel_search import KernelSearch
 
 AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
@@ -304,6 +307,10 @@ class LabelledMachine(OnePassEstimator[T, S]):
             *super()._still_dependent(),
             "the unit of the targets" if quantities else "the list of classes",
         ]
+
+    @property
+    @abstractmethod
+    def _search(self) -> KernelSearch: ...
 
     def _kernel_given(self) -> bool:
         return self._search.is_given(self.space_.kernel)

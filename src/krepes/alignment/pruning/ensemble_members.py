@@ -19,10 +19,12 @@ from typing import Any, Protocol
 import numpy as np
 import sklearn.ensemble as ensembles
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
+
+from krepes.base.estimators import FittedEnsemble, ProbabilisticClassifier
 
 _BAGGING = (ensembles.BaggingClassifier, ensembles.BaggingRegressor)
 _FORESTS = (
@@ -67,7 +69,7 @@ class EstimatorMember:
     """
 
     name: str
-    estimator: BaseEstimator
+    estimator: ProbabilisticClassifier
     n_classes: int = 0
     codes: np.ndarray | None = None
     votes: bool = False
@@ -135,7 +137,7 @@ class Ensemble:
     whole: bool = False
 
 
-def members_of(ensemble: BaseEstimator) -> Ensemble:
+def members_of(ensemble: FittedEnsemble) -> Ensemble:
     """Take a fitted ensemble apart."""
     _check_kind(ensemble)
     check_is_fitted(ensemble)
@@ -162,7 +164,7 @@ def members_of(ensemble: BaseEstimator) -> Ensemble:
     )
 
 
-def _check_kind(ensemble: BaseEstimator) -> None:
+def _check_kind(ensemble: FittedEnsemble) -> None:
     name = type(ensemble).__name__
     if isinstance(ensemble, _HISTOGRAM):
         raise TypeError(
@@ -184,7 +186,7 @@ def _check_kind(ensemble: BaseEstimator) -> None:
         )
 
 
-def _samples(ensemble: BaseEstimator) -> list[np.ndarray] | None:
+def _samples(ensemble: FittedEnsemble) -> list[np.ndarray] | None:
     """The rows that each member was trained on, where members have seen different rows."""
     if not isinstance(ensemble, (*_BAGGING, *_FORESTS)):
         return None
@@ -195,7 +197,7 @@ def _samples(ensemble: BaseEstimator) -> list[np.ndarray] | None:
     return samples if len(samples) == len(ensemble.estimators_) else None
 
 
-def _estimators(ensemble: BaseEstimator, classes: np.ndarray | None) -> list[EstimatorMember]:
+def _estimators(ensemble: FittedEnsemble, classes: np.ndarray | None) -> list[EstimatorMember]:
     estimators = list(ensemble.estimators_)
     names = [str(k) for k in range(len(estimators))]
     if isinstance(ensemble, _NAMED):

@@ -13,10 +13,9 @@ scores are found by leaving rows out of the choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from krepes.alignment.inputs import Numbers
 from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
@@ -34,6 +33,7 @@ from krepes.alignment.pruning.prediction_matrices import (
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
 from krepes.alignment.pruning.target_columns import labels_or_numbers, target_columns, target_numbers
 from krepes.base.caller_warning import warn
+from krepes.base.estimators import FittedEnsemble
 from krepes.base.limits import check_choice
 from krepes.base.validation import check_same_rows
 
@@ -41,7 +41,7 @@ PREDICTIONS = ("auto", "out_of_bag", "given")
 
 
 def prune_ensemble(
-    ensemble: BaseEstimator | Numbers,
+    ensemble: FittedEnsemble | Numbers,
     X: Any = None,
     y: Any = None,
     *,
@@ -103,7 +103,7 @@ def prune_ensemble(
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
     if not _is_estimator(ensemble):
-        parts, X, y = _columns(ensemble, X, y, task, classes, names)
+        parts, X, y = _columns(cast(Numbers, ensemble), X, y, task, classes, names)
         outputs, whole = member_outputs(parts.members, X), None
         usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
         target = target_columns(y, parts.classes)
@@ -135,7 +135,7 @@ def prune_ensemble(
     )
 
 
-def _is_estimator(ensemble: BaseEstimator | Numbers) -> TypeGuard[BaseEstimator]:
+def _is_estimator(ensemble: FittedEnsemble | Numbers) -> TypeGuard[FittedEnsemble]:
     return hasattr(ensemble, "predict") or hasattr(ensemble, "fit")
 
 
@@ -160,7 +160,7 @@ def _columns(
     return parts, P, y if parts.classes is not None else target_numbers(y)
 
 
-def _members(ensemble: BaseEstimator, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
+def _members(ensemble: FittedEnsemble, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
     """For a fitted ensemble: its members, the rows that they take, and the targets."""
     parts = members_of(ensemble)
     if X is None:

@@ -85,6 +85,20 @@ class PrunedEnsemble(BaseEstimator):
     (<PrunedEnsemble: 1 of 2 members, regression>, [6.0])
     """
 
+    weights_: np.ndarray
+    intercept_: np.ndarray
+    size_: int
+    n_members_: int
+    table_: list[MemberRow]
+    method_: str
+    predictions_: str
+    optimality_: float
+    score_: float
+    score_of_all_: float
+    savings_: Savings | None
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(self, members: Sequence[Member] = (), classes: Classes | None = None, whole: bool = False):
         self.members = members
         self.classes = classes

@@ -284,6 +284,8 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
     [1]
     """
 
+    n_features_in_: int
+
     def __init__(self, groups: ColumnGroups | None = None):
         self.groups = groups
 

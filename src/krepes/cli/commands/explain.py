@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
     from krepes.one_pass import OnePassEstimator
+    from krepes.report.machine_page import Machine
     from krepes.sources import Source
 
 _SAMPLE = "In the terminal"
@@ -251,7 +252,7 @@ def _write_machine(
 
     source = open_for(machine, data, array, encoding)
     settings = {"title": page["title"], "samples": page["samples"]}
-    write_machine_page(machine, source, output, overwrite=overwrite, **settings)
+    write_machine_page(cast("Machine", machine), source, output, overwrite=overwrite, **settings)
     return _wrote(output, page["samples"])
 
 

@@ -27,6 +27,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
+from krepes.base.estimators import Predictor
 from krepes.evaluation.scorer_tags import CLASSIFIER, REGRESSOR
 from krepes.evaluation.splits import draw_count, validation_splits
 
@@ -37,7 +38,7 @@ C_VALUES = (1.0, 10.0, 100.0)
 GAMMAS = (0.1, 1.0, 10.0)  # times 1 / d, of columns of unit variance
 
 
-def baseline_estimators(task: str, n_labels: int) -> dict[str, BaseEstimator]:
+def baseline_estimators(task: str, n_labels: int) -> dict[str, Predictor]:
     """Unfitted estimators by name, for "classification" or "regression" with about `n_labels` labels."""
     leaf = int(np.clip(n_labels // 20, 1, 20))
     threads = torch.get_num_threads()  # because --threads sets them
@@ -107,7 +108,7 @@ class TunedMachine(BaseEstimator):
     def classes_(self) -> np.ndarray:
         return self.machine_.classes_
 
-    def _machine(self) -> tuple[BaseEstimator, str]:
+    def _machine(self) -> tuple[Predictor, str]:
         """On standardised columns, and for a quantity on a standardised target; and where C and gamma are set."""
         if self.task == "classification":
             return make_pipeline(StandardScaler(), SVC()), "svc"

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from krepes.base.estimators import Predictor, ProbabilisticClassifier
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
@@ -138,12 +139,10 @@ class ScoredPredictions:
         return f"This machine and {other} are level ({best.words(signed=True)}): chance can explain the difference."
 
 
-def rivals(
-    task: str, n_labels: int, *, raw: bool = True, baselines: bool = False
-) -> dict[str, BaseEstimator]:
+def rivals(task: str, n_labels: int, *, raw: bool = True, baselines: bool = False) -> dict[str, Predictor]:
     """Unfitted estimators by name: a linear method, with `baselines` trees and more, and a constant."""
     classes = task == "classification"
-    found: dict[str, BaseEstimator] = {}
+    found: dict[str, Predictor] = {}
     if raw:
         name = "logistic regression" if classes else "ridge regression"
         found[f"raw features, {name}"] = LinearProbe() if classes else LeaveOneOutRidge()
@@ -154,7 +153,7 @@ def rivals(
 
 
 def fitted_elsewhere(
-    estimators: Mapping[str, BaseEstimator], X: np.ndarray, y: np.ndarray, classes: int | None
+    estimators: Mapping[str, Predictor], X: np.ndarray, y: np.ndarray, classes: int | None
 ) -> Callable[[np.ndarray], dict[str, Predicted]]:
     """Fit all on some rows; a function that predicts others."""
     fitted = {name: clone(each).fit(X, y) for name, each in estimators.items()}
@@ -162,7 +161,7 @@ def fitted_elsewhere(
 
 
 def out_of_fold(
-    estimators: Mapping[str, BaseEstimator],
+    estimators: Mapping[str, Predictor],
     X: np.ndarray,
     y: np.ndarray,
     folds: np.ndarray,
@@ -183,10 +182,12 @@ def out_of_fold(
     return {name: all_predicted(found).take(order) for name, found in parts.items()}
 
 
-def predicted_by(estimator: BaseEstimator, X: np.ndarray, n_classes: int | None) -> Predicted:
+def predicted_by(
+    estimator: Predictor | ProbabilisticClassifier, X: np.ndarray, n_classes: int | None
+) -> Predicted:
     """What a fitted estimator says of rows; classes that it has not seen have probability 0."""
     values = np.asarray(estimator.predict(X))
-    if n_classes is None or not hasattr(estimator, "predict_proba"):
+    if n_classes is None or not hasattr(estimator, "predict_proba") or not hasattr(estimator, "classes_"):
         return Predicted(values)
     P = np.zeros((len(X), n_classes))
     P[:, np.asarray(estimator.classes_, dtype=np.int64)] = estimator.predict_proba(X)

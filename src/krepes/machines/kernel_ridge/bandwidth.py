@@ -200,7 +200,8 @@ def _lengthscale(kernel: Kernel, rows: Rows) -> tuple[float, float] | tuple[None
         return None, None
     flat = rows.double() if isinstance(rows, SparseRows) else as_rows(rows).double()
     if isinstance(kernel, Reweighted) and kernel.kernel is not None and isinstance(flat, Tensor):
-        kernel, flat = kernel.kernel, kernel.weighed(flat)
+        flat = kernel.weighed(flat)
+        kernel = kernel.kernel
     if not isinstance(kernel, RadialKernel) or isinstance(kernel.lengthscale, str) or not kernel.one_scale:
         return None, None
     length = float(np.asarray(kernel.lengthscale))
