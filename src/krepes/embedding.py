@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
@@ -249,7 +249,7 @@ class KernelEmbedding(
             self.solver = choose_solver(as_loss(self.loss), exact=self.n_landmarks is None)
         return super().set_params(**params)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # the `dtype` parameter decides
         return tags

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
 from krepes.base import model_file, packing
@@ -290,7 +290,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         given = is_precomputed(self.kernel) if space is None else space.inputs.kind == "precomputed"
         return fitted_matrix if given else opener
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.sparse = not tags.input_tags.pairwise  # by most kernels; the others say so

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def test_models_are_typed(modules):
     counts, models = house.bare_any(modules)
     assert models == 0
     assert sum(counts.values()) < 50, counts.most_common(10)
+
+
+def test_mypy_refuses_untyped_bases_and_functions():
+    """scikit-learn is untyped: without the stub in typings/, classes that derive from it would not be checked."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert settings["disallow_subclassing_any"]
+    assert settings["disallow_untyped_defs"]
+    assert (ROOT / "typings/sklearn/base.pyi").exists()
 
 
 def test_no_module_imports_itself_by_way_of_others(modules):

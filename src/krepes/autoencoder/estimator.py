@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
 from krepes.autoencoder.bottleneck import FittedBottleneck
@@ -171,7 +171,7 @@ class KernelAutoencoder(
         self.max_iter = max_iter
         self.tol = tol
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         tags.input_tags.sparse = False  # rows are rebuilt

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -121,7 +121,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # the `dtype` parameter decides
         return tags

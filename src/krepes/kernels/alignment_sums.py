@@ -13,7 +13,13 @@ SMALLEST, LARGEST = 1e-250, 1e250
 
 
 @njit(nogil=True, cache=True)
-def _alignment_sums(k, edges, band, logs, lost):  # k: (t, all points), edges: (m + 1,), logs, lost: (m,)
+def _alignment_sums(
+    k: np.ndarray,  # shape: (t, all points)
+    edges: np.ndarray,  # shape: (m + 1,)
+    band: int,
+    logs: np.ndarray,  # shape: (m,)
+    lost: np.ndarray,  # shape: (m,)
+) -> None:
     t = k.shape[0]
     for j in range(len(edges) - 1):
         start, width = edges[j], edges[j + 1] - edges[j]
@@ -52,7 +58,11 @@ def alignment_sums(k: np.ndarray, edges: np.ndarray, band: int) -> tuple[np.ndar
 
 
 @njit(nogil=True, cache=True)
-def _shortest_alignments(cost, edges, found):  # cost: (t, all points), edges: (m + 1,), found: (m,)
+def _shortest_alignments(
+    cost: np.ndarray,  # shape: (t, all points)
+    edges: np.ndarray,  # shape: (m + 1,)
+    found: np.ndarray,  # shape: (m,)
+) -> None:
     for j in range(len(edges) - 1):
         start, width = edges[j], edges[j + 1] - edges[j]
         row = np.full(width + 1, np.inf)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import manhattan_distances_to
-from krepes.kernels.kernel import Geometry, ProductTerms
+from krepes.kernels.kernel import Geometry, KernelColumns, ProductTerms
 from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
 
@@ -46,7 +46,7 @@ class Laplacian(RadialKernel, CoordinateProduct):
         super().__init__(lengthscale)
         self.norm = norm
 
-    def distances_to(self, Y: Vectors):
+    def distances_to(self, Y: Vectors) -> KernelColumns:
         if self.norm not in (1, 2):
             raise ValueError(f"norm={self.norm!r}: expected 1 (Manhattan) or 2 (Euclidean).")
         return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)

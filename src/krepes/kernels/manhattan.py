@@ -19,7 +19,7 @@ SMALLEST_SHARE = 2**18  # multiplications for which a thread is worth starting
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, cache=True)
-def _manhattan(X, Y, out):  # X: (n, d), Y: (m, d), out: (n, m)
+def _manhattan(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     for i in range(X.shape[0]):
         for j in range(Y.shape[0]):
             total = X.dtype.type(0)
@@ -29,7 +29,7 @@ def _manhattan(X, Y, out):  # X: (n, d), Y: (m, d), out: (n, m)
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, cache=True)
-def _chi_squared(X, Y, out):  # X: (n, d), Y: (m, d), out: (n, m)
+def _chi_squared(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     tiny = np.finfo(X.dtype).tiny
     for i in range(X.shape[0]):
         for j in range(Y.shape[0]):

@@ -71,7 +71,7 @@ class RadialKernel(VectorKernel):
         distances = self.distances_to(Y)
         return lambda X: self.profile(distances(X).mul_(1 / lengthscale))
 
-    def distances_to(self, Y: Any):
+    def distances_to(self, Y: Any) -> KernelColumns:
         """The distance of which this kernel is a function, as X -> (b, m)."""
         return distances_to(Y)
 

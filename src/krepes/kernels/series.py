@@ -166,7 +166,12 @@ def over_pairs(
         points = torch.from_numpy(np.concatenate(right[first:last]))
         edges = np.cumsum([0, *lengths[first:last]])
 
-        def fill(i: int, points=points, edges=edges, part=slice(first, last)) -> None:
+        def fill(
+            i: int,
+            points: Tensor = points,
+            edges: np.ndarray = edges,
+            part: slice = slice(first, last),
+        ) -> None:
             found[i, part] = values_of(torch.from_numpy(left[i]), points, edges)
 
         n_threads = torch.get_num_threads()

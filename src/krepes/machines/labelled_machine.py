@@ -14,12 +14,12 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
 from krepes.base import model_file
@@ -46,9 +46,6 @@ from krepes.preprocessing.preparing import Candidates, Preprocess
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.rows_in_sequence import one_after_other
-
-if TYPE_CHECKING:
-    from krepes.machines.kernel_ridge.kernel_search import KernelSearch
 
 AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
@@ -237,7 +234,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         encoder = preprocess if isinstance(preprocess, TableEncoder) else TableEncoder()
         return clone(encoder).set_params(label=self.label_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
@@ -307,10 +304,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
             *super()._still_dependent(),
             "the unit of the targets" if quantities else "the list of classes",
         ]
-
-    @property
-    @abstractmethod
-    def _search(self) -> KernelSearch: ...
 
     def _kernel_given(self) -> bool:
         return self._search.is_given(self.space_.kernel)

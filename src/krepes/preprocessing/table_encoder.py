@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.caller_warning import warn
@@ -358,7 +359,7 @@ class TableEncoder(TransformerMixin, Component):
             raise AttributeError("The encoder was not fitted on a table with column names.")
         return np.array(self.input_columns_, dtype=object)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
 from krepes.base.limits import check_count, check_share
@@ -265,7 +265,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         each = math.sqrt(self.noise_) * self.targets_.scale
         return float(each[0]) if self.targets_.flat else each
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
@@ -43,7 +44,7 @@ class KernelRidgeRegressor(ScoredByName, RegressorMixin, RidgeMachine):
         scores = self._scores(X)
         return self.targets_.decoded(scores)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
