@@ -140,7 +140,8 @@ def opened(sample: Sample, path: Path) -> Any:
         if not isinstance(model, KernelEmbedding):
             solved = None if model.total_ is None else model._solve(model.total_)
             detects = isinstance(solved, NoveltySolution)
-            return Z, solved.score.coefficients if detects else getattr(solved, "A", None), repr(model)
+            found = list(vars(solved.score).values()) if detects else getattr(solved, "A", None)
+            return Z, found, repr(model)
         narrow = model.refit(n_components=1).coefficients_ if model.total_ is not None else None
         return Z, model.coverage(sample.model.X), narrow, repr(model)
     finally:

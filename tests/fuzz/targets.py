@@ -45,6 +45,7 @@ INNER = {
     "Loss",
     "MomentForms",
     "MomentLoss",
+    "NystromMap",
 }
 INNER |= {
     "Statistics",

@@ -56,7 +56,7 @@ def test_every_block_of_a_page_runs_in_order(page, tmp_path, monkeypatch):
             assert same, f"printed:\n{found}\nnot:\n{block}"
             continue
         with contextlib.redirect_stdout(printed):
-            exec(compile(block, str(page), "exec"), namespace)
+            exec(compile(block, str(page), "exec", dont_inherit=True), namespace)
 
 
 def test_contributing_quotes_the_source():
