@@ -235,10 +235,14 @@ def test_a_run_that_was_interrupted_and_resumed_has_the_same_bits(
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr("krepes.embedding.remove_checkpoint", lambda path: None)
     path = tmp_path / "training.checkpoint"
     settings = {"loss": SimCLR(), "solver": SGD(max_epochs=1), **SMALL}
-    KernelEmbedding(3, **settings).fit(X, checkpoint=path)
+
+    def interrupt(epoch, values):
+        raise InterruptedFitError
+
+    with pytest.raises(InterruptedFitError):
+        KernelEmbedding(3, **settings).fit(X, checkpoint=path, callback=interrupt)
     for other in ({"loss": SimCLR(0.1)}, {"solver": SGD(max_epochs=2)}, {"regularization": 0.5}):
         with refuses(ValueError, "another fit"):
             KernelEmbedding(3, **{**settings, **other}).fit(X, checkpoint=path)

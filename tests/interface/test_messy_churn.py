@@ -71,7 +71,8 @@ def accuracies(train, test, y_train: np.ndarray, y_test: np.ndarray) -> dict[str
         warnings.simplefilter("ignore")
         model = KernelEmbedding(64, n_landmarks=500, random_state=0).fit(train)
         probe = LogisticRegression(max_iter=2000).fit(model.transform(train), y_train)
-        machine = KernelRidgeClassifier(n_landmarks=500, random_state=0).fit(train, y_train)
+        machine = KernelRidgeClassifier(kernel="gaussian", n_landmarks=500, random_state=0)
+        machine.fit(train, y_train)
         return {
             "representation": probe.score(model.transform(test), y_test),
             "ridge machine": machine.score(test, y_test),
