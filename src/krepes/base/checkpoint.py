@@ -41,7 +41,9 @@ class Checkpoint:
         Where the work was when the file was last written, in words.
     """
 
-    def __init__(self, path: str | os.PathLike, fingerprint: dict[str, str], seconds: float | None = None):
+    def __init__(
+        self, path: str | os.PathLike[str], fingerprint: dict[str, str], seconds: float | None = None
+    ):
         self.path, self.fingerprint = Path(path), fingerprint
         self.seconds = interval() if seconds is None else seconds
         if not self.path.parent.is_dir():
@@ -88,7 +90,7 @@ class Checkpoint:
         self.place = place
 
 
-def remove_checkpoint(path: str | os.PathLike) -> None:
+def remove_checkpoint(path: str | os.PathLike[str]) -> None:
     """Remove the file of finished work. If it cannot be removed, there is a warning and the work is kept."""
     try:
         Path(path).unlink(missing_ok=True)

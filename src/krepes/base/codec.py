@@ -41,7 +41,7 @@ State = dict[str, Any]  # JSON values, arrays, sparse rows, Components, and list
 
 CPU = torch.device("cpu")
 FLOATS = ("float32", "float64")
-EXTERNAL = (collections.abc.Callable, typing.Callable, torch.nn.Module, os.PathLike)
+EXTERNAL = (collections.abc.Callable, typing.Callable, torch.nn.Module, os.PathLike[str])
 SEQUENCES = (collections.abc.Sequence, collections.abc.Iterable, list, tuple)
 
 
@@ -219,7 +219,9 @@ class Reader:
                 continue
         raise _wrong(value, hint, where)
 
-    def _sequence(self, value: list | tuple, kinds: tuple, where: str) -> list | tuple:
+    def _sequence(
+        self, value: list[Any] | tuple[Any, ...], kinds: tuple[Any, ...], where: str
+    ) -> list[Any] | tuple[Any, ...]:
         kinds = tuple(kind for kind in kinds if kind is not ...)
         if isinstance(value, tuple) and len(kinds) > 1:
             if len(value) != len(kinds):
@@ -328,7 +330,7 @@ def _same_as(hint: Any) -> str | None:
     return next((mark.name for mark in get_args(hint)[1:] if isinstance(mark, SameAs)), None)
 
 
-def _has_default(field: Field) -> bool:
+def _has_default(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 

@@ -112,7 +112,7 @@ def displayed(cls: C) -> C:
     >>> "&lt;b&gt;" in Pair("<b>", np.arange(3))._repr_html_()
     True
     """
-    said = cls.__str__ is not object.__str__ and "__str__" in vars(cls)
+    said = "__str__" in vars(cls)
 
     def line(self: object, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
         listed = ", ".join(f"{name}={short(value)}" for name, value in parts_of(self).items())

@@ -24,7 +24,7 @@ NAME_CHARACTERS = 100  # of a file's name that its temporary name repeats
 DEFAULT_ACCESS = "system.posix_acl_default"  # the extended attribute of a folder with a default access list
 
 
-def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_bytes: int = 0) -> Path:
+def check_writable(path: str | os.PathLike[str], overwrite: bool = False, needed_bytes: int = 0) -> Path:
     """Refuse early what would fail late: an existing file, a device, a missing folder, a full disk.
 
     Returns the file that will be written, links followed.
@@ -52,14 +52,16 @@ def check_writable(path: str | os.PathLike, overwrite: bool = False, needed_byte
     return target
 
 
-def same_file(first: str | os.PathLike, second: str | os.PathLike) -> bool:
+def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
     """Whether two names lead to one file, or would if it existed."""
     a, b = Path(os.path.realpath(first)), Path(os.path.realpath(second))
     return a == b or (a.exists() and b.exists() and a.samefile(b))
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
+def atomic_path(
+    path: str | os.PathLike[str], overwrite: bool = False, private: bool = False
+) -> Iterator[Path]:
     """A temporary path near `path` that takes its place when the block ends without an exception.
 
     A process killed at any moment leaves the old file, or none, never half a file; the temporary folder that it leaves

@@ -34,7 +34,7 @@ HEADER_BYTES = 100_000_000  # more than any description that krepes writes
 KEY = "krepes"
 
 
-def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: bool = False) -> None:
+def write(path: str | os.PathLike[str], kind: str, state: dict[str, Any], overwrite: bool = False) -> None:
     """Write a state atomically."""
     tensors: dict[str, Tensor] = {}
     header = {"format": FORMAT, "version": __version__, "class": kind, "state": pack(state, "", tensors)}
@@ -47,7 +47,7 @@ def write(path: str | os.PathLike, kind: str, state: dict[str, Any], overwrite: 
             raise OSError(full, f"{path} could not be written: {error}") from error
 
 
-def read(path: str | os.PathLike, kind: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header (without its state) and the state of a model file."""
     header, tensors = _open(Path(path))
     if kind is not None and header.get("class") != kind:
@@ -61,12 +61,12 @@ def read(path: str | os.PathLike, kind: str | None = None) -> tuple[dict[str, An
     return header, state
 
 
-def kind_of(path: str | os.PathLike) -> str:
+def kind_of(path: str | os.PathLike[str]) -> str:
     """The class of what a file holds, from its header alone."""
     return str(_opened_header(Path(path)).get("class"))
 
 
-def sizes(path: str | os.PathLike) -> dict[str, int]:
+def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
     """Bytes by tensor name."""
     _, tensors = _open(Path(path))
     return {name: tensor.numel() * tensor.element_size() for name, tensor in tensors.items()}

@@ -308,7 +308,7 @@ class FeatureSpace:
         exact = _views_are_exact(fitted, self.features)
         return replace(self, views=fitted, exact_views=exact, seed=seed, landmark_rows=None)
 
-    def __deepcopy__(self, memo: dict) -> FeatureSpace:
+    def __deepcopy__(self, memo: dict[int, Any]) -> FeatureSpace:
         return self  # a value: copies of an estimator share it
 
     # What follows from it
@@ -411,7 +411,7 @@ class FeatureSpace:
 
     @classmethod
     def from_state(
-        cls, state: State, placement: Placement, kernel: Kernel | Callable | None = None
+        cls, state: State, placement: Placement, kernel: Kernel | Callable[..., Any] | None = None
     ) -> FeatureSpace:
         """The inverse of `state`; `kernel` gives back a user's function, which a file cannot hold."""
         _check_state(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from krepes.kernels.checking.fit_check import kernel_parts
 PROBE = 4  # landmarks whose mutual kernel values identify a user's function
 
 
-def with_function(saved: Kernel, given: Kernel | Callable | None) -> Kernel:
+def with_function(saved: Kernel, given: Kernel | Callable[..., Any] | None) -> Kernel:
     """Put a user's function back where the file has only a note, also inside sums and products."""
     places = list(missing_functions(saved))
     if not places:

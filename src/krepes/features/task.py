@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -54,7 +55,7 @@ class Task:
     """
 
     loss: Loss
-    solver: Solver
+    solver: Solver[Any]
     n_components: int | str
     regularization: float
     feature_noise: float | str
@@ -89,7 +90,7 @@ class Task:
         self,
         space: FeatureSpace,
         reader: RowReader,
-        checkpoint: str | os.PathLike | None,
+        checkpoint: str | os.PathLike[str] | None,
         callback: Callback | None,
         progress: Progress,
     ) -> LinearMap:

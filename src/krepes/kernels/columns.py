@@ -65,7 +65,7 @@ class ColumnKernel(Kernel):
 
     def __init__(
         self,
-        parts: list | tuple | dict | None = None,
+        parts: list[Any] | tuple[Any, ...] | dict[Any, Any] | None = None,
         combine: str = "sum",
         weights: Sequence[float] | np.ndarray | None = None,
         places: list[list[int]] | None = None,

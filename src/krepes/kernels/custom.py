@@ -98,7 +98,7 @@ class Custom(Kernel):
         return K.to(torch.float64, copy=True)
 
 
-def as_kernel(value: str | Kernel | Callable | type[Kernel]) -> Kernel:
+def as_kernel(value: str | Kernel | Callable[..., Any] | type[Kernel]) -> Kernel:
     """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
     if callable(value) and not isinstance(value, Kernel | type):
         return Custom(value)

@@ -117,7 +117,7 @@ def _compiled_or(name: str, Y: Tensor, plain: Callable[[Tensor], Tensor]) -> Cal
 
 
 @cache
-def _compiled(name: str) -> Callable | None:
+def _compiled(name: str) -> Callable[..., Any] | None:
     """Compiled on first use; None without numba."""
     try:
         from krepes.kernels import manhattan

@@ -105,14 +105,14 @@ class EmpiricalNTK(Kernel):
 
     def __init__(
         self,
-        network: str | Network | torch.nn.Module | Callable = "resmlp",
+        network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp",
         head: str | None = "auto",
         parameters: list[str] | None = None,
         method: str = "auto",
         sketch_size: int = 4096,
         normalize: bool = True,
         seed: int | None = None,
-        cache: str | os.PathLike | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ):
         self.network = network
         self.head = head

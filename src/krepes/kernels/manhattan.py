@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -50,7 +51,7 @@ def chi_squared_sums(X: np.ndarray, Y: np.ndarray, n_threads: int = 1) -> np.nda
     return _by_rows(_chi_squared, X, Y, n_threads)
 
 
-def _by_rows(loop: Callable, X: np.ndarray, Y: np.ndarray, n_threads: int) -> np.ndarray:
+def _by_rows(loop: Callable[..., Any], X: np.ndarray, Y: np.ndarray, n_threads: int) -> np.ndarray:
     X, Y = np.ascontiguousarray(X), np.ascontiguousarray(Y)
     out = np.empty((len(X), len(Y)), dtype=X.dtype)
     shares = int(min(n_threads, max(1, X.size * len(Y) // SMALLEST_SHARE)))

@@ -38,7 +38,7 @@ class Reweighted(VectorKernel, CoordinateProduct):
     tensor([[0.6065]], dtype=torch.float64)
     """
 
-    def __init__(self, kernel: Kernel | None = None, M: Sequence | np.ndarray | Tensor | None = None):
+    def __init__(self, kernel: Kernel | None = None, M: Sequence[Any] | np.ndarray | Tensor | None = None):
         self.kernel = kernel
         self.M = M
 

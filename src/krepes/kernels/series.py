@@ -207,7 +207,7 @@ def _summed(log_k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
 
 
 @cache
-def compiled_sum(name: str) -> Callable | None:
+def compiled_sum(name: str) -> Callable[..., Any] | None:
     """A function of `alignment_sums`; None without numba."""
     try:
         from krepes.kernels import alignment_sums

@@ -1,6 +1,7 @@
 """Losses of embeddings: one file per loss. Adding one is a file here and a line below."""
 
 from collections.abc import Callable
+from typing import Any
 
 from krepes.base.components import resolve
 from krepes.losses.abilities import (
@@ -76,7 +77,7 @@ __all__ = [
 ]
 
 
-def as_loss(value: str | Loss | Callable | type[Loss]) -> Loss:
+def as_loss(value: str | Loss | Callable[..., Any] | type[Loss]) -> Loss:
     """A loss from a loss, a name, or any callable f(Z1, Z2) -> scalar."""
     if callable(value) and not isinstance(value, Loss | type):
         return CallableLoss(value)

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 from torch import nn
 
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-def as_network(value: str | Network | Callable) -> Network:
+def as_network(value: str | Network | Callable[..., Any]) -> Network:
     """A network from a network, a name such as "efficientnet-lite0", or any torch module.
 
     >>> as_network("resmlp")

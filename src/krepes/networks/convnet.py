@@ -61,7 +61,7 @@ class ConvNet(Network):
         kernel_size: int = 3,
         pooling: str = "average",
         activation: str = "relu",
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         self.channels = channels

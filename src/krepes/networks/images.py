@@ -96,7 +96,7 @@ class ImageNetwork(Network):
     def __init__(
         self,
         resolution: int | None = 160,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         self.resolution = resolution

@@ -68,7 +68,7 @@ class MLP(Network):
         parametrization: str = "standard",
         weight_variance: float = 2.0,
         bias_variance: float = 0.0,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         self.widths = widths

@@ -40,7 +40,7 @@ class Network(Component, ABC):
 
     paths = ("weights",)
 
-    weights: str | os.PathLike | None
+    weights: str | os.PathLike[str] | None
     weights_digest: str | None
 
     @abstractmethod

@@ -109,7 +109,7 @@ class ResMLP(Network):
         n_blocks: int = 3,
         bottleneck: int = 4,
         n_tokens: int = 1,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         self.width = width

@@ -144,7 +144,7 @@ class ResNet(ImageNetwork):
         self,
         depth: int = 34,
         resolution: int | None = 160,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         super().__init__(resolution, weights, weights_digest)
@@ -166,7 +166,7 @@ class ResNet18(ResNet):
     def __init__(
         self,
         resolution: int | None = 160,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         super().__init__(18, resolution, weights, weights_digest)
@@ -180,7 +180,7 @@ class ResNet34(ResNet):
     def __init__(
         self,
         resolution: int | None = 160,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         super().__init__(34, resolution, weights, weights_digest)
@@ -194,7 +194,7 @@ class ResNet50(ResNet):
     def __init__(
         self,
         resolution: int | None = 160,
-        weights: str | os.PathLike | None = None,
+        weights: str | os.PathLike[str] | None = None,
         weights_digest: str | None = None,
     ):
         super().__init__(50, resolution, weights, weights_digest)

@@ -52,13 +52,13 @@ class WeightsFile:
     read: Callable[[Iterable[str]], dict[str, Tensor]]
 
 
-def file_digest(path: str | os.PathLike) -> str:
+def file_digest(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with _existing(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def open_weights(path: str | os.PathLike) -> WeightsFile:
+def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
     """The arrays of a weight file, by the file's ending; none is read yet."""
     file = _existing(path)
     if file.suffix.lower() not in _OPENERS:
@@ -78,7 +78,7 @@ def open_weights(path: str | os.PathLike) -> WeightsFile:
 
 
 def load_weights(
-    module: nn.Module, path: str | os.PathLike, dropped: tuple[str, ...] = (), digest: str | None = None
+    module: nn.Module, path: str | os.PathLike[str], dropped: tuple[str, ...] = (), digest: str | None = None
 ) -> None:
     """Fill a module's parameters and buffers from a file.
 
@@ -103,7 +103,7 @@ def load_weights(
     module.load_state_dict(tensors, strict=False)
 
 
-def _existing(path: str | os.PathLike) -> Path:
+def _existing(path: str | os.PathLike[str]) -> Path:
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(

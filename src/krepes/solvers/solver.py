@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -124,7 +124,7 @@ class Solver(Component, ABC, Generic[D]):
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
-def choose_solver(loss: Loss, exact: bool = False) -> Solver:
+def choose_solver(loss: Loss, exact: bool = False) -> Solver[Any]:
     """The solver for `solver="auto"`: the closed form where there is one, else the next that fits.
 
     `exact`: for a model of few points, which is not trained on random batches if anything else fits.
@@ -141,7 +141,7 @@ def choose_solver(loss: Loss, exact: bool = False) -> Solver:
     return min(fitting, key=lambda solver: (exact and solver.stochastic, solver.order))()
 
 
-def _solvers() -> dict[str, type[Solver]]:
+def _solvers() -> dict[str, type[Solver[Any]]]:
     return named(Solver)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,7 +106,7 @@ def _longer(M: Tensor, n: int) -> Tensor:
 
 def _sharing_inputs(factors: dict[str, Factors]) -> dict[str, Factors]:
     """Layers with the same inputs, such as queries, keys and values, as one layer with all their outputs."""
-    alike: dict[tuple, list[str]] = {}
+    alike: dict[tuple[Any, ...], list[str]] = {}
     for name, f in factors.items():
         alike.setdefault((f.A.data_ptr(), f.A.shape, f.A.stride(), f.bias is None), []).append(name)
     merged = {}

@@ -57,7 +57,7 @@ class FeatureCache:
             [ 4.]])
     """
 
-    def __init__(self, folder: str | os.PathLike, fingerprint: str, max_bytes: int = 20 * 10**9):
+    def __init__(self, folder: str | os.PathLike[str], fingerprint: str, max_bytes: int = 20 * 10**9):
         self.root, self.max_bytes = Path(folder), max_bytes
         if self.root.exists() and not self.root.is_dir():
             raise NotADirectoryError(f"The cache {self.root} is a file; give the name of a folder.")
