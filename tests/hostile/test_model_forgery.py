@@ -14,8 +14,9 @@ from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding, load
 from krepes.base import model_file
-from krepes.base.codec import Reader, attributes
+from krepes.base.codec import Reader
 from krepes.base.components import Component, subclasses
+from krepes.base.packing import attributes
 from krepes.kernels import EmpiricalNTK
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP

@@ -1,1 +1,1 @@
-"""What everything stands on: components, files, numbers, and the contracts between data, sums and engines."""
+"""The ground floor: components, files, numbers, and the contracts between data, sums and engines."""

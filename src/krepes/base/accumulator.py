@@ -1,4 +1,4 @@
-"""Accumulators: all that is learned in one pass over the data is a sum over blocks of rows.
+"""Accumulators: what one pass over the data learns is a sum over blocks of rows.
 
     sums_0 = zero(),   sums_k = plus(sums_(k-1), block_k),   result = value(sums)
 
@@ -107,7 +107,7 @@ class Accumulator(ABC, Generic[S, R]):
 
     @property
     def n_parts(self) -> int:
-        """Into about how many parts of equal size it divides a block: blocks may be as many times larger."""
+        """About how many equal parts it divides a block into: blocks may be this many times larger."""
         return 1
 
     @property
@@ -117,11 +117,11 @@ class Accumulator(ABC, Generic[S, R]):
 
     @property
     def rows_at_once(self) -> int | None:
-        """How many rows a block has, where the result depends on it; None leaves that to the engine."""
+        """Rows in a block, if the result depends on it; None leaves it to the engine."""
         return None
 
     def fingerprint(self) -> dict[str, str]:
-        """Hashes, by name, of all that the sums depend on besides the rows."""
+        """Hashes, by name, of everything besides the rows that the sums depend on."""
         return {}
 
     # What it then has
@@ -171,7 +171,7 @@ class SumOfValues(Accumulator[T | None, T]):
 
     @abstractmethod
     def of(self, block: Block, before: T | None) -> T:
-        """The value of a block alone; `before` is that of the blocks so far, for what the two must share."""
+        """The value of a block alone; `before`, the value so far, has what both must share."""
 
     def zero(self) -> T | None:
         return None
@@ -206,7 +206,7 @@ def _declared(cls: type) -> tuple[Any, Any]:
 
 
 def _tensor_bytes(state: object) -> int:
-    """Of all tensors in a state."""
+    """Bytes of the tensors in a state."""
     if isinstance(state, Tensor):
         return state.numel() * state.element_size()
     parts = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()

@@ -1,4 +1,4 @@
-"""Blocks: rows that are computed at once, with all that is known of them, and readers, which yield them.
+"""Blocks: rows that are computed at once, with what is known of them, and readers, which yield them.
 
     Source -> Reader -> Block -> Accumulator -> value
 

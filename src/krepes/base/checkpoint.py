@@ -1,6 +1,6 @@
 """Checkpoints: an interrupted fit continues where it stopped, and gives the same bits.
 
-The file holds the state of the work and a fingerprint of all that it depends on. It is written atomically between two
+The file holds the state of the work and a fingerprint of everything it depends on. It is written atomically between two
 steps, at most every `seconds`, and removed when the work is done.
 """
 

@@ -8,7 +8,7 @@
 
 `encode` makes plain dictionaries of it. `decode` refuses entries that are missing or unknown, values of another type,
 arrays of another dtype or shape, numbers that are not finite or out of bounds; then it calls `check_restored` of the
-value, where there is one. An entry may be missing if its field has a default, so that later versions can add fields.
+value, if it has one. An entry may be missing if its field has a default, so that later versions can add fields.
 
 A class that is stored in a form of its own has `state()` and `from_state(state)`; a generic class of values of one
 kind, `from_state(state, read)`, with a function that reads such a value. Where an annotation names an
@@ -26,7 +26,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 import torch
@@ -272,27 +272,6 @@ def stored_fields(cls: type) -> dict[str, Any]:
     """Annotations of the fields of a dataclass, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in fields(cls) if field.init}
-
-
-@cache
-def attributes(cls: type) -> dict[str, Any]:
-    """Annotations of a Component by attribute: of its constructor's parameters, and of what it learns."""
-    declared = {
-        name: hint
-        for name, hint in typing.get_type_hints(cls, include_extras=True).items()
-        if get_origin(hint) is not ClassVar
-    }
-    parameters = typing.get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
-    return declared | {name: hint for name, hint in parameters.items() if name != "return"}
-
-
-def read_attributes(cls: type[Component], state: State) -> State:
-    """What a file says of a Component, against what the class declares."""
-    known, reader = attributes(cls), Reader()  # type: ignore[arg-type]  # its metaclass can be hashed
-    unknown = [name for name in state if name not in known]
-    if unknown:
-        raise ValueError(f"{cls.__name__} has no attribute {unknown[0]!r}.")
-    return {name: reader.read(value, known[name], f"{cls.__name__}.{name}") for name, value in state.items()}
 
 
 def _is_instance(value: Any, hint: Any, origin: Any) -> bool:

@@ -63,7 +63,8 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """The class of what a file holds, from its header alone."""
-    return str(_opened_header(Path(path)).get("class"))
+    with _opened(Path(path)) as file:
+        return str(_header(file, Path(path)).get("class"))
 
 
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -90,11 +91,6 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
         raise ValueError(
             f"{path} is damaged: its bytes are not those that were written. Save or copy it again."
         )
-
-
-def _opened_header(path: Path) -> dict[str, Any]:
-    with _opened(path) as file:
-        return _header(file, path)
 
 
 @contextmanager

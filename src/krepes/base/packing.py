@@ -12,15 +12,17 @@ import inspect
 import json
 import math
 import os
+import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, get_origin
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State, encode, read_attributes
+from krepes.base.codec import Reader, State, encode
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
 from krepes.base.sparse_rows import SparseRows
@@ -68,7 +70,7 @@ def pack(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
         return {"~dict": {key: pack(item, f"{path}.{key}", tensors) for key, item in value.items()}}
     if isinstance(value, Component):
         kept = value if _registry().get(type(value).__name__) is type(value) else value.stand_in()
-        state = component_state(kept)
+        state = _kept_attributes(kept)
         state |= {name: _noted(state[name]) for name in kept.paths if state.get(name) is not None}
         return {"~component": type(kept).__name__, "state": pack(state, path, tensors)}
     if is_dataclass(value) and not isinstance(value, type):
@@ -145,7 +147,7 @@ def _is_finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 
-def component_state(component: Component) -> State:
+def _kept_attributes(component: Component) -> State:
     """What a file keeps of a component: its attributes without an underscore in front."""
     return {name: value for name, value in vars(component).items() if not name.startswith("_")}
 
@@ -161,12 +163,32 @@ def _component(name: str, packed: Any, tensors: dict[str, Tensor]) -> Component:
         name: p.default for name, p in inspect.signature(cls).parameters.items() if p.default is not p.empty
     }
     component = cls.__new__(cls)
-    for attribute, value in (
-        later | read_attributes(cls, state)
-    ).items():  # a file may be older than a parameter
+    found = later | _read_attributes(cls, state)  # because a file may be older than a parameter
+    for attribute, value in found.items():
         setattr(component, attribute, value)
     component.check_restored()
     return component
+
+
+@cache
+def attributes(cls: type) -> dict[str, Any]:
+    """Annotations of a Component by attribute: of its constructor's parameters, and of what it learns."""
+    declared = {
+        name: hint
+        for name, hint in typing.get_type_hints(cls, include_extras=True).items()
+        if get_origin(hint) is not ClassVar
+    }
+    parameters = typing.get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
+    return declared | {name: hint for name, hint in parameters.items() if name != "return"}
+
+
+def _read_attributes(cls: type[Component], state: State) -> State:
+    """What a file says of a Component, against what the class declares."""
+    known, reader = attributes(cls), Reader()  # type: ignore[arg-type]  # its metaclass can be hashed
+    unknown = [name for name in state if name not in known]
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no attribute {unknown[0]!r}.")
+    return {name: reader.read(value, known[name], f"{cls.__name__}.{name}") for name, value in state.items()}
 
 
 def _noted(path: object) -> External:

@@ -1,4 +1,4 @@
-"""Sparse rows: a block of rows of which only the entries that are not zero are held.
+"""Sparse rows: a block that holds only the entries that are not zero.
 
     row i = values[edges[i] : edges[i+1]] in columns[edges[i] : edges[i+1]],   compressed sparse rows
 
@@ -175,7 +175,7 @@ def as_sparse(X: Any) -> SparseRows | Any:
 
 
 def dense_remedy(n_columns: int) -> str:
-    """What to do with sparse rows of so many columns where dense ones are needed."""
+    """What to do with sparse rows of this width where dense ones are needed."""
     memory = readable_bytes(8000 * n_columns)
     return f"{REDUCE}, or give X.toarray(), which takes {memory} of memory for a thousand rows."
 

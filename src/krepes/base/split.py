@@ -3,7 +3,7 @@
     Split(accumulator, by):   value_k = accumulator over the rows with by(row) = k
 
 The parts of all keys add up to the value of all rows, so cross-validation is a subtraction: `parts.total - parts[k]`.
-Memory: that of the accumulator, once for every key.
+Memory: one accumulator for every key.
 """
 
 from __future__ import annotations
