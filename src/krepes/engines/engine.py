@@ -99,7 +99,7 @@ class Engine(ABC):
         yield from map(function, items)
 
     def layout(self, n_rows: int) -> PassLayout:
-        """How a pass over so many rows is divided."""
+        """How a pass over n_rows rows is divided."""
         return PassLayout(1, torch.get_num_threads(), 1, None)
 
 

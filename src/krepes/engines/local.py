@@ -120,7 +120,7 @@ def add_batches(
 
 
 def pass_identity(accumulator: Accumulator[S, R], reader: Reader, size: int) -> dict[str, str]:
-    """Hashes, by name, of all that a pass depends on."""
+    """Hashes, by name, of everything that a pass depends on."""
     return reader.identity() | {"rows per block": digest(size)} | accumulator.fingerprint()
 
 

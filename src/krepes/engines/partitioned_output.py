@@ -1,7 +1,7 @@
 """Results as a folder of Parquet files, one for each part of the rows, written where they are computed.
 
     _krepes.json                     what is written: the model's and the data's identity, and where the rows are cut
-    part-00007-1f0c5a9be2d4.parquet  the results of part 7; the name holds a hash of all that they depend on
+    part-00007-1f0c5a9be2d4.parquet  the results of part 7; the name holds a hash of what they depend on
     _SUCCESS                         every part is there
 
 A file is written under another name and moved to its place when it is whole, so that it is either there or not. A
@@ -124,7 +124,7 @@ def write_partitions(
     source : the rows.
     identity : hashes, by name, of what the results depend on besides the rows.
     engine : who computes and writes. Workers must reach the folder under the same path.
-    columns : names of the columns, by default those of records, or z0, z1, ...
+    columns : names of the columns, by default the fields of records, or z0, z1, ...
     keep : columns to carry over, a table of the same rows.
     rows_per_file : about how many rows a file has.
     overwrite : whether the results of another model, or of other rows, may be replaced.
@@ -152,7 +152,7 @@ def write_partitions(
 
 
 def is_finished(path: Path, n_rows: int) -> bool:
-    """Whether a file is there, whole and with so many rows. What its results are of is in its name."""
+    """Whether a file is complete and has this many rows. Its name says which results it holds."""
     try:
         with pq.ParquetFile(path) as file:
             return file.metadata.num_rows == n_rows
@@ -169,7 +169,7 @@ def _part(path: Path, source: Source, keep: TableSource | None, start: int, stop
 def _begun(
     folder: Path, identity: dict[str, str], source: Source, rows_per_file: int, overwrite: bool
 ) -> Sequence[int]:
-    """The edges of the parts: those of an earlier run where there was one."""
+    """The edges of the parts, from an earlier run if there was one."""
     manifest = folder / MANIFEST
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; give the name of a folder to write.")

@@ -1,6 +1,6 @@
 """Count, mean, sum of squares and range of columns, over chunks of rows.
 
-A chunk's moments are taken in two passes over the chunk and merged with those of other rows [chan],
+A chunk's moments are taken in two passes over the chunk and merged with the moments of other rows [chan],
 
     delta = mean_b - mean_a,   mean = mean_a + delta n_b / n,   M2 = M2_a + M2_b + delta^2 n_a n_b / n,   n = n_a + n_b,
 

@@ -61,7 +61,7 @@ class TextScan:
         self.levels: dict[str, int] | None = {}  # None: too many
         self.n_missing = 0  # cells without a value
         self.n_words = 0  # cells with a word for a missing value
-        self.n_whole, self.n_coded = 0, 0  # digits only; among them those that begin with a zero, as codes do
+        self.n_whole, self.n_coded = 0, 0  # digits only; digits that begin with a zero, as codes do
         self.n_spelled = 0  # words of two letters or more
         self.n_cells = 0  # of text
         self.units: set[str] = set()  # words behind numbers; no more are kept than say that they differ
@@ -91,7 +91,7 @@ class TextScan:
         self.tree = self.tree.with_chunk(place, empty if np.isnan(read).all() else ColumnMoments.of(read))
 
     def joined(self, other: TextScan) -> TextScan:
-        """What the cells of both say, those of this one first."""
+        """What the cells of both scans say, in this order."""
         both = TextScan(self.words)
         for name in ("n_missing", "n_words", "n_whole", "n_coded", "n_spelled", "n_cells"):
             setattr(both, name, getattr(self, name) + getattr(other, name))
@@ -227,7 +227,7 @@ class ColumnScan:
             scan.add(table.column(name), table.num_rows, place)
 
     def joined(self, other: ColumnScan) -> ColumnScan:
-        """What is known of the rows of both, those of this one first."""
+        """What is known of the rows of both scans, in this order."""
         both = copy(self)
         both.n_rows, both.n_chunks = self.n_rows + other.n_rows, self.n_chunks + other.n_chunks
         both.tree = self.tree.joined(other.tree)
@@ -251,7 +251,7 @@ class TableScan(Accumulator[Scanned, tuple[ColumnScan, pa.Table]]):
     Parameters
     ----------
     empty : ColumnScan without rows, which says how to read the columns
-    columns : names of the columns to scan; the picked rows have all that the reader gives.
+    columns : names of the columns to scan; the picked rows have every column of the reader.
     picked : sorted indices of the rows to pick
     chunk_rows : rows that are scanned at once. Parts begin at multiples of it, so that the result has the same bits
         whoever adds up which of them.
@@ -281,9 +281,8 @@ class TableScan(Accumulator[Scanned, tuple[ColumnScan, pa.Table]]):
 
     def value(self, sums: Scanned) -> tuple[ColumnScan, pa.Table]:
         rows = self.rows.value(sums[1])
-        return sums[0], rows if isinstance(rows, pa.Table) else pa.table(
-            {}
-        )  # of a part that has none of them
+        # a part of the table may have none of the picked rows
+        return sums[0], rows if isinstance(rows, pa.Table) else pa.table({})
 
     def sums_state(self, sums: Scanned) -> State:
         return {"scan": sums[0], "rows": sums[1]}

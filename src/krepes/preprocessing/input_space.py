@@ -126,7 +126,7 @@ class InputSpace(Component):
     tensor([[1., 2.]])
     """
 
-    # attributes of the object, and of its file, only where there are any
+    # set on an object, and stored in its file, only if needed
     shift_: Tensor | None = None
     raw_: Sequence[str] = ()
     names_: Sequence[str] = ()
@@ -200,7 +200,7 @@ class InputSpace(Component):
 
     @property
     def table_names(self) -> list[str]:
-        """The columns of the table, where rows are those of one."""
+        """The columns of the table that rows come from."""
         return list(self.names_) if self.encoder is None else self.encoder.input_columns_
 
     @property
@@ -338,7 +338,7 @@ class InputSpace(Component):
     def restored(self, X: Tensor) -> np.ndarray | pa.Table:
         """Rows of this space (n, d), flattened or not, in the form of the data: the inverse of `tensor`.
 
-        Images have the shape and range of those that were given, as floating-point numbers; tables their columns.
+        Images keep the shape and range of the given ones, as floating-point numbers; tables their columns.
         """
         if self.of_objects or self.kind == "sparse":
             raise ValueError(

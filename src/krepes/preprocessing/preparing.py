@@ -1,6 +1,6 @@
 """The input space of a model and a uniform sample of its rows, in at most one scan of the data.
 
-One sample of candidate rows serves all that must be known before the first kernel value: the kernel's parameters, the
+One sample of candidate rows serves everything that precedes the first kernel value: the kernel's parameters, the
 scale of the views, and the landmarks, which are chosen among them. For tables it is drawn during the scan that finds
 the columns' moments and levels.
 """
@@ -61,7 +61,7 @@ def prepare_inputs(
 
     `may_shift`: whether vectors may be moved all together, because kernel and views do not see where zero is.
     `tokens`: whether numbers are names of tokens, which have no spread to lose.
-    `table_columns`: the columns that a kernel compares, given those of a table: `Kernel.table_columns`.
+    `table_columns`: chooses the columns that a kernel compares, from a table's columns: `Kernel.table_columns`.
     """
     draw = Sampling(n_candidates, seed, engine, progress)
     encoder = None if is_series(preprocess) else choose_encoder(preprocess, source)

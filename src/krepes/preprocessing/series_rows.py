@@ -41,7 +41,7 @@ def series_points(sample: Rows) -> Tensor:
 
 
 def check_series(series: Sequence[Series], shape: tuple[int, ...]) -> None:
-    """Refuse series that do not have the channels, and where it is fixed the length, of those that were fitted."""
+    """Refuse series with other channels than in the fit, or, where it is fixed, of another length."""
     for i, x in enumerate(series):
         if x.shape[1] != shape[-1]:
             raise ValueError(f"Series {i} has {x.shape[1]} channels; this model was fitted on {shape[-1]}.")

@@ -111,9 +111,9 @@ class TableEncoder(TransformerMixin, Component):
 
     Notes
     -----
-    Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that those of a uniform sample
+    Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that come from a uniform sample
     of that size. Where at most two values in a thousand lie very far out (`krepes.base.column_scale`) and make
-    the deviation more than five times as large, mean and deviation are those of the others; `roles_` says so. Infinite
+    the deviation more than five times as large, mean and deviation leave them out; `roles_` says so. Infinite
     values are an error: a mean and a deviation of them do not exist.
 
     Examples
@@ -427,7 +427,7 @@ class TableEncoder(TransformerMixin, Component):
         return table_source.select(used)
 
     def _readable(self, source: TableSource) -> tuple[TableSource, list[str]]:
-        """The columns whose values are looked at, and those of them that are read as text."""
+        """The columns to scan, and which of them are read as text."""
         source = source.select(readable_columns(source.schema))
         asked = self.columns or {}
         as_text = [
@@ -438,7 +438,7 @@ class TableEncoder(TransformerMixin, Component):
         return source.as_text(as_text), as_text
 
     def _keep(self, columns: Sequence[Column]) -> None:
-        """Keep the columns that were chosen and those that were never read; warn of what look like targets."""
+        """Keep the chosen columns and the excluded ones; warn of columns that look like targets."""
         left_out: list[Column] = [column for column in columns if isinstance(column, LeftOut)]
         for name in self.input_columns_:
             if name == self.label or name in self.exclude:

@@ -1,7 +1,7 @@
-"""Files that together are one data set: those of a folder, or those whose names fit a pattern.
+"""Files that together are one data set: the files of a folder, or files whose names fit a pattern.
 
 Parquet, CSV and .npy files are taken in the order of their paths. Files without rows are left out. A file whose columns
-or shape differ from those of the first is an error that names it.
+or shape differ from the first file's is an error that names it.
 """
 
 from __future__ import annotations

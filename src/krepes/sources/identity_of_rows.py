@@ -99,7 +99,7 @@ def _number_bytes(batch: Any) -> np.ndarray:
 
 
 def _column_parts(column: pa.ChunkedArray) -> Iterator[np.ndarray | bytes]:
-    """Which values are missing, and those that are not: what Arrow keeps in the place of a missing one is undefined."""
+    """Which values are missing, and the other values: what Arrow keeps in the place of a missing one is undefined."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     for chunk in column.chunks:

@@ -222,7 +222,7 @@ class BatchSource(Source):
             return batch
         if tuple(batch.shape[1:]) != self._shape:
             raise ValueError(
-                f"Batch {number} has rows of shape {tuple(batch.shape[1:])}, where those of batch 0 have "
+                f"Batch {number} has rows of shape {tuple(batch.shape[1:])}, where batch 0 has "
                 f"{self._shape}. All rows must have one shape; give rows that differ in length as a list."
             )
         if batch.dtype != self._dtype:

@@ -216,7 +216,7 @@ def _check_shapes(parts: Sequence[Named]) -> None:
 
 
 def _of_one_schema(parts: Sequence[Named]) -> tuple[list[Named], pa.Schema]:
-    """Tables with one schema: the columns of the first, of types that hold those of all."""
+    """Tables with one schema: the columns of the first table, with types that fit all tables."""
     first = _table(parts[0])
     names = first.column_names
     for part in parts[1:]:

@@ -69,7 +69,7 @@ class Standardised(Column):
     def learned(cls, name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Self:
         """Mean and population deviation of a column, 1 where it is constant.
 
-        Where a few wild cells make up nearly all of the deviation, mean and scale are those of the sample's usual
+        Where a few wild cells make up nearly all of the deviation, mean and scale come from the sample's usual
         values (`krepes.base.column_scale`): the other rows would become one number otherwise.
         """
         low, high = float(moments.low[j]), float(moments.high[j])

@@ -39,7 +39,7 @@ _REMEDIES = REMEDIES | {
 class ArraySource(IndexedSource):
     """Rows of a numpy array or of a torch tensor, which stays where it is.
 
-    `paths` are the files that the array comes from, where there are any.
+    `paths` are the files that the array comes from, if any.
 
     >>> source = ArraySource(np.zeros((5, 2)))
     >>> source.describe(), [(start, len(batch)) for start, batch in source.batches(3)]
@@ -88,7 +88,7 @@ def channels_last(X: Any) -> Any:
 
 
 def check_array(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
-    """Raise unless shape and dtype are those of vectors or images. `where` begins the message."""
+    """Refuse what is not an array of vectors or images. `where` begins the message."""
     if not is_torch_dtype(dtype):
         check_dtype(np.dtype(dtype), where)
     elif dtype.is_complex:

@@ -16,7 +16,7 @@ import numpy as np
 
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 
-_COMPARED = 4096  # bytes at the start, in the middle and at the end that must be those of the file
+_COMPARED = 4096  # bytes at the start, in the middle and at the end that must equal the file's
 
 
 def mapped_file(X: np.ndarray) -> Path | None:

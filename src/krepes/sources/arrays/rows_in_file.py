@@ -36,7 +36,7 @@ class ArrayHeader:
     path : Path
     member : str or None
         Its name in an `.npz` file.
-    shape, dtype, fortran : those of the array; `fortran` says whether columns, not rows, lie together.
+    shape, dtype, fortran : as in numpy; `fortran` says whether columns, not rows, lie together.
     offset : int
         Bytes from the start of the file (or of the decompressed member) to the first number.
     kind : str

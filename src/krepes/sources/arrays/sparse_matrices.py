@@ -1,6 +1,6 @@
-"""Sparse matrices as sources of rows: those of scipy.sparse, and their `.npz` files (`scipy.sparse.save_npz`).
+"""Sparse matrices as sources of rows: scipy.sparse matrices, and their `.npz` files (`scipy.sparse.save_npz`).
 
-Rows are those of a CSR matrix; other formats are converted once. In an uncompressed file the entries of a block of rows
+Rows come from a CSR matrix; other formats are converted once. In an uncompressed file the entries of a block of rows
 are read from their place, so that resident memory is one block and the n + 1 edges of the rows. Compressed files, and
 formats other than CSR, are read into memory as they are stored, never as dense rows. Headers are checked before
 anything is allocated, and nothing is ever unpickled.

@@ -269,7 +269,7 @@ def _convert(text: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _widen(kind: pa.DataType, text: pa.Array) -> pa.DataType:
-    """The narrowest type that holds a column's values so far and those of the next block."""
+    """The narrowest type that holds a column's values in all blocks so far and in the next."""
     choices: tuple[pa.DataType, ...] = (kind,)
     if (pa.types.is_null(kind) or pa.types.is_integer(kind)) and _has_codes(text):
         return pa.string()

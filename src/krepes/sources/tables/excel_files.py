@@ -1,7 +1,7 @@
 """The first sheet of an .xlsx file as a table, read into memory by openpyxl (`pip install "krepes[xlsx]"`).
 
 The first row that is not empty has the names of the columns. Cells that are formulas give the value that was saved with
-them. A column whose cells are of several types becomes text, so that its cells are read like those of a CSV file.
+them. A column whose cells are of several types becomes text, so that its cells are read like the cells of a CSV file.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class FrameSource(IndexedSource, TableSource):
     frame : the frame, kept as it is.
     n_rows, schema : its length, and the pyarrow names and types of the columns to read.
     part : the function that converts some of its rows.
-    paths : the file that it was read from, where there is one.
+    paths : the file that it was read from, if any.
 
     >>> source = table_source(pa.table({"age": [39, 50], "sex": ["m", "f"]}))
     >>> source.describe(), source.select(["sex"]).take([1])["sex"].to_pylist()
