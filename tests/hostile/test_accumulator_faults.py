@@ -39,6 +39,7 @@ from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.novelty.novelty_pass import NoveltyPass
+from krepes.machines.sums_and_rows import SumsAndRowsPass
 from krepes.machines.targets import Classes
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows
@@ -116,7 +117,12 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
 
 
 def test_every_accumulator_has_a_case():
-    abstract = {SumOfValues, PickedRows, TableScan}  # scans: tests/identities/test_table_scan.py
+    abstract = {
+        SumOfValues,
+        SumsAndRowsPass,
+        PickedRows,
+        TableScan,
+    }  # scans: tests/identities/test_table_scan.py
     known = {type(make()) for make, _ in CASES.values()}
     found = {cls for cls in subclasses(Accumulator) if cls.__module__.startswith("krepes.")} - abstract
     assert found == known

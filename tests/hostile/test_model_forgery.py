@@ -263,8 +263,8 @@ def saved_machine(request, tmp_path_factory):
         (".sums.kept.y", (3,)),
         (".sums.kept.weight", (7,)),
         (".sums.kept.rows", (7,)),
-        (".sums.parts.parts.0.outer", (3, 3)),
-        (".sums.parts.parts.0.cross", (12,)),
+        (".sums.equations.parts.0.outer", (3, 3)),
+        (".sums.equations.parts.0.cross", (12,)),
     ],
 )
 def test_tensors_of_a_machine_of_another_shape_are_refused(saved_machine, tmp_path, name, shape):
@@ -301,9 +301,9 @@ def test_tensors_of_a_machine_of_another_shape_are_refused(saved_machine, tmp_pa
         (("solution",), "folds", [0, 0, 1, 1, 2]),
         (("sums", "kept"), "seen", 3),
         (("sums", "kept"), "seen", "all"),
-        (("sums", "parts"), "keys", [0, 0, 1, 2, 3]),
-        (("sums", "parts"), "keys", ["a", "b", "c", "d", "e"]),
-        (("sums", "parts"), "keys", [7, 8, 9, 10, 11]),
+        (("sums", "equations"), "keys", [0, 0, 1, 2, 3]),
+        (("sums", "equations"), "keys", ["a", "b", "c", "d", "e"]),
+        (("sums", "equations"), "keys", [7, 8, 9, 10, 11]),
         (("sums",), "kept", {"~dict": {}}),
     ],
 )
@@ -330,8 +330,8 @@ def saved_detector(tmp_path_factory):
         (".solution.score.R", (3, 3)),
         (".solution.score.R", (12,)),
         (".solution.calibration.scores", (3, 2)),
-        (".sums.sums.outer", (3, 3)),
-        (".sums.sums.sum_phi", (3,)),
+        (".sums.equations.outer", (3, 3)),
+        (".sums.equations.sum_phi", (3,)),
         (".sums.kept.inputs", (60, 3)),
         (".sums.kept.rows", (7,)),
     ],
@@ -355,7 +355,7 @@ def test_tensors_of_a_detector_of_another_shape_are_refused(saved_detector, tmp_
         (("parameters",), "calibration_share", 0.05),
         (("solution", "score"), "class", "Density"),
         (("solution", "score"), "class", "Distance"),
-        (("sums", "sums"), "n", -1.0),
+        (("sums", "equations"), "n", -1.0),
         (("sums", "kept"), "seen", 3),
     ],
 )
@@ -385,7 +385,7 @@ def test_numbers_of_a_detector_out_of_range_are_refused(saved_detector, tmp_path
         (".solution.held_out.weight", -1.0),
         (".sums.kept.weight", -1.0),
         (".solution.A", float("nan")),
-        (".sums.parts.parts.0.outer", float("inf")),
+        (".sums.equations.parts.0.outer", float("inf")),
     ],
 )
 def test_numbers_of_a_machine_out_of_range_are_refused(saved_machine, tmp_path, name, value):

@@ -1,4 +1,4 @@
-"""A sample of the rows that a model has seen, kept with it, for all that needs single predictions.
+"""A sample of the rows that a model has seen, kept with it, for what needs single predictions.
 
 Every row draws a number from its global index alone; the rows with the smallest numbers are kept. So the sample is
 uniform, does not depend on blocks or workers, and samples of two parts of the data together are the sample of both.

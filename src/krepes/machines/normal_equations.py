@@ -13,10 +13,19 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.codec import State, decode, encode
+from krepes.base.rows import Rows
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
 from krepes.regression.normal_sums import NormalSums
+
+
+def unit_features(space: FeatureSpace, X: Rows) -> Tensor:
+    """Features of k(x, y) / sqrt(k(x, x) k(y, y)), (b, r), with |phi| <= 1; zero where k(x, x) is."""
+    Phi = space.features(X)
+    diagonal = space.kernel.diag(X).to(Phi.dtype)
+    scale = torch.where(diagonal > 0, diagonal.rsqrt(), torch.zeros_like(diagonal))
+    return Phi.mul_(scale[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +37,18 @@ class RunningSums:
 
 
 class NormalEquations(Accumulator[RunningSums, NormalSums]):
-    """Sums the normal equations of the features of a space and the targets of the rows."""
+    """Sums the normal equations of the features of a space and the targets of the rows.
 
-    def __init__(self, space: FeatureSpace, targets: Targets):
+    Without targets there are no outputs, and features are those of the normalised kernel.
+    """
+
+    def __init__(self, space: FeatureSpace, targets: Targets | None):
         self.space, self.targets = space, targets
+        self.n_outputs = 0 if targets is None else targets.n_outputs
         super().__init__()
 
     def zero(self) -> RunningSums:
-        r, c, device = self.space.rank, self.targets.n_outputs, self.space.device
+        r, c, device = self.space.rank, self.n_outputs, self.space.device
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(*shape, dtype=torch.float64, device=device)
@@ -45,8 +58,11 @@ class NormalEquations(Accumulator[RunningSums, NormalSums]):
 
     def plus(self, sums: RunningSums, block: Block) -> RunningSums:
         X, space = block.inputs[0], self.space
-        Phi, Y = space.features(X), self.targets.matrix(block.y).to(space.device)
-        diagonal = space.kernel.diag(X).double()
+        if self.targets is None:
+            Phi, Y = unit_features(space, X), torch.zeros(len(block), 0, dtype=torch.float64)
+        else:
+            Phi, Y = space.features(X), self.targets.matrix(block.y)
+        Y, diagonal = Y.to(space.device), space.kernel.diag(X).double()
         w = None if block.weight is None else torch.from_numpy(block.weight).to(space.device)
         weighted = Y if w is None else w[:, None] * Y
         rest = NormalSums(
@@ -79,7 +95,7 @@ class NormalEquations(Accumulator[RunningSums, NormalSums]):
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"r": self.space.rank, "c": self.targets.n_outputs}
+        return {"r": self.space.rank, "c": self.n_outputs}
 
     @property
     def device(self) -> torch.device:
@@ -87,11 +103,12 @@ class NormalEquations(Accumulator[RunningSums, NormalSums]):
 
     @property
     def bytes_per_row(self) -> int:
-        return self.space.bytes_per_row + 16 * self.targets.n_outputs
+        return self.space.bytes_per_row + 16 * self.n_outputs
 
     @property
     def bytes_of_sums(self) -> int:
-        return OUTER_BYTES * self.space.rank**2 + 8 * self.space.rank * self.targets.n_outputs
+        return OUTER_BYTES * self.space.rank**2 + 8 * self.space.rank * self.n_outputs
 
     def fingerprint(self) -> dict[str, str]:
-        return self.space.fingerprint() | self.space.seed_fingerprint() | self.targets.fingerprint()
+        targets = {} if self.targets is None else self.targets.fingerprint()
+        return self.space.fingerprint() | self.space.seed_fingerprint() | targets

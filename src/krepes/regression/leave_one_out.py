@@ -79,7 +79,7 @@ class LeaveOneOut:
     def of_kernel(
         cls, K: Tensor, Y: Tensor, weight: Tensor | None = None, intercept: bool = True
     ) -> LeaveOneOut:
-        """From a kernel matrix (n, n): `coefficients` are then those of k(., x_i)."""
+        """From a kernel matrix (n, n): `coefficients` then multiply k(., x_i)."""
         weight = K.new_ones(len(K)) if weight is None else weight
         share = weight / weight.sum()
         mean = share @ K

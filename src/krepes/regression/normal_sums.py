@@ -1,4 +1,4 @@
-"""The normal equations of ridge regression as sums over rows: all that a fit with any penalty needs.
+"""The normal equations of ridge regression as sums over rows: enough for a fit with any penalty.
 
     sum w,  sum w phi,  sum w y,  sum w phi phi^T,  sum w phi y^T,  sum w y^2,  sum w k(x, x)
 
@@ -111,7 +111,7 @@ class NormalSums:
         return centred if centred > 1e-12 * abs(mean) else max(mean, 1e-300)
 
     def centred(self, mu: Tensor, ybar: Tensor) -> Centred:
-        """Second moments about some means, those of these rows or of others."""
+        """Second moments about given means."""
         s, t, n = self.sum_phi, self.sum_y, self.n
         A = self.outer - torch.outer(s, mu) - torch.outer(mu, s - n * mu)
         B = self.cross - torch.outer(s, ybar) - torch.outer(mu, t - n * ybar)

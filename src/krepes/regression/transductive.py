@@ -134,7 +134,7 @@ class TransductiveRidge(BaseEstimator):
 
 
 def _unlabelled(free: np.ndarray, width: int, spread: float = 1.0, name: str = "X_unlabelled") -> np.ndarray:
-    """Features of unlabelled rows that are as many, and not too large, as those of labelled ones."""
+    """Unlabelled features, checked for width and scale against the labelled ones."""
     if free.shape[1] != width:
         raise ValueError(
             f"{name} has shape {free.shape}; expected (n', {width}), as many features as labelled rows."

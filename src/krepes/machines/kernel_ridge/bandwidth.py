@@ -184,7 +184,7 @@ def _hint(kernel: Kernel, far: bool, alike: bool, sample: Sample | None) -> str:
 
 
 def _stretched(kernel: Kernel, factor: float) -> Kernel | None:
-    """With a lengthscale so many times as long; None where it has none."""
+    """The kernel with its lengthscale times a factor; None if it has no lengthscale."""
     if isinstance(kernel, Reweighted) and kernel.kernel is not None:
         inner = _stretched(kernel.kernel, factor)
         return None if inner is None else Reweighted(inner, kernel.M)

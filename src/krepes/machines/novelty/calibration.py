@@ -91,7 +91,7 @@ class Calibration:
         return float(self.scores[k - 1]) if k else float(np.nextafter(lowest, -np.inf))
 
     def chance(self, n_alarms: int, n_rows: int, rate: float) -> float:
-        """The probability of at least so many alarms among so many rows that are as the calibration rows.
+        """P(at least `n_alarms` alarms among `n_rows` exchangeable rows).
 
         The tail of the Beta-binomial, as that of a hypergeometric law, which has its small numbers right: a alarms or
         more are a new rows or more among the a + k - 1 most novel of all.

@@ -33,12 +33,12 @@ from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.labelled_machine import landmark_count
+from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
 from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
 from krepes.machines.novelty.monitoring import Reading, readings
 from krepes.machines.novelty.novelty_pass import NoveltyPass, NoveltyTotal
-from krepes.machines.novelty.one_class_sums import unit_features
 from krepes.machines.novelty.scores import SCORES
 from krepes.machines.novelty.solution import NoveltySolution
 from krepes.one_pass import OnePassEstimator

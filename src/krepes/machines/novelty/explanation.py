@@ -20,7 +20,7 @@ from torch import Tensor
 from krepes.base.display import displayed
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
-from krepes.machines.novelty.one_class_sums import unit_features
+from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.solution import NoveltySolution
 
 SHOWN_ROWS = 20

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from krepes.base.codec import Shape
 from krepes.base.linalg import descending_eigh
-from krepes.machines.novelty.one_class_sums import OneClassSums
+from krepes.regression.normal_sums import NormalSums
 
 
 class NoveltyScore(ABC):
@@ -61,7 +61,7 @@ class NoveltyScore(ABC):
 
     @classmethod
     @abstractmethod
-    def solved(cls, sums: OneClassSums, penalty: float) -> NoveltyScore:
+    def solved(cls, sums: NormalSums, penalty: float) -> NoveltyScore:
         """The score of all rows in these sums."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Variance(NoveltyScore):
     R: Annotated[Tensor, Shape("r", "r")]  # V diag(a / (a + penalty))^(1/2)
 
     @classmethod
-    def solved(cls, sums: OneClassSums, penalty: float) -> Variance:
+    def solved(cls, sums: NormalSums, penalty: float) -> Variance:
         a, V = descending_eigh(sums.outer)
         a = a.clamp(min=0)
         return cls(V * (a / (a + penalty)).sqrt())
@@ -149,7 +149,7 @@ class Regression(NoveltyScore):
     w: Annotated[Tensor, Shape("r")]
 
     @classmethod
-    def solved(cls, sums: OneClassSums, penalty: float) -> Regression:
+    def solved(cls, sums: NormalSums, penalty: float) -> Regression:
         a, V = descending_eigh(sums.outer)
         return cls(V @ ((V.mT @ sums.sum_phi) / (a.clamp(min=0) + penalty)))
 
@@ -182,8 +182,8 @@ class Distance(NoveltyScore):
     mean: Annotated[Tensor, Shape("r")]
 
     @classmethod
-    def solved(cls, sums: OneClassSums, penalty: float) -> Distance:
-        return cls(sums.mean)
+    def solved(cls, sums: NormalSums, penalty: float) -> Distance:
+        return cls(sums.means[0])
 
     def __call__(self, Phi: Tensor) -> Tensor:
         return (Phi @ self.mean.to(Phi.dtype)).double()

@@ -12,9 +12,9 @@ from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.rows import slice_rows
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows
+from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import TIES, Calibration
 from krepes.machines.novelty.novelty_pass import NoveltyTotal
-from krepes.machines.novelty.one_class_sums import unit_features
 from krepes.machines.novelty.scores import NoveltyScore
 
 BLOCK_BYTES = 64 * 2**20
@@ -31,11 +31,11 @@ class NoveltySolution:
     def of(
         cls, total: NoveltyTotal, space: FeatureSpace, score: type[NoveltyScore], penalty: float
     ) -> NoveltySolution:
-        if not total.sums.n > 0:
+        if not total.equations.n > 0:
             raise ValueError(
                 "All rows that this model has seen so far calibrate it, and there are none to learn from: add more."
             )
-        solved = score.solved(total.sums, penalty)
+        solved = score.solved(total.equations, penalty)
         held = np.empty(0) if total.kept is None else _scores_of(total.kept, space, solved)
         ties = TIES[space.dtype] * solved.rounding(torch.from_numpy(held)).numpy()
         return cls(solved, Calibration.of(held, ties))
