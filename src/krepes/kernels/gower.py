@@ -47,7 +47,7 @@ class Gower(VectorKernel):
         A product asks for likeness in all columns; a mean is a sum of functions of single columns.
     profile : "laplacian" or "gaussian", default="laplacian"
     missing : float, default=0.5
-        c, the similarity of a missing value to any that is there, from 0 to 1. It matters in columns that had missing
+        c, the similarity between a missing and a present value, from 0 to 1. It matters in columns that had missing
         values when the table was encoded.
     layout : list of dict, default=None
         The encoded columns that each column has become; an estimator sets it. None: every column is a number.

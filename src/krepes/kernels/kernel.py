@@ -9,7 +9,7 @@ Three abilities are optional. A kernel that is a sum of products over coordinate
 a `CoordinateProduct`, and one that knows its expectation under Gaussian noise gives it as `smoothed`: augmentations
 are then integrated exactly instead of sampled [krepes design, exact views]. A kernel of |x - y| or of x.y says which
 in `geometry` and gives its derivative as `slope`, so that gradients are written once for all of them [zou, Sec. 4.2];
-`gradients` are those of a weighted sum of k(., y_j), which is what a kernel machine is.
+`gradients` differentiates a weighted sum of k(., y_j), which is what a kernel machine is.
 
 Kernels add up, multiply and scale, written with + and *:
 

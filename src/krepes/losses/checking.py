@@ -13,7 +13,7 @@ from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters,
 from krepes.losses.batch import Batch
 from krepes.losses.loss import Loss
 
-# Names that solvers add to the history, and those of what they train
+# Names that solvers add to the history, and names of what they train
 RESERVED = ("regularizer", "total", "learning_rate", "held_out", "rows_read", "jacobian_products")
 TRAINED = ("P", "gamma")
 FIELDS = ("X", "phi_norm_sq", "gram")  # of a batch, that a loss may need
@@ -42,8 +42,8 @@ def check_loss(
         a covariance.
     n_views : int, default=None
         How many embeddings a batch has, negatives included; the views that the loss needs by default.
-    dtype, device : those of the embeddings
-        Those of training: a function may make its own tensors, which have to fit.
+    dtype, device : of the embeddings
+        As in training: a function may make its own tensors, which have to fit.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Second moments of the features of paired views: all that five of the losses need to know of the data.
+"""Second moments of the features of paired views: five of the losses need nothing else of the data.
 
     S_11 = mean phi(x) phi(x)^T,  S_22 = mean phi(x+) phi(x+)^T,  S_12 = mean phi(x) phi(x+)^T,  mu_1, mu_2
 

@@ -39,7 +39,7 @@ def check_scale(scale: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the components of a loss lie in the kernel's space and over the data: all that a change of scale needs.
+    """How the components of a loss lie in the kernel's space and over the data, as a change of scale needs it.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from krepes.landmarks.nystrom import NystromMap
 from krepes.views import Views
 
 SAMPLE_ROWS = 4096  # rows that scales are estimated from
-SAMPLE = 3  # purpose of a random stream; 0 to 2 are those of feature windows
+SAMPLE = 3  # purpose of a random stream; 0 to 2 belong to feature windows
 
 
 @dataclass

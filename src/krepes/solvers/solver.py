@@ -125,7 +125,7 @@ class Solver(Component, ABC, Generic[D]):
 
 
 def choose_solver(loss: Loss, exact: bool = False) -> Solver[Any]:
-    """The solver for `solver="auto"`: the closed form where there is one, else the next that fits.
+    """The solver for `solver="auto"`: a closed form if the loss has one, else the next that fits.
 
     `exact`: for a model of few points, which is not trained on random batches if anything else fits.
 

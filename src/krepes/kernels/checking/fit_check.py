@@ -76,7 +76,7 @@ def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = N
 
 
 def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor) -> ValueDifference:
-    """The row whose k(x, x) in `diag` differs most from that in K; `rows` are the first of those of K."""
+    """The row whose k(x, x) in `diag` differs most from that in K; `rows` are the first rows of K."""
     n, s = len(rows), scales(K)[: len(rows)]
     found = difference(kernel.diag(rows).double()[:, None], K.diagonal()[:n, None], s.square(), s.new_ones(1))
     return ValueDifference(found.size, found.rows[:1])

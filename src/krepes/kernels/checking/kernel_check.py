@@ -97,7 +97,7 @@ def _differences(kernel: Kernel, rows: Rows, K: Tensor, seed: int) -> dict[str, 
 
 
 def _fault_of_values(found: KernelCheck, K: Tensor, indices: np.ndarray) -> str | None:
-    """Why they are not those of a symmetric function of two rows; None if nothing speaks against it."""
+    """Why the values do not come from a symmetric function of two rows; None if no fault was found."""
     faults: dict[str, Callable[[ValueDifference, str], str]] = {
         "repetition": lambda d, names: (
             f"It is random: two equal calls differ for {names}. Draw random numbers once, beforehand."

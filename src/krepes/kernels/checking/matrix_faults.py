@@ -67,7 +67,7 @@ class NegativePoints:
         return replace(self, rows=tuple(int(indices[i]) for i in self.rows))
 
     def words(self, names: str) -> str:
-        """What they prove; `names` are those of the rows."""
+        """What they prove; `names` names the rows."""
         if len(self.rows) == 1:
             return f"{names} has k(x, x) = {self.value:.3g}"
         numbers = ", ".join(f"{c:.3g}" for c in self.coefficients)

@@ -37,7 +37,7 @@ class Mismatch(InnerProductKernel):
     mismatches : int, default=1
         In how many places two substrings may differ from a string that both are counted for.
     alphabet : str, default=None
-        The characters that strings are made of. None takes those of the data. Substrings with others are left out.
+        The characters that count; None takes all characters of the data. Substrings with others are left out.
     normalize : bool, default=True
         Whether to divide by sqrt(k(x, x) k(y, y)).
 
@@ -148,7 +148,7 @@ class Mismatch(InnerProductKernel):
             yield self._neighbourhoods(pieces[some])
 
     def _neighbourhoods(self, pieces: np.ndarray) -> np.ndarray:
-        """All strings that differ from each piece in at most so many places, (pieces, strings)."""
+        """All strings that differ from each piece in at most `mismatches` places, (pieces, strings)."""
         values, A = self._place_values(), self._alphabet_size()
         digits = pieces[:, None] // values % max(1, A)
         found = [pieces]

@@ -100,7 +100,7 @@ class Side:
 
 
 def _longer(M: Tensor, n: int) -> Tensor:
-    """Room for n samples like those of M."""
+    """Space for n samples shaped like the samples of M."""
     return M.new_empty(n, *M.shape[1:])
 
 

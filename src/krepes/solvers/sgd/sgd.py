@@ -66,7 +66,7 @@ class SGD(Solver[Samples]):
     min_learning_rate : float, default=1e-5
     gradient_clip : float, default=None
     fresh_views : bool, default=False
-        Draw new views in every epoch and compute their features again, instead of keeping those of one draw.
+        Draw new views in every epoch and compute their features again, instead of keeping one draw.
     feature_dtype : "auto" or "bfloat16", default="auto"
         How kept features are stored; bfloat16 takes half the memory, and products are still made in float32.
     cache_bytes : int, default=2 GiB
@@ -75,7 +75,7 @@ class SGD(Solver[Samples]):
         How often an epoch trains on every row: the rows in memory are shuffled into new batches this many times
         before more are computed. It helps where features are not kept, because steps cost less than kernel values.
     replay_batches : int, default=None
-        With replays, the number of batches in each stretch that is repeated; by default, all that is in memory.
+        With replays, the number of batches in each stretch that is repeated; by default, everything in memory.
 
     Notes
     -----
