@@ -13,7 +13,8 @@ the data add up to a pass over all of it, on one machine or on many.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Protocol, Self, TypeVar, get_args, get_origin
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, get_origin
 
 import torch
 from torch import Tensor
@@ -33,6 +34,24 @@ class Value(Protocol):
     def __sub__(self, other: Self, /) -> Self: ...
 
     def __mul__(self, factor: float, /) -> Self: ...
+
+
+class FieldSums:
+    """A dataclass whose fields are sums: it adds up field by field."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def _by_field(self, of_field: Callable[[str], Any]) -> Self:
+        return type(self)(**{name: of_field(name) for name in self.__dataclass_fields__})
+
+    def __add__(self, other: Self) -> Self:
+        return self._by_field(lambda name: getattr(self, name) + getattr(other, name))
+
+    def __sub__(self, other: Self) -> Self:
+        return self._by_field(lambda name: getattr(self, name) - getattr(other, name))
+
+    def __mul__(self, factor: float) -> Self:
+        return self._by_field(lambda name: getattr(self, name) * factor)
 
 
 S = TypeVar("S")  # running sums

@@ -14,12 +14,13 @@ with A, B, yy of the fold, centred by the means of the other folds. Memory O(r^2
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from krepes.base.accumulator import FieldSums
 from krepes.base.codec import Bounds, Shape
 
 
@@ -47,7 +48,7 @@ class Centred:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalSums:
+class NormalSums(FieldSums):
     """Sums over rows, float64.
 
     Attributes
@@ -89,15 +90,6 @@ class NormalSums:
         return cls(
             w.sum().item(), outer.trace().item(), w @ Phi, w @ Y, outer, weighted.mT @ Y, w @ Y.square()
         )
-
-    def __add__(self, other: NormalSums) -> NormalSums:
-        return NormalSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __sub__(self, other: NormalSums) -> NormalSums:
-        return self + other * -1.0
-
-    def __mul__(self, factor: float) -> NormalSums:
-        return NormalSums(*(getattr(self, f.name) * factor for f in fields(self)))
 
     @property
     def means(self) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ enters the variance of new rows, not the fit. Memory: 8 r^2 bytes for each class
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from krepes.base.accumulator import SumOfValues
+from krepes.base.accumulator import FieldSums, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
 from krepes.base.codec import Shape
@@ -45,7 +45,7 @@ def signs(indicators: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class LikelihoodSums:
+class LikelihoodSums(FieldSums):
     """Sums over rows at some weights, float64.
 
     Attributes
@@ -74,15 +74,6 @@ class LikelihoodSums:
         slope = w * T * torch.sigmoid(-T * F)
         curvature = torch.stack([(Phi.mT @ (d[:, None] * Phi)).double() for d in D.unbind(1)])
         return cls(w.sum().item(), (w * logsigmoid(T * F)).sum(0), Phi.double().mT @ slope, curvature)
-
-    def __add__(self, other: LikelihoodSums) -> LikelihoodSums:
-        return LikelihoodSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __sub__(self, other: LikelihoodSums) -> LikelihoodSums:
-        return self + other * -1.0
-
-    def __mul__(self, factor: float) -> LikelihoodSums:
-        return LikelihoodSums(*(getattr(self, f.name) * factor for f in fields(self)))
 
 
 class LikelihoodPass(SumOfValues[LikelihoodSums]):

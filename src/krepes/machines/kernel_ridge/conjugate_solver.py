@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.accumulator import SumOfValues
+from krepes.base.accumulator import FieldSums, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
 from krepes.base.codec import Shape
@@ -49,7 +49,7 @@ BLOCK = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class KernelSum:
+class KernelSum(FieldSums):
     """Sums over rows of [k_x, 1] g(x)^T.
 
     Attributes
@@ -61,15 +61,6 @@ class KernelSum:
 
     n: float
     total: Annotated[Tensor, Shape("m", "c")]
-
-    def __add__(self, other: KernelSum) -> KernelSum:
-        return KernelSum(self.n + other.n, self.total + other.total)
-
-    def __sub__(self, other: KernelSum) -> KernelSum:
-        return KernelSum(self.n - other.n, self.total - other.total)
-
-    def __mul__(self, factor: float) -> KernelSum:
-        return KernelSum(self.n * factor, self.total * factor)
 
 
 class KernelProducts(SumOfValues[KernelSum]):
