@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding
 from krepes.cli.app import app
-from krepes.evaluation import Choice, Range, Search, search
+from krepes.evaluation import Search, search
 from krepes.solvers import SGD
 from labels import label
 from refusals import refuses
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
 X, y = load_iris(return_X_y=True)
 X = X.astype(np.float32)
@@ -53,17 +53,15 @@ def run(*arguments: object, code: int) -> str:
         ({"temperature": (0.1, 1)}, "no parameter 'temperature'"),
         ({"loss__temperature__x": (0.1, 1)}, "no parameter"),
         ({"views__noise": (0.1, 1)}, "no parameter 'views__noise'"),  # views="auto" has none
-        ({"regularization": (1, 0.1)}, "the lower end must come first"),
-        ({"regularization": (1, 1)}, "the lower end must come first"),
-        ({"regularization": (0.1, float("nan"))}, "two finite numbers"),
-        ({"regularization": (0.1, float("inf"))}, "two finite numbers"),
-        ({"regularization": ("a", "b")}, "two finite numbers"),
-        ({"regularization": (True, 2)}, "two finite numbers"),
-        ({"regularization": Range(0, 1, log=True)}, "needs positive numbers"),
+        ({"regularization": (1, 0.1)}, "the lower end comes first"),
+        ({"regularization": (1, 1)}, "the lower end comes first"),
+        ({"regularization": (0.1, float("nan"))}, "both are finite"),
+        ({"regularization": (0.1, float("inf"))}, "both are finite"),
+        ({"regularization": ("a", "b")}, "expected (low, high)"),
         ({"regularization": (1, 2, 3)}, "expected (low, high)"),
         ({"regularization": 0.1}, "expected (low, high)"),
-        ({"regularization": []}, "nothing to choose from"),
-        ({"regularization": [object()]}, "chosen among numbers"),
+        ({"regularization": []}, "a list of numbers and names"),
+        ({"regularization": [object()]}, "a list of numbers and names"),
         (
             {"loss__temperature": None, "solver__learning_rate": None, "solver__weight_decay": None},
             "nothing to",
@@ -97,9 +95,8 @@ def test_a_space_that_makes_no_sense_is_refused_before_any_work(space, message, 
     ids=label,
 )
 def test_arguments_that_make_no_sense_are_refused(arguments, message):
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, message):
         search(small(), X, y, space=FEW, **{"n_trials": 1, **arguments})
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +183,7 @@ def study(tmp_path) -> Path:
         ({"X": X.astype(np.float64)}, "data"),
         ({"y": np.where(y == 2, 3, y)}, "labels"),
         ({"space": {"regularization": (1e-4, 1e-1)}}, "search space"),
-        ({"space": {"regularization": Range(1e-4, 1e-2, log=False)}}, "search space"),
+        ({"space": {"regularization": optuna.distributions.FloatDistribution(1e-4, 1e-2)}}, "search space"),
         ({"random_state": 1}, "split of the rows"),
         ({"label_fraction": 0.6}, "split of the rows"),
         ({"metric": "balanced_accuracy"}, "metric"),
@@ -275,7 +272,7 @@ def test_a_last_line_that_was_cut_short_is_dropped(study):
     whole = study.read_bytes()
     study.write_bytes(whole[:-20])
     result = search(small(), X, y, space=FEW, n_trials=2, study=study)
-    assert [trial.number for trial in result.trials] == [1, 2]
+    assert [trial.number for trial in result.trials] == [0, 1]
     assert study.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
@@ -318,7 +315,7 @@ SMALL = "--n-landmarks 20 --n-components 3 --trials 1"
     ("arguments", "code", "message"),
     [
         ("tune nothing.csv", 1, "There is no file or folder nothing.csv"),
-        ("tune t.csv", 1, "Which column holds the labels? Name it: --label COLUMN."),
+        ("tune t.csv", 1, "Which column holds the labels? Name it: label=COLUMN."),
         ("tune t.csv --label spieces", 1, "Did you mean 'species'?"),
         ("tune x.npy", 1, "comes without labels"),
         ("tune x.npz --label Q", 1, "Q"),
@@ -327,23 +324,23 @@ SMALL = "--n-landmarks 20 --n-components 3 --trials 1"
         ("tune x.npz --range loss__temperature=5", 2, "expected KEY=LOW:HIGH"),
         ("tune x.npz --range loss__temperature=a:b", 2, "expected KEY=LOW:HIGH"),
         ("tune x.npz --range loss__temperature=1:2:square", 2, "expected KEY=LOW:HIGH"),
-        ("tune x.npz --range regularization=5:0.05", 2, "the lower end must come first"),
-        ("tune x.npz --range regularization=0:1:log", 2, "needs positive numbers"),
-        ("tune x.npz --range regularization=NaN:1", 2, "two finite numbers"),
-        ("tune x.npz --choice solver__batch_size=", 2, "nothing to choose from"),
+        ("tune x.npz --range regularization=5:0.05", 2, "the lower end comes first"),
+        ("tune x.npz --range regularization=0:1:log", 2, "`log=True`"),
+        ("tune x.npz --range regularization=NaN:1", 2, "both are finite"),
+        ("tune x.npz --choice solver__batch_size=", 2, "expected KEY=A,B"),
         ("tune x.npz --choice regularization=1 --range regularization=1:2", 2, "was given before"),
         ("tune x.npz --range loss__temperature=0.05:5", 1, "no parameter 'loss__temperature'"),
-        ("tune x.npz --regularization 1 --range regularization=1:2", 2, "both set and searched"),
-        ("tune x.npz --regularization 1", 1, "nothing to search"),
-        ("tune x.npz --sampler grid", 2, "'grid' is not known. Choose from: random, tpe"),
-        ("tune x.npz --metric f1", 2, "'f1' is not known."),
+        ("tune x.npz --set regularization=1 --range regularization=1:2", 2, "both set and searched"),
+        ("tune x.npz --set regularization=1", 1, "nothing to search"),
+        ("tune x.npz --sampler grid", 1, "sampler='grid': expected 'random' or 'tpe'. (--sampler)"),
+        ("tune x.npz --metric f1", 1, "metric='f1'"),
         ("tune x.npz --study foreign", 1, "not a study"),
         ("tune x.npz --split Q", 1, "Q"),
         ("tune x.npz --n-train 1000", 1, "there are 150 rows"),
-        ("tune x.npz --epochs 5", 2, "--solver sgd"),
-        ("tune x.npz --loss simclr --set loss__x=1", 1, "Invalid parameter 'x'"),
+        ("tune x.npz --epochs 5", 2, "--set solver=sgd"),
+        ("tune x.npz --loss simclr --set loss__x=1", 2, "Invalid parameter 'x'"),
         ("tune x.npz --trials 0", 2, "trials"),
-        ("tune x.npz --lengthscale wide", 2, "expected a number, or median"),
+        ("tune x.npz --set kernel__lengthscale=wide", 1, "lengthscale='wide'"),
     ],
 )
 def test_the_command_line_says_what_is_wrong(folder, arguments, code, message):
@@ -370,13 +367,12 @@ def test_without_optuna_the_error_says_how_to_get_it(folder):
 
 
 def test_choices_are_kept_as_they_are_written():
-    from krepes.cli.tune_inputs import explored
+    from krepes.cli.commands.tune import SearchOptions
 
-    space = explored(
-        ["n_components=2:8", "loss__beta=0:1", "a=1:2:linear"], ["views=tabular,none", "b=1,true,null"]
-    )
-    assert space["n_components"] == Range(2, 8)
-    assert not space["loss__beta"].is_log
-    assert not space["a"].is_log
-    assert space["views"] == Choice(("tabular", "none"))
-    assert space["b"] == Choice((1, True, None))
+    ranges = ["n_components=2:8", "loss__beta=0:1", "a=1:2:linear"]
+    space = SearchOptions(ranges=ranges, choices=["views=tabular,none", "b=1,true,null"]).space()
+    assert space["n_components"] == (2, 8)
+    assert space["loss__beta"] == (0, 1)
+    assert not space["a"].log
+    assert space["views"] == ["tabular", "none"]
+    assert space["b"] == [1, True, None]

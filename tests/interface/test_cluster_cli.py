@@ -36,7 +36,7 @@ def read(path) -> np.ndarray:
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy", ".npz"])
 def test_every_output_holds_the_clusters(planes, suffix):
     output = planes / f"clusters{suffix}"
-    text = run(planes / "planes.npz", "-k", 2, "-o", output, "--label", "y", "--n-iterations", 2)
+    text = run(planes / "planes.npz", "-k", 2, "-o", output, "--label", "y", "--set", "n_iterations=2")
     assert "NMI 1.000" in text
     assert adjusted_rand_score(np.repeat([0, 1], 40), read(output)) == pytest.approx(1.0)
     assert "exists" in run(planes / "planes.npz", "-k", 2, "-o", output, code=1)
@@ -51,15 +51,15 @@ def test_a_table_its_label_is_no_feature(planes):
 
 def test_the_figure_is_drawn(planes):
     figure = planes / "iterations.png"
-    run(planes / "planes.npz", "-k", 2, "-o", planes / "c.npy", "--figure", figure, "--n-iterations", 1)
+    run(planes / "planes.npz", "-k", 2, "-o", planes / "c.npy", "--figure", figure, "--set", "n_iterations=1")
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_parameters_reach_the_estimator(planes):
     common = [planes / "planes.npz", "-k", 2, "-o", planes / "c.npy", "--force"]
     assert "filter=-1" in run(*common, "--set", "projection__filter=-1", code=1)
-    assert "Did you mean ridge?" in run(*common, "--coding", "rigde", code=2)
+    assert "Did you mean 'ridge'?" in run(*common, "--coding", "rigde", code=2)
     assert "iteration" in run(
-        *common, "--coding", "matching-pursuit", "--projection", "none", "--truncation", 0
+        *common, "--coding", "matching-pursuit", "--set", "projection=None", "--set", "truncation=None"
     )
     assert "estimated" in run(planes / "planes.npz", "-o", planes / "c.npy", "--force")

@@ -115,8 +115,8 @@ def test_the_rate_may_be_changed():
 
 def test_options_of_a_detector():
     found = told(
-        "train", "good.csv", "--task", "detect", "--exclude", "id", "--exclude", "split", "--measure", "distance",
-        "--false-alarm-rate", "0.1", "--calibration-share", "0.5", "--kernel", "gaussian", "--no-sums",
+        "train", "good.csv", "--task", "detect", "--exclude", "id", "--exclude", "split", "--set", "measure=distance",
+        "--false-alarm-rate", "0.1", "--set", "calibration_share=0.5", "--kernel", "gaussian", "--no-sums",
         "-o", "d.krepes", "--force",
     )  # fmt: skip
     assert (found["measure"], found["false_alarm_rate"], found["calibration_rows"]) == ("distance", 0.1, 120)
@@ -159,11 +159,11 @@ def test_options_that_need_labels_are_refused():
     text = words(
         run("train", "good.csv", "--task", "detect", "--class-weight", "balanced", "-o", "x.krepes", code=2)
     )
-    assert "--class-weight is for labels" in text
+    assert "class_weight is not a parameter of NoveltyDetector. It has" in text
     text = words(
-        run("train", "good.csv", "--label", "mode", "--measure", "distance", "-o", "x.krepes", code=2)
+        run("train", "good.csv", "--label", "mode", "--set", "measure=distance", "-o", "x.krepes", code=2)
     )
-    assert "--measure is for --task detect" in text
+    assert "measure is not a parameter of KernelRidgeClassifier" in text
     text = words(run("train", "good.csv", "--task", "guess", "-o", "x.krepes", code=2))
     assert "detect" in text
     text = words(

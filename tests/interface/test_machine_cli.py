@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 
@@ -147,7 +146,7 @@ def test_every_format_holds_the_same(ending):
 
 def test_rows_are_predicted_in_parts(monkeypatch):
     """More parts than one give the same file, with the ids beside their rows."""
-    monkeypatch.setattr(importlib.import_module("krepes.cli.commands.predict"), "_BATCH_ROWS", 50)
+    monkeypatch.setattr("krepes.cli.result_files.BATCH_ROWS", 50)
     wine, machine = pd.read_csv("wine.csv"), load("w.krepes")
     sizes = []
     monkeypatch.setattr(
@@ -289,20 +288,28 @@ def test_a_checkpoint_leaves_the_same_machine():
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        ("train wine.csv -o n.krepes", "Which column holds the labels? Name it: --label COLUMN", 1),
+        ("train wine.csv -o n.krepes", "Name it: label=COLUMN", 1),
         ("train wine.csv --label kine -o n.krepes", "Did you mean 'kind'?", 1),
         ("train wine.csv --label kind --task regression -o n.krepes", "holds text", 1),
         ("train wine.csv --label kind --task guess -o n.krepes", "expected auto, classification", 2),
-        ("train diabetes.csv --label target --class-weight balanced -o n.krepes", "is for classes", 2),
+        (
+            "train diabetes.csv --label target --class-weight balanced -o n.krepes",
+            "class_weight is not a parameter of KernelRidgeRegressor",
+            2,
+        ),
         ("train wine.csv --label kind --set penalty=-1 -o n.krepes", "expected a number > 0", 1),
-        ("train wine.csv --label kind --set width=3 -o n.krepes", "Invalid parameter 'width'", 1),
-        ("train wine.csv --label kind --penalty wide -o n.krepes", "expected a number, or auto", 2),
-        ("train wine.csv --label kind -o w.krepes", "allow overwriting (--force)", 1),
+        (
+            "train wine.csv --label kind --set width=3 -o n.krepes",
+            "width is not a parameter of KernelRidgeClassifier",
+            2,
+        ),
+        ("train wine.csv --label kind --penalty wide -o n.krepes", "penalty='wide'", 1),
+        ("train wine.csv --label kind -o w.krepes", "(--force)", 1),
         ("train wine.csv --label id -o n.krepes", "", 1),
         ("predict d.krepes diabetes.csv -o n.csv --proba", "--proba is for classes", 1),
         ("predict d.krepes diabetes.csv -o n.csv --interval 1.5", "expected a share between 0 and 1", 2),
         ("predict d.krepes wine.csv -o n.csv", "bmi", 1),
-        ("predict w.krepes new.parquet -o n.npy --keep id", "--keep needs a file with room", 2),
+        ("predict w.krepes new.parquet -o n.npy --keep id", "(--keep)", 2),
         ("predict w.krepes new.parquet -o n.xlsx", "expected a name that ends in", 2),
         ("transform w.krepes wine.csv -o n.npy", "use `krepes predict w.krepes DATA -o FILE`", 1),
         ("evaluate w.krepes wine.csv --knn", "--knn is for representations", 2),
@@ -324,7 +331,7 @@ def test_what_is_refused(folder, arguments, message, code):
 
 
 def test_a_process_is_trained_and_predicts_with_deviations():
-    fast = ["--machine", "gaussian_process", "--kernel", "gaussian", "--input-metric", "none"]
+    fast = ["--machine", "gaussian_process", "--kernel", "gaussian", "--set", "input_metric=None"]
     text = run("train", "diabetes.csv", "--label", "target", "-o", "gp.krepes", *fast)
     machine = load("gp.krepes")
     frame = pd.read_csv("diabetes.csv")
@@ -358,8 +365,8 @@ def test_a_process_of_classes():
         "gaussian",
         "--n-landmarks",
         "60",
-        "--amplitude",
-        "5",
+        "--set",
+        "amplitude=5",
     ]
     run("train", "wine.csv", *columns, *fast, "-o", "gpc.krepes")
     run("predict", "gpc.krepes", "wine.csv", "-o", "gpc.csv", "--proba")
@@ -377,16 +384,16 @@ def test_a_process_of_classes():
             "expected ridge, gaussian_process",
         ),
         (
-            "train diabetes.csv --label target -o n.krepes --noise 0.1",
-            "--noise is not an option of --machine ridge.",
+            "train diabetes.csv --label target -o n.krepes --set noise=0.1",
+            "noise is not a parameter of KernelRidgeRegressor. It has",
         ),
         (
             "train diabetes.csv --label target -o n.krepes --machine gaussian_process --penalty 3",
-            "--penalty is not an option of --machine gaussian_process.",
+            "penalty is not a parameter of GaussianProcessRegressor.",
         ),
         (
-            "train digits.npz -o n.krepes --machine gaussian_process --noise 1",
-            "gaussian_process for classes.",
+            "train digits.npz -o n.krepes --machine gaussian_process --set noise=1",
+            "noise is not a parameter of GaussianProcessClassifier.",
         ),
         (
             "predict d.krepes diabetes.csv -o n.csv --std",

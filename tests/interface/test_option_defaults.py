@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import typer
+from krepes.cli.option_defaults import TABLE
+from krepes.cli.option_signatures import parameter
+from krepes.cli.parameter import Parameter
 
 from command_line import run
 from krepes import KernelEmbedding
 from krepes.base.components import named
 from krepes.cli import command
-from krepes.cli.option_defaults import TABLE
-from krepes.cli.option_signatures import parameter
-from krepes.cli.parameter import Parameter
 from krepes.clustering import Coding, SubspaceClustering
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector

@@ -73,7 +73,7 @@ def test_votes_with_gaps_are_out_of_bag(tmp_path):
     assert "Accuracy " in text
     assert "with the vote of all" in text
     assert "cat, dog, eel" in text
-    assert "say --out-of-bag." in run("prune", tmp_path / "votes.parquet", "--label", "y", code=1)
+    assert "(--out-of-bag)" in run("prune", tmp_path / "votes.parquet", "--label", "y", code=1)
 
 
 def test_what_is_wrong_is_said(files):
@@ -82,8 +82,9 @@ def test_what_is_wrong_is_said(files):
     assert "--label COLUMN" in run("prune", table, code=2)
     assert "Did you mean 'price'" in run("prune", table, "--label", "prise", code=1)
     for option in ("--method", "--task"):
-        text = run("prune", folder / "none.npy", "--label", "price", option, "best", code=2)
-        assert f"'{option}': 'best' is not known. Choose from" in words(text)
+        text = words(run("prune", table, "--label", "price", option, "best", code=1))
+        assert f"{option[2:]}='best'" in text
+        assert f"({option})" in text
     assert "no file" in run("prune", folder / "none.npy", "--label", "y", code=1)
     assert "without columns" in run("prune", folder / "p.npy", "--label", "y", code=1)
     np.save(folder / "short.npy", y[:5])
@@ -128,9 +129,9 @@ def test_the_target_may_be_a_column_of_another_table(files):
     text = run("prune", folder / "p.parquet", "--labels", folder / "p.csv", "--label", "price")
     assert "of 7 members" in text  # price is no member
     text = run("prune", folder / "p.npy", "--labels", folder / "p.csv", code=1)
-    assert "Name it: --label COLUMN" in text
+    assert "Name it: label=COLUMN. (--label)" in text
     text = run("prune", folder / "p.npy", "--labels", folder / "y.npy", "--label", "price", code=1)
-    assert "Leave --label out" in text
+    assert "Leave label= out" in text
 
 
 def test_an_array_of_several_is_named_after_the_file(files):
@@ -167,7 +168,7 @@ def test_scores_of_two_classes_are_no_probabilities(tmp_path):
     assert "80 rows, regression: " in run(*arguments)
     text = run(*arguments, "--task", "classification", code=1)
     assert "1 / (1 + exp(-s))" in text
-    assert "use --task regression" in text
+    assert 'task="regression". (--task)' in text
 
 
 def test_members_without_rows_and_noise_do_not_stop(tmp_path):

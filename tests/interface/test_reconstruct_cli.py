@@ -65,15 +65,15 @@ def test_images_keep_their_shape(folder):
     run("reconstruct", "m.krepes", "digits.npz", "-o", "out.npz")
     assert np.load("out.npz")["X"].shape == (200, 8, 8)
     said = run("reconstruct", "m.krepes", "digits.npz", "-o", "out.csv", code=1)
-    assert "--output out.csv: images go into .npz or .npy files" in " ".join(said.split())
+    assert "output=out.csv: images go into .npz or .npy files" in " ".join(said.split())
 
 
 def test_parts_are_the_whole(folder, monkeypatch):
-    from krepes.cli.commands import reconstruct
+    from krepes.cli import result_files
 
     run("fit", "iris.npy", "-o", "m.krepes", *SMALL)
     run("reconstruct", "m.krepes", "iris.npy", "-o", "whole.npz")
-    monkeypatch.setattr(reconstruct, "_BATCH_ROWS", 32)
+    monkeypatch.setattr(result_files, "BATCH_ROWS", 32)
     run("reconstruct", "m.krepes", "iris.npy", "-o", "parts.npz")
     whole, parts = np.load("whole.npz"), np.load("parts.npz")
     for name in whole:
@@ -106,12 +106,12 @@ def test_rows_to_learn_from_and_json(folder):
 @pytest.mark.parametrize("data", ["people.csv", "iris.npy", "digits.npz"])
 def test_an_autoencoder_rebuilds_rows_too(folder, data, monkeypatch):
     """Rows are those of `reconstruct`, the error is |x - x^| relative to the spread, in parts as in the whole."""
-    from krepes.cli.commands import reconstruct
+    from krepes.cli import result_files
 
     rows = np.load(data)["X"] if data.endswith("npz") else data
     model = KernelAutoencoder(3, n_landmarks=40, max_iter=5, random_state=0).fit(rows)
     model.save("ae.krepes")
-    monkeypatch.setattr(reconstruct, "_BATCH_ROWS", 64)
+    monkeypatch.setattr(result_files, "BATCH_ROWS", 64)
     ending = "csv" if data.endswith("csv") else "npz"
     text = run("reconstruct", "ae.krepes", data, "-o", f"out.{ending}")
     back = model.reconstruct(rows)

@@ -32,20 +32,12 @@ def digits(tmp_path):
 
 def test_fit_trains_with_the_options_of_training(digits, tmp_path):
     output = tmp_path / "a.krepes"
-    arguments = ["fit", str(digits), "-o", str(output), "--loss", "barlow_twins", "--solver", "sgd"]
-    arguments += [
-        "--epochs",
-        "2",
-        "--batch-size",
-        "64",
-        "--preconditioner",
-        "gauss-newton",
-        "--n-landmarks",
-        "30",
-    ]
-    result = runner.invoke(
-        app, [*arguments, "--initialization", "moments", "--learning-rate", "0.5", "--replays", "2"]
-    )
+    arguments = ["fit", str(digits), "-o", str(output), "--loss", "barlow_twins", "--set", "solver=sgd"]
+    arguments += ["--epochs", "2", "--n-landmarks", "30"]
+    settings = ("batch_size=64", "preconditioner=gauss_newton", "initialization=moments", "learning_rate=0.5")
+    for setting in (*settings, "replays=2"):
+        arguments += ["--set", f"solver__{setting}"]
+    result = runner.invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "2 epochs" in result.output
     assert "rows_read" not in result.output
@@ -60,7 +52,8 @@ def test_fit_trains_with_the_options_of_training(digits, tmp_path):
 def test_options_of_training_are_refused_where_nothing_is_trained(digits, tmp_path):
     result = runner.invoke(app, ["fit", str(digits), "-o", str(tmp_path / "a.krepes"), "--epochs", "3"])
     assert result.exit_code == 2
-    assert "--solver sgd" in result.output
+    assert "max_epochs" in result.output
+    assert "--set solver=sgd" in " ".join(result.output.split())
     result = runner.invoke(
         app,
         [
@@ -70,11 +63,11 @@ def test_options_of_training_are_refused_where_nothing_is_trained(digits, tmp_pa
             str(tmp_path / "a.krepes"),
             "--loss",
             "simclr",
-            "--preconditioner",
-            "newton",
+            "--set",
+            "solver__preconditioner=newton",
         ],
     )
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "gauss_newton" in result.output
 
 

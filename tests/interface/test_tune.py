@@ -13,9 +13,9 @@ from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
 from krepes.base.components import named
-from krepes.evaluation import Range, Search, linear_probe, search
-from krepes.evaluation.tuning.search_space import SPACES, loss_space, settle
-from krepes.evaluation.tuning.search_split import split_rows
+from krepes.evaluation import Search, linear_probe, search
+from krepes.evaluation.tuning.ranges import RANGES, loss_ranges, settle
+from krepes.evaluation.tuning.split import split_rows
 from krepes.losses import Loss
 from krepes.solvers import SGD
 from krepes.sources import open_source
@@ -38,7 +38,10 @@ def quick_sgd(loss: str = "simclr") -> KernelEmbedding:
 
 
 def tried(result) -> list:
-    return [(trial.params, trial.value, trial.scores, trial.message) for trial in result.trials]
+    kept = ("scores", "message")
+    return [
+        (trial.params, trial.value, *(trial.user_attrs[name] for name in kept)) for trial in result.trials
+    ]
 
 
 # What is recorded
@@ -109,7 +112,7 @@ def test_the_metric_follows_the_sizes_of_the_classes(counts, metric):
     assert prepared.split.metric == metric
     assert metric.replace("_", " ") in prepared.split.describe()
     trial = prepared.run(3).best_trial
-    assert trial.value == trial.scores[metric]
+    assert trial.value == trial.user_attrs["scores"][metric]
 
 
 # One pass
@@ -143,7 +146,7 @@ def test_another_loss_is_a_choice_too():
 
 @pytest.mark.parametrize("name", sorted(named(Loss)))
 def test_every_loss_has_a_space_that_its_model_takes(name):
-    space = loss_space(named(Loss)[name]())
+    space = loss_ranges(named(Loss)[name]())
     assert space
     settled = settle(KernelEmbedding(loss=name), None)
     assert set(space) <= set(settled.varied)
@@ -154,19 +157,16 @@ def test_every_loss_has_a_space_that_its_model_takes(name):
 def test_the_ranges_are_those_of_the_paper():
     """The regularisation's too, in our units: 1e-5 to 100 times a thousandth of the variance."""
     wide, strength = (1e-5, 100), (1e-8, 0.1)
-    ranges = {
-        loss: {name: (spec.low, spec.high) for name, spec in space.items()} for loss, space in SPACES.items()
-    }
     for loss in ("kernel_pca", "simple_contrastive", "spectral_contrastive", "barlow_twins"):
-        assert ranges[loss] == {"regularization": strength}
-    assert ranges["simclr"] == {"loss__temperature": (1e-3, 100)}
-    assert set(ranges["vicreg"].values()) == {wide, strength}
-    assert len(ranges["vicreg"]) == 4
-    assert ranges["autoencoder"] == {"regularization": strength, "loss__covariance_weight": wide}
-    assert settle(KernelEmbedding(loss="byol"), None).varied["solver__learning_rate"] == Range(1e-4, 1e-1)
-    assert all(
-        spec.is_log for loss in ranges if loss != "vicreg, quadratic" for spec in SPACES[loss].values()
-    )
+        assert RANGES[loss] == {"regularization": strength}
+    assert RANGES["simclr"] == {"loss__temperature": (1e-3, 100)}
+    assert set(RANGES["vicreg"].values()) == {wide, strength}
+    assert len(RANGES["vicreg"]) == 4
+    assert RANGES["autoencoder"] == {"regularization": strength, "loss__covariance_weight": wide}
+    rate = settle(KernelEmbedding(loss="byol"), None).varied["solver__learning_rate"]
+    assert rate == optuna.distributions.FloatDistribution(1e-4, 1e-1, log=True)
+    for loss in set(RANGES) - {"vicreg, quadratic"}:
+        assert all(low > 0 for low, _ in RANGES[loss].values())  # logarithmic
 
 
 def test_a_new_loss_has_its_regularization_searched():
@@ -216,7 +216,7 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path, sampler, 
     study = tmp_path / "a.study"
     with pytest.raises(KeyboardInterrupt):
         search(model, X, y, sampler=sampler, n_trials=n_trials, study=study, callback=stop)
-    assert len(Search(model, X, y, sampler=sampler, study=study).study.trials) == 2
+    assert len(Search(model, X, y, sampler=sampler, study=study).result.trials) == 2
     parts = search(model, X, y, sampler=sampler, n_trials=n_trials, study=study)
     assert tried(parts) == tried(whole)
     assert parts.best_params == whole.best_params
@@ -263,7 +263,7 @@ def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
     result = search(small("kernel_pca"), X, y, space=space, n_trials=6, study=study)
     assert result.failed
     assert result.ranked
-    assert all("No component is left" in trial.message for trial in result.failed)
+    assert all("No component is left" in trial.user_attrs["message"] for trial in result.failed)
     assert result.best_params == {"regularization": 0.01}
     assert tried(search(small("kernel_pca"), X, y, space=space, n_trials=6, study=study)) == tried(result)
 

@@ -89,28 +89,25 @@ def test_sgd_on_the_command_line(iris):
 
 
 def test_what_is_set_is_not_searched(iris):
-    text = run("tune", "iris.npz", *SMALL, "--trials", "1", "--loss", "vicreg", "--regularization", "0.1")
+    text = run("tune", "iris.npz", *SMALL, "--trials", "1", "--loss", "vicreg", "--set", "regularization=0.1")
     searched = next(line for line in text.splitlines() if line.startswith("Searched"))
     assert "regularization" not in searched
-    assert proposed(text)[proposed(text).index("--regularization") + 1] == "0.1"
+    assert "regularization=0.1" in proposed(text)
 
 
 def test_a_recommendation_keeps_the_components_or_says_that_it_does_not():
     """Of trials that chance cannot tell apart, one that keeps all components is proposed."""
     from krepes.cli.tune_report import recommended
-    from krepes.evaluation import SearchResult, Trial
+    from krepes.evaluation import SearchResult
 
     def trial(number, value, width):
-        return Trial(
-            number, {"regularization": float(number)}, value, {"deviation": 0.02, "n_components": width}
-        )
+        scores = {"deviation": 0.02, "n_components": width}
+        return optuna.trial.create_trial(value=value, user_attrs={"scores": scores})
 
     cut, near, far = trial(1, 0.90, 3.0), trial(2, 0.89, 16.0), trial(3, 0.80, 16.0)
     assert recommended(SearchResult([cut, near, far], "accuracy", {}), 16) is near
     assert recommended(SearchResult([cut, far], "accuracy", {}), 16) is cut
     assert recommended(SearchResult([near, far], "accuracy", {}), 16) is near
-    old = Trial(1, {}, 0.9, {"deviation": 0.1})  # of a study of an earlier version
-    assert recommended(SearchResult([old, near], "accuracy", {}), 16) is old
 
 
 def test_tune_says_how_many_components_are_left(iris):
@@ -121,19 +118,15 @@ def test_tune_says_how_many_components_are_left(iris):
     assert re.search(r"Trial \d leaves \d+ of 40 components: no trial that keeps all did as well.", text)
 
 
-def test_the_progress_says_trial_best_and_time():
-    from krepes.cli.tune_report import Display
-    from krepes.evaluation import SearchResult, Trial
+def test_the_progress_says_which_trial_is_best():
+    from krepes.cli.tune_report import best_words
+    from krepes.evaluation import SearchResult
 
-    trials = [Trial(1, {"a": 1.0}, None, message="no"), Trial(2, {"a": 2.0}, 0.5)]
-    display = Display(SearchResult([], "accuracy", {}), 5)
-    display.start -= 20  # seconds
-    words = display.words(SearchResult(trials, "accuracy", {}))
-    assert words == {
-        "description": "Trial 3 of 5",
-        "best": "best 50.0 % in trial 2",
-        "left": "about 30 s left",
-    }
+    failed = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL)
+    assert best_words(SearchResult([failed], "accuracy", {})) == "all failed so far"
+    trials = [failed, optuna.trial.create_trial(value=0.5)]
+    assert best_words(SearchResult(trials, "accuracy", {})) == "best 50.0 % in trial 0"
+    # numbers are counted by the study; trials that are in none have the number -1
 
 
 def test_help_of_tune_imports_nothing_heavy():

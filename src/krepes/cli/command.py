@@ -1,6 +1,7 @@
-"""What every command has in common: options from the table, one JSON object for programs, errors, exit codes.
+"""What every command has in common: groups of options, one JSON object for programs, errors, exit codes.
 
-A command's function prints text and returns what it found as a dictionary; with --json only that is printed.
+A command's function prints text and returns what it found as a dictionary; with --json only that is printed. An
+argument that is a dataclass stands for the options that are its fields, such as `rows: Rows`.
 
 0 done   1 something was wrong with the input or the machine   2 wrong usage   130 stopped by Ctrl-C   143 terminated
 """
@@ -12,55 +13,56 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, get_args
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, get_args, get_type_hints
 
 import typer
 
 from krepes.cli import options, session, terminal
-from krepes.cli.option_signatures import with_options
-from krepes.cli.parameter import Parameter
 
 EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 terminated."
-_CALL = r"[\w.]+\((?:[^()]|\([^()]*\))*\)"  # Python code in a message stays as it is
-_VALUE = r"""'[^']*'|"[^"]*"|\[[^]]*\]|[^\s,;:()'"]*[^\s.,;:()'"]"""
-_ARGUMENT = re.compile(rf"""{_CALL}|(?P<before>with )?(?<![\w.])(?P<name>[a-z]\w*)=(?P<value>{_VALUE})?""")
-_COLUMN = re.compile(r"(?:columns=|(?P<or> or ))\{'(?P<name>[^']+)': '(?P<kind>[a-z ]+)'\}")
-_options: ContextVar[dict[str, Parameter | str]] = ContextVar("options")
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, RuntimeError)
+COMMON = {
+    "threads": (options.Threads, None),
+    "verbose": (options.Verbose, False),
+    "as_json": (options.Json, False),
+}
+_options: ContextVar[dict[str, str]] = ContextVar("options")  # by the names of arguments
 
 
 def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     """Run a command: set its threads, print its result, and turn its failures into messages and exit codes."""
-    shown, marks = with_options(function)
-    common = {"verbose": options.Verbose, "as_json": options.Json}
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-        for name, annotation in common.items()
-        if name not in shown.parameters
-    ]
-    names = _names(shown)
-    for mark in marks.values():
-        names |= {row.name.rpartition("__")[2]: row for row in mark.rows()}
+    own = inspect.signature(function, eval_str=True).parameters
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
+    }
+    shown = [each for argument in own.values() for each in _flat(argument)]
+    names = {argument.name for argument in shown}
+    added = {name: each for name, each in COMMON.items() if name not in names}
+    shown += [_argument(name, annotation, default) for name, (annotation, default) in added.items()]
+    known = {argument.name: option for argument in shown for option in _option(argument)}
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
-        as_json, verbose = given.pop("as_json"), given["verbose"]
-        if "verbose" not in shown.parameters:
-            given.pop("verbose")
-        _options.set(names)
+        as_json, verbose, threads = (given[name] for name in ("as_json", "verbose", "threads"))
+        for name in {*added, "as_json", "threads"}:
+            given.pop(name)
+        _options.set(known)
         terminal.silent.set(as_json)
         try:
             session.check_files(given)
-            given |= {name: mark.collected(given) for name, mark in marks.items()}
-            with session.running(verbose, given.get("threads"), in_options):
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            with session.running(verbose, threads, with_options):
                 result = function(**given)
             if as_json:
                 sys.stdout.write(json_text(result))
         except (typer.Exit, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            session.say("Stopped. No output was written, and no partial file is left.", style="yellow")
+            terminal.say("Stopped. No output was written, and no partial file is left.", style="yellow")
             raise typer.Exit(130) from None
         except Exception as error:
             _report(error, verbose)
@@ -68,45 +70,62 @@ def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
         finally:
             terminal.silent.set(False)
 
-    run.__signature__ = inspect.Signature([*shown.parameters.values(), *added])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(sorted(shown, key=_place))  # type: ignore[attr-defined]
     return run
 
 
-def _names(shown: inspect.Signature) -> dict[str, Parameter | str]:
-    """Options by the names of their arguments."""
-    found: dict[str, Parameter | str] = {}
-    for name, argument in shown.parameters.items():
-        for mark in get_args(argument.annotation)[1:]:
-            if isinstance(mark, typer.models.OptionInfo):
-                words = [mark.default, *(mark.param_decls or ())]
-                long = [word for word in words if isinstance(word, str) and word.startswith("--")]
-                found[name] = long[0] if long else f"--{name.replace('_', '-')}"
-    return found
+def changed(group: Any, but: tuple[str, ...] = ()) -> list[str]:
+    """The options of a group that differ from their defaults."""
+    known = _options.get()
+    return [
+        known[field.name]
+        for field in fields(group)
+        if field.name in known and field.name not in but and getattr(group, field.name) != _default(field)
+    ]
 
 
-def in_options(text: str) -> str:
-    """A message of the library in terms of options: n_landmarks=5 becomes --n-landmarks 5."""
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
-    def translated(found: re.Match[str]) -> str:
-        known = _options.get({}).get(found["name"] or "")
-        value = (found["value"] or "").strip("'\"")
-        before = found["before"] or ""
-        if known is None:
-            return found[0]
-        if isinstance(known, Parameter) and known.null and value == "None":
-            value = known.null
-        if isinstance(known, Parameter) and known.kind == "flag" and value != str(known.flag):
-            return f"without {known.option}"
-        option = known if isinstance(known, str) else known.option.split()[0]
-        if value == "True" or (isinstance(known, Parameter) and known.kind == "flag"):
-            return f"{before}{option}"
-        return f"{before}{option}{' ' if value else ''}{value}"
 
-    if "column" in _options.get({}):
-        text = _COLUMN.sub(
-            lambda found: f"{found['or'] or ''}--column '{found['name']}={found['kind']}'", text
-        )
-    return _ARGUMENT.sub(translated, text)
+def _argument(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _flat(argument: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """An argument as typer is shown it; of a group, its fields."""
+    group = argument.annotation
+    if not is_dataclass(group):
+        yield argument.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = _default(field)
+        empty = inspect.Parameter.empty if default is MISSING else default
+        yield _argument(field.name, hints[field.name], empty)
+
+
+def _option(argument: inspect.Parameter) -> Iterator[str]:
+    """The long form of an option."""
+    for mark in get_args(argument.annotation)[1:]:
+        if isinstance(mark, typer.models.OptionInfo):
+            words = [mark.default, *(mark.param_decls or ())]
+            long = [word for word in words if isinstance(word, str) and word.startswith("--")]
+            yield long[0] if long else f"--{argument.name.replace('_', '-')}"
+
+
+def _place(argument: inspect.Parameter) -> int:
+    """Where the help page has an option: without a heading, of data, of the work itself, of running it."""
+    (mark,) = get_args(argument.annotation)[1:]
+    return {None: 0, options.DATA: 1, options.RUN: 3}.get(mark.rich_help_panel, 2)
+
+
+def with_options(text: str) -> str:
+    """A message of the library, followed by the options for the parameters that it names."""
+    known = _options.get({})
+    named = dict.fromkeys(re.findall(r"(?<![\w.])(\w+)=", text))
+    found = [known[name] for name in named if name in known and known[name] not in text]
+    return f"{text} ({', '.join(found)})" if found else text
 
 
 def _report(error: Exception, verbose: bool) -> None:
@@ -116,10 +135,9 @@ def _report(error: Exception, verbose: bool) -> None:
 
         sys.stderr.write(traceback.format_exc())
     text = str(error).strip() or type(error).__name__
-    expected = isinstance(error, ValueError | TypeError | OSError | MemoryError | ImportError | RuntimeError)
-    if not expected:
+    if not isinstance(error, EXPECTED):
         text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it happened."
-    session.say(in_options(text), prefix="Error: ", style="bold red")
+    terminal.say(with_options(text), prefix="Error: ", style="bold red")
 
 
 def json_text(value: object) -> str:

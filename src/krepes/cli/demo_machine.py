@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from krepes.cli.describe import line
+from krepes.cli.terminal import line
 from krepes.report.machine_card import plain_kernel
 
 N_SHOWN = 3

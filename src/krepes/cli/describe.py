@@ -2,165 +2,196 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.terminal import terminal
+from krepes.cli.terminal import console, table
+from krepes.embedding import KernelEmbedding
+from krepes.machines import GaussianProcessClassifier, NoveltyDetector
+from krepes.machines.gaussian_process.machine import GaussianProcess
+from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.labelled_machine import LabelledMachine
+from krepes.report.machine_card import detector_facts, detector_kernel, machine_facts, plain_kernel
+from krepes.report.words import component_words, input_words, steps_words, views_words
+from krepes.solvers import WORK
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
-    from krepes.embedding import KernelEmbedding
+    from krepes.one_pass import OnePassEstimator
     from krepes.preprocessing import InputSpace, TableEncoder
-    from krepes.sources import Source
 
 SHOWN_COLUMNS = 60
+LONGEST_CELL = 24
+STYLES = {"left out": "dim", "label": "green", "excluded": "dim"}  # of columns, by their role
+SHARE_IT = "of the training data: share the file as you would the data."
 
 
-def console() -> Console:
-    """Standard output; wide enough for tables where it is a file or a pipe."""
-    found = terminal()
-    return found if found.is_terminal else terminal(width=max(found.width, 110))
-
-
-def line(text: str, out: Console | None = None, style: str = "") -> None:
-    """One line of text as it is: brackets are not read as markup, and paths are not broken."""
-    (out or console()).print(text, markup=False, highlight=False, soft_wrap=True, style=style)
-
-
-def simple_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table in the one style that all commands use."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table
-
-
-def facts(rows: dict[str, str]) -> Table:
-    """Names and values in two columns."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(name, Text(value))
-    return table
-
-
-def column_roles(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Table:
-    """The role of every column of a table."""
-    from rich.text import Text
-
-    styles = {"left out": "dim", "label": "green", "excluded": "dim"}
-    examples = encoder.examples_  # not there where the encoder comes from a file
-    shown = ["example"] if examples else []
-    table = simple_table("column", "role", "features", *shown, "", right=("features",))
-    roles = encoder.describe()
-    for column, role, detail, n_outputs in roles[:limit]:
-        example = [_shortened(examples.get(column, ""))] if examples else []
-        cells = (column, role, str(n_outputs) if n_outputs else "", *example, detail)
-        table.add_row(*(Text(cell, style=styles.get(role, "")) for cell in cells))
-    if limit is not None and len(roles) > limit:
-        more = f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"
-        table.add_row(Text(more), *[""] * (len(table.columns) - 1))
-    return table
-
-
-def show_columns(space: InputSpace) -> None:
-    """Print how every column is used, before a long pass begins."""
-    if space.encoder is not None:
-        console().print(column_roles(space.encoder))
-
-
-def _shortened(cell: str) -> str:
-    """A cell in at most 24 characters.
-
-    >>> _shortened("2023-04-17 12:00:00+00:00 or so")
-    '2023-04-17 12:00:00+00:…'
-    """
-    text = " ".join(cell.split())
-    return text if len(text) <= 24 else f"{text:.23}…"
-
-
-def show_encoding(encoder: TableEncoder | str | None, source: Source) -> None:
-    """Print how every column of a table will be used, in a scan of its own."""
-    from sklearn.base import clone
-
-    from krepes.preprocessing import TableEncoder
-
-    if isinstance(encoder, TableEncoder):
-        fitted = clone(encoder)
-        fitted.fit_source(source, n_candidates=1)
-        console().print(column_roles(fitted))
+def facts_of(model: OnePassEstimator) -> dict[str, str]:
+    """What a fitted model is, line by line."""
+    if isinstance(model, NoveltyDetector):
+        return detector_facts(model)
+    if isinstance(model, LabelledMachine):
+        return machine_facts(model)
+    assert isinstance(model, KernelEmbedding)
+    return model_facts(model)
 
 
 def model_facts(model: KernelEmbedding) -> dict[str, str]:
-    """What a fitted model is, line by line."""
-    from krepes.report.words import component_words, input_words, steps_words, views_words
-
-    landmarks, rank = len(model.landmarks_), model.rank_
+    """What a fitted representation is, in the order in which it is shown."""
     chosen = model.landmarks if isinstance(model.landmarks, str) else component_words(model.landmarks)
-    values = ", ".join(f"{name} {value:.4g}" for name, value in _terms(model).items())
+    terms = ", ".join(f"{name} {value:.4g}" for name, value in loss_terms(model).items())
     return {
         "rows": f"{model.n_samples_seen_:,}",
         "input": input_words(model.input_space_),
         "kernel": component_words(model.kernel_),
-        "landmarks": f"{landmarks:,} ({chosen}), rank {rank:,}",
+        "landmarks": f"{len(model.landmarks_):,} ({chosen}), rank {model.rank_:,}",
         "views": views_words(model),
-        "loss": component_words(model.loss_) + (f": {values}" if values else ""),
+        "loss": component_words(model.loss_) + (f": {terms}" if terms else ""),
         "solver": component_words(model.solver_) + steps_words(model),
         "representation": f"{model.n_components_:,} components"
         + (", chosen from the data" if model.n_components == "auto" else ""),
     }
 
 
-def model_summary(model: KernelEmbedding) -> dict[str, Any]:
-    """What a fitted model is, for --json: what `model_facts` says, unrounded."""
-    from krepes.report.words import input_words
+def loss_terms(model: KernelEmbedding) -> dict[str, float]:
+    """The terms of the loss at the coefficients that were taken."""
+    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
+    return {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
 
+
+def summary_of(model: OnePassEstimator) -> dict[str, Any]:
+    """What a fitted model is, for --json: what `facts_of` says, unrounded."""
     encoder = model.input_space_.encoder
-    return {
+    landmarks = {"number": len(model.landmarks_), "rule": part(model.landmarks), "rank": model.rank_}
+    shared = {
+        "estimator": type(model).__name__,
         "rows": model.n_samples_seen_,
         "input": input_words(model.input_space_),
-        "kernel": part_summary(model.kernel_),
-        "landmarks": {
-            "number": len(model.landmarks_),
-            "rule": part_summary(model.landmarks),
-            "rank": model.rank_,
-        },
-        "views": part_summary(model.views_) | {"exact": model.exact_views_},
-        "loss": part_summary(model.loss_) | {"terms": _terms(model)},
-        "solver": part_summary(model.solver_)
-        | {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_},
+        "kernel": part(model.kernel_),
+        "landmarks": landmarks,
+        "columns": None if encoder is None else columns(encoder),
+    }
+    if isinstance(model, NoveltyDetector):
+        return shared | _detector(model)
+    if isinstance(model, LabelledMachine):
+        return shared | _machine(model)
+    assert isinstance(model, KernelEmbedding)
+    return shared | _embedding(model)
+
+
+def _embedding(model: KernelEmbedding) -> dict[str, Any]:
+    steps = {"iterations": model.n_iter_, "epoch_taken": model.best_epoch_}
+    return {
+        "views": part(model.views_) | {"exact": model.exact_views_},
+        "loss": part(model.loss_) | {"terms": loss_terms(model)},
+        "solver": part(model.solver_) | steps,
         "components": model.n_components_,
         "moments": model.moments_ is not None,
         "folds": model.space_.n_folds,
-        "columns": None if encoder is None else columns_summary(encoder),
     }
 
 
-def columns_summary(encoder: TableEncoder) -> list[dict[str, Any]]:
+def _machine(machine: LabelledMachine[Any, Any]) -> dict[str, Any]:
+    found = {
+        "label": machine.label_,
+        "classes": getattr(machine.targets_, "values", None),
+        "kernel": part(plain_kernel(machine)),
+        "metric": machine.metric_,
+        "sums": machine.total_ is not None,
+    }
+    if isinstance(machine, RidgeMachine):
+        errors, score = machine.penalty_errors_, asdict(machine.held_out_score_)
+        found |= {"penalty": machine.penalty_, "penalty_by": errors.by, "held_out": score}
+    if isinstance(machine, GaussianProcess):
+        found |= {"amplitude": machine.amplitude_, "noise": getattr(machine, "noise_", None)}
+        found |= {"log_marginal_likelihood": machine.log_marginal_likelihood_}
+    return found
+
+
+def _detector(machine: NoveltyDetector) -> dict[str, Any]:
+    kernel, metric = detector_kernel(machine)
+    return {
+        "calibration_rows": machine.n_calibration_,
+        "measure": machine.measure,
+        "kernel": part(kernel),
+        "standardised": bool(metric),
+        "penalty": machine.penalty_,
+        "false_alarm_rate": machine.false_alarm_rate,
+        "attainable_rate": machine.attainable_rate_,
+        "sums": machine.total_ is not None,
+    }
+
+
+def part(given: Any) -> dict[str, Any]:
+    """A component's name and parameters; objects among them by what they print."""
+    if isinstance(given, str):
+        return {"name": given}
+    params = given.get_params(deep=False) if hasattr(given, "get_params") else {}
+    return {"name": getattr(given, "name", None) or type(given).__name__, "parameters": params}
+
+
+def held_words(model: OnePassEstimator) -> str:
+    """Which rows of the data a file of this model holds."""
+    held = getattr(model.total_, "kept", None)
+    kept = 0 if held is None else len(held.rows)
+    what = "calibration" if isinstance(model, NoveltyDetector) else "kept"
+    others = f" and {kept:,} {what} rows" if kept else ""
+    return f"Its {len(model.landmarks_):,} landmarks{others} are rows {SHARE_IT}"
+
+
+def ability_words(model: OnePassEstimator) -> str:
+    """What can be done with a model, by what its file holds."""
+    if isinstance(model, KernelEmbedding):
+        if model.moments_ is not None:
+            return "With moments: it can be refitted with another loss or width, continued and merged."
+        why = "Trained on samples" if model.solver_.data == "samples" else "Without moments"
+        return f"{why}: it transforms, but cannot be refitted, continued or merged."
+    if isinstance(model, GaussianProcessClassifier):
+        return "It predicts; it reads the rows several times, and cannot be continued or merged."
+    if model.total_ is None:
+        does = "detects" if isinstance(model, NoveltyDetector) else "predicts"
+        return f"Without sums: it {does}, but cannot be continued or merged."
+    forgets = isinstance(model, RidgeMachine)
+    return f"With sums: it can be continued{', merged, and forget rows' if forgets else ' and merged'}."
+
+
+# Columns of a table
+
+
+def column_table(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Table:
+    """The role of every column of a table."""
+    from rich.text import Text
+
+    examples = encoder.examples_  # not there where the encoder comes from a file
+    shown = table("column", "role", "features", *(["example"] if examples else []), "", right=("features",))
+    roles = encoder.describe()
+    for column, role, detail, n_outputs in roles[:limit]:
+        example = [_shortened(examples.get(column, ""))] if examples else []
+        cells = (column, role, str(n_outputs) if n_outputs else "", *example, detail)
+        shown.add_row(*(Text(cell, style=STYLES.get(role, "")) for cell in cells))
+    if limit is not None and len(roles) > limit:
+        shown.add_row(Text(f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"))
+    return shown
+
+
+def show_columns(space: InputSpace) -> None:
+    """Print how every column is used, before a long pass begins."""
+    if space.encoder is not None:
+        console().print(column_table(space.encoder))
+
+
+def columns(encoder: TableEncoder) -> list[dict[str, Any]]:
     """The role of every column of a table, with the numbers of its encoding, for --json."""
     known = {column.name: column for column in [*encoder.columns_, *encoder.left_out_]}
     return [known[name].facts() for name in encoder.input_columns_]
 
 
-def part_summary(part: Any) -> dict[str, Any]:
-    """A component's name and parameters; objects among them by what they print."""
-    if isinstance(part, str):
-        return {"name": part}
-    params = part.get_params(deep=False) if hasattr(part, "get_params") else {}
-    return {"name": getattr(part, "name", None) or type(part).__name__, "parameters": params}
+def _shortened(cell: str) -> str:
+    """A cell in a few characters.
 
-
-def _terms(model: KernelEmbedding) -> dict[str, float]:
-    """The terms of the loss at the coefficients that were taken."""
-    from krepes.solvers import WORK
-
-    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
-    return {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
+    >>> _shortened("2023-04-17 12:00:00+00:00 or so")
+    '2023-04-17 12:00:00+00:…'
+    """
+    text = " ".join(cell.split())
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"

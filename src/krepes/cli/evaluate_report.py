@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.command import in_options
-from krepes.cli.describe import console, line, simple_table
+from krepes.cli.command import with_options
+from krepes.cli.terminal import console, line, table
 from krepes.evaluation.comparison.verdict import OURS
 from krepes.evaluation.protocol_result import NAMES, score_words
 
@@ -39,23 +39,23 @@ def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbeddin
     first = next(iter(found.results.values()))
     names = list(dict.fromkeys([first.metric, *first.results[0].metrics]))[:2]
     heads = [NAMES.get(name, name.replace("_", " ")) for name in names]  # which may be broken at spaces
-    table = simple_table("", *heads, "time", right=(*heads, "time"))
-    table.columns[0].no_wrap = True
+    shown = table("", *heads, "time", right=(*heads, "time"))
+    shown.columns[0].no_wrap = True
     for name, result in found.results.items():
         cells = [result.words(metric) for metric in names]
-        table.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
-    console().print(table)
+        shown.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
+    console().print(shown)
     line(_spread_words(first), style="dim")
     line("")
     _show_verdict(found.verdict)
     if found.curve is not None:
         _show_curve(found.curve, found.few)
     for note in found.notes:
-        line(f"Note: {in_options(note)}.", style="dim")
+        line(with_options(f"Note: {note}."), style="dim")
     if found.verdict.winner == OURS and model.scale in SCALED:
         line("The scale of the components matters: a StandardScaler behind the model undoes it.", style="dim")
     for hint in dataset.hints():
-        line(in_options(hint), style="dim")
+        line(with_options(hint), style="dim")
 
 
 def _spread_words(result: ProtocolResult) -> str:
@@ -67,27 +67,22 @@ def _spread_words(result: ProtocolResult) -> str:
 def _show_verdict(found: Verdict) -> None:
     console().print(found.text, markup=False, highlight=False, style="bold")
     if found.advice:
-        console().print(advice_in_commands(found.advice), markup=False, highlight=False)
-
-
-def advice_in_commands(text: str) -> str:
-    """A verdict in terms of commands and options."""
-    return in_options(text.replace("loss='kernel_pca'", "`krepes fit --loss kernel_pca`"))
+        console().print(with_options(found.advice), markup=False, highlight=False)
 
 
 def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
     first = next(iter(curve.results.values()))[0]
     heads = [f"{count:,}" for count in curve.counts]
     score = NAMES.get(first.metric, first.metric.replace("_", " "))
-    table = simple_table(score, *heads, right=tuple(heads))
+    shown = table(score, *heads, right=heads)
     for name, results in curve.results.items():
         cells = (
             result.words() if len(heads) <= SPREAD_COLUMNS else score_words(result.metric, result.mean())
             for result in results
         )
-        table.add_row(name, *cells)
+        shown.add_row(name, *cells)
     line("\nBy the number of labels:")
-    console().print(table)
+    console().print(shown)
     if few is not None:
         text = few.text[:1].lower() + few.text[1:]
         _show_verdict(replace(few, text=f"With {curve.counts[0]:,} labels, {text}", advice=""))
@@ -124,7 +119,7 @@ def verdict_numbers(found: Verdict) -> dict[str, Any]:
     """A verdict for programs."""
     return {
         "text": found.text,
-        "advice": advice_in_commands(found.advice),
+        "advice": found.advice,
         "winner": found.winner,
         "differences": {
             other.name: {"mean": other.mean, "error": other.error} for other in found.differences

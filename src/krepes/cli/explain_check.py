@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.describe import console, line, simple_table
+from krepes.cli.terminal import console, line, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,14 +30,13 @@ def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int
     found = faithfulness(model, source, y, random_state=seed)
     rows = found.table()
     columns = [name for name in COLUMNS if name in rows[0]]
-    table = simple_table(
-        *(COLUMNS[name] for name in columns), right=tuple(COLUMNS[name] for name in columns[1:])
-    )
+    heads = [COLUMNS[name] for name in columns]
+    shown = table(*heads, right=heads[1:])
     for row in sorted(rows, key=lambda row: row["deletion"].value):
         mark = "*" if row["ignores weights"] and row["method"] != "random" else ""
-        table.add_row(row["method"] + mark, *(str(row[name]) for name in columns[1:]))
+        shown.add_row(row["method"] + mark, *(str(row[name]) for name in columns[1:]))
     line(found.title)
-    console().print(table)
+    console().print(shown)
     for note in found.notes:
         line(note)
     console().print(ABOUT, style="dim", highlight=False)

@@ -12,57 +12,67 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.cli.describe import line
-from krepes.cli.describe_machine import show_importances
-from krepes.cli.explain_row import LandmarkNames, one_row, show_contributions, show_coverage
+from krepes.cli.explain_row import introduced, one_row, show_contributions
+from krepes.cli.terminal import console, line, table
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import own_contributions
 from krepes.explain.top_landmarks import all_values
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
-from krepes.preprocessing.labels import missing_values
 
 if TYPE_CHECKING:
+    from krepes.cli.commands.explain import Sample
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.sources import Source
 
+SHOWN_COLUMNS = 15
+
 
 def explain_machine(
-    machine: RidgeMachine,
-    source: Source,
-    y: np.ndarray | None,
-    row: int | None,
-    n_top: int,
-    class_: str | None,
-    against: int | None,
+    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: Sample
 ) -> dict[str, Any]:
-    """Show which columns count, and what a row's prediction is made of; all of it as a dictionary."""
-    found: dict[str, Any] = {}
-    if row is None:
-        found["importances"] = show_importances(machine)
+    """Show which columns count, or what a row's prediction is made of; all of it as a dictionary."""
+    if asked.sample is None:
+        importances = show_importances(machine)
         line("--sample ROW explains the prediction of a row.", style="dim")
-        return found
-    x = one_row(source, row)
-    words = None
-    if y is not None:
-        words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
-    covered = show_coverage(machine, x, row, None if words is None else words[row])
-    found |= {"row": row, "label": None if words is None else words[row], "coverage": covered}
-    other = None if against is None else one_row(source, against)
-    v, shift, called, told = _asked(machine, x, class_)
+        return {"importances": importances}
+    x, names, found = introduced(machine, source, y, asked.sample)
+    other = None if asked.against is None else one_row(source, asked.against)
+    v, shift, called, told = _asked(machine, x, asked.class_)
     line(told["words"])
     found |= {"prediction": told["prediction"], "probability": told.get("probability")}
-    names = LandmarkNames(machine, source, words)
-    beside = {} if against is not None else _beside(machine, x)
-    itself = bool(beside) and names.rows is not None and names.are_rows and row in names.rows
+    form = names.form_for(asked.sample)
+    beside = {} if other is not None else _beside(machine, x)
     rank = all_values(machine, x, own_contributions(Expansion.of(machine)))[0] if beside else None
     found["contributions"] = show_contributions(
-        machine, x, other, v, called, n_top, names, names.form_for(row), shift, beside, rank
+        machine, x, other, v, called, asked.top, names, form, shift, beside, rank
     )
     if beside:
-        seen = "The row is a landmark itself: the machine has seen its label. " if itself else ""
-        line(f"{seen}{SHOWN} {ADDS[names.form_for(row)]} {WITHOUT}", style="dim")
+        seen = "The row is a landmark itself: the machine has seen its label. " if form == "terms" else ""
+        line(f"{seen}{SHOWN} {ADDS[form]} {WITHOUT}", style="dim")
     return found
+
+
+def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
+    """Print how much each column counts, or why that is not known; the largest first."""
+    from rich.text import Text
+
+    try:
+        found = machine.column_importances()
+    except ValueError as error:
+        line(str(error), style="dim")
+        return None
+    line("Columns by their share of the distance between rows, in the learned metric (± standard error):")
+    shown, order = table("column", "importance", "", right=("importance",)), found.order
+    for j in order[:SHOWN_COLUMNS]:
+        bar = "█" * max(1, round(24 * found.shares[j] / found.shares[order[0]]))
+        shown.add_row(Text(found.names[j]), found.words(j), bar)
+    if len(order) > SHOWN_COLUMNS:
+        rest = 100 * found.shares[order[SHOWN_COLUMNS:]].sum()
+        shown.add_row(f"the other {len(order) - SHOWN_COLUMNS:,}", f"{rest:.1f} %", "")
+    console().print(shown)
+    errors = [None] * len(order) if found.errors is None else found.errors
+    return [{"column": found.names[j], "share": found.shares[j], "error": errors[j]} for j in order]
 
 
 SHOWN = "The landmarks shown are those whose terms push the prediction most to where it is."

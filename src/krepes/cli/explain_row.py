@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.describe import console, line, simple_table
+from krepes.cli.terminal import console, line, table
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from krepes.cli.commands.explain import Sample
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
     from krepes.explain.top_landmarks import Explained
@@ -22,16 +23,29 @@ def explain_row(
     model: KernelEmbedding,
     source: Source,
     y: np.ndarray | None,
-    row: int,
-    n_top: int,
-    component: int | None,
-    class_: str | None,
-    against: int | None,
+    asked: Sample,
     concepts: list[Concept],
     seed: int,
-    by: str = "auto",
 ) -> dict[str, Any]:
     """Show what a row is made of, and return it as a dictionary."""
+    x, names, found = introduced(model, source, y, asked.sample or 0)
+    if asked.component is not None or asked.class_ is not None:
+        direction, called = _direction(model, source, y, names.words_of_labels, asked, seed)
+        other = None if asked.against is None else one_row(source, asked.against)
+        form = names.form_for(found["row"])
+        found["contributions"] = show_contributions(
+            model, x, other, direction, called, asked.top, names, form
+        )
+    else:
+        found |= _landmarks(model, x, names, asked)
+    found["concepts"] = [_concept(model, x, concept, asked.top, names) for concept in concepts]
+    return found
+
+
+def introduced(
+    model: Explained, source: Source, y: np.ndarray | None, row: int
+) -> tuple[Source, LandmarkNames, dict[str, Any]]:
+    """A row, the names of landmarks, and what is known of the row, which is printed."""
     from krepes.preprocessing.labels import missing_values
 
     x = one_row(source, row)
@@ -39,19 +53,8 @@ def explain_row(
     if y is not None:
         words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
     label = None if words is None else words[row]
-    covered = show_coverage(model, x, row, label)
-    found: dict[str, Any] = {"row": row, "label": label, "coverage": covered}
-    names = LandmarkNames(model, source, words)
-    if component is not None or class_ is not None:
-        direction, called = _direction(model, source, y, words, component, class_, seed)
-        other = None if against is None else one_row(source, against)
-        found["contributions"] = show_contributions(
-            model, x, other, direction, called, n_top, names, names.form_for(row)
-        )
-    else:
-        found |= _landmarks(model, x, n_top, names, by)
-    found["concepts"] = [_concept(model, x, concept, n_top, names) for concept in concepts]
-    return found
+    found = {"row": row, "label": label, "coverage": show_coverage(model, x, row, label)}
+    return x, LandmarkNames(model, source, words), found
 
 
 def show_coverage(model: Explained, x: Source, row: int, label: str | None) -> float:
@@ -86,6 +89,7 @@ class LandmarkNames:
 
         self.rows = landmark_rows(model)
         self.are_rows = self.rows is not None and landmarks_are_rows_of(model, source)
+        self.words_of_labels = labels
         self.labels = labels if self.are_rows else None
 
     def fields(self, landmark: int) -> dict[str, Any]:
@@ -103,19 +107,17 @@ class LandmarkNames:
         return name if found["label"] is None else f"{name}, {found['label']}"
 
 
-def _landmarks(
-    model: KernelEmbedding, x: Source, n_top: int, names: LandmarkNames, by: str
-) -> dict[str, Any]:
+def _landmarks(model: KernelEmbedding, x: Source, names: LandmarkNames, asked: Sample) -> dict[str, Any]:
     """The landmarks that explain a row, and what each of them accounts for."""
     from rich.text import Text
 
     from krepes.explain import influence, landmark_norms, leave_out, re_expansion, top_landmarks
 
-    top = top_landmarks(model, x, by=by, n_top=n_top)
+    top = top_landmarks(model, x, by=asked.by, n_top=asked.top)
     norms, sizes = landmark_norms(model), influence(model, x)[0]
     moves = leave_out(model, x)[0] if model.kernel_.positive_semidefinite else None
     columns = ("training row", top.by, "share", "similarity", "without it")
-    table = simple_table(*columns, right=columns[1:])
+    shown = table(*columns, right=columns[1:])
     rows = []
     for place, index in enumerate(top.landmarks[0]):
         similarity = float(sizes[index] / norms[index]) if norms[index] else 0.0
@@ -125,17 +127,17 @@ def _landmarks(
             "similarity": similarity,
             "without_it": None if moves is None else float(moves[index]),
         }
-        shown = ["" if value is None else f"{value:.3g}" for value in found.values()]
-        table.add_row(Text(names.words(index)), *shown)
+        cells = ["" if value is None else f"{value:.3g}" for value in found.values()]
+        shown.add_row(Text(names.words(index)), *cells)
         rows.append(
             names.fields(index) | found | {"influence": float(sizes[index]), "weight": float(norms[index])}
         )
     others, constant = float(top.others[0]), float(top.constant[0])
     n_others = len(norms) - len(rows)
-    table.add_row(f"the other {n_others:,} landmarks", "", f"{others:.3g}", "", "")
-    table.add_row("constant", "", f"{constant:.3g}", "", "")
-    console().print(table)
-    few = re_expansion(model, x, n_top)
+    shown.add_row(f"the other {n_others:,} landmarks", "", f"{others:.3g}", "", "")
+    shown.add_row("constant", "", f"{constant:.3g}", "", "")
+    console().print(shown)
+    few = re_expansion(model, x, asked.top)
     line(few.words(0))
     console().print(ABOUT, style="dim", highlight=False)
     return {
@@ -166,8 +168,7 @@ def _direction(
     source: Source,
     y: np.ndarray | None,
     words: list[str | None] | None,
-    component: int | None,
-    class_: str | None,
+    asked: Sample,
     seed: int,
 ) -> tuple[int | np.ndarray, str]:
     """A direction and what it is called. A classifier learns from rows that have a label."""
@@ -177,8 +178,9 @@ def _direction(
     from krepes.explain import class_direction
     from krepes.sources.row_subset import subset
 
-    if component is not None:
-        return component, f"component {component}"
+    class_ = asked.class_
+    if asked.component is not None:
+        return asked.component, f"component {asked.component}"
     if y is None or words is None:
         raise ValueError("--class needs labels: name them with --label NAME or --labels FILE.")
     labelled = np.array([i for i, word in enumerate(words) if word is not None], dtype=np.int64)
@@ -220,17 +222,17 @@ def show_contributions(
     beside = beside or {}
     first = np.argsort(-(np.abs(parts) if rank is None else rank), kind="stable")[:n_top]
     rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
-    table = simple_table("training row", "adds", "", *beside, right=("adds", *beside))
+    shown = table("training row", "adds", "", *beside, right=("adds", *beside))
     largest = max(float(np.abs(parts[first]).max()), 1e-300)
     for index in first:
         more = (f"{values[index]:.3g}" for values in beside.values())
-        table.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest), *more)
-    table.add_row(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}", "")
+        shown.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest), *more)
+    shown.add_row(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}", "")
     if other is None:
-        table.add_row("constant", f"{constant:+.4g}", "")
-    table.add_row("sum", f"{total:+.4g}", "", style="bold")
+        shown.add_row("constant", f"{constant:+.4g}", "")
+    shown.add_row("sum", f"{total:+.4g}", "", style="bold")
     line(f"Along {called}{' (difference of the two rows)' if other is not None else ''}:")
-    console().print(table)
+    console().print(shown)
     columns = {"adds": parts} | {name.replace(" ", "_"): values for name, values in beside.items()}
     landmarks = [
         names.fields(index) | {name: float(values[index]) for name, values in columns.items()}
@@ -260,16 +262,16 @@ def _concept(
         f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. It is distinguished from its absence with "
         f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
-    table = simple_table("training row", "alignment", "score", "adds", right=("alignment", "score", "adds"))
+    keys = ("alignment", "score", "adds")
+    shown = table("training row", *keys, right=keys)
     landmarks = []
     for place, index in enumerate(profile.top.landmarks[0]):
         numbers = (profile.alignment[index], profile.scores[0, place], profile.exact[0, place])
-        table.add_row(Text(names.words(index)), *(f"{number:+.3g}" for number in numbers))
-        keys = ("alignment", "score", "adds")
+        shown.add_row(Text(names.words(index)), *(f"{number:+.3g}" for number in numbers))
         landmarks.append(names.fields(index) | dict(zip(keys, map(float, numbers))))
     adds = float(profile.exact[0].sum())
-    table.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
-    console().print(table)
+    shown.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
+    console().print(shown)
     console().print(
         "score = alignment × influence, as published; adds: the landmark's exact contribution to the concept in "
         "this row.",

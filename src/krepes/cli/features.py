@@ -26,7 +26,7 @@ class FeatureFile:
         from krepes.sources.opening import is_csv
 
         path, array = split_array(file, "X")
-        check_exists(path)
+        check_exists(Path(path))
         self.name = file
         self.columns: list[str] = []  # of a table, before any is left out
         self.source = _single_column(file) or open_data(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +10,9 @@ from scipy.special import softmax
 from krepes.base.caller_warning import warn
 from krepes.base.progress import Bars
 from krepes.base.rows import count_rows, number_columns
-from krepes.cli.describe import console, line, simple_table
 from krepes.cli.memory_needed import left_out_as_sparse
-from krepes.cli.opening import label_in_fit, load_machine, open_for
 from krepes.cli.probing import wanted_rows
+from krepes.cli.terminal import console, line, table
 from krepes.evaluation.comparison.prediction_scores import (
     MACHINE,
     Predicted,
@@ -27,7 +24,7 @@ from krepes.evaluation.comparison.prediction_scores import (
 )
 from krepes.evaluation.protocol_result import NAMES, PERCENT
 from krepes.explain import landmarks_are_rows_of
-from krepes.labelled import LabelledRows, open_labelled
+from krepes.labelled import LabelledRows
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.targets import as_targets
@@ -44,40 +41,12 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What to compare the machine with."""
-
-    raw: bool
-    baselines: bool
-
-
 def evaluate_machine(
-    model: Path,
-    data: Path,
-    label: str | None,
-    labels: str | None,
-    split: str | None,
-    n_train: int | None,
-    array: str,
-    encoding: str | None,
-    raw: bool,
-    baselines: bool,
-    device: str,
+    machine: RidgeMachine, dataset: LabelledRows, raw: bool, baselines: bool
 ) -> dict[str, Any]:
-    """Score a machine on the labelled rows of DATA, print it, and return it as a dictionary."""
-    machine, wishes = load_machine(model, device), Wishes(raw, baselines)
+    """Score a machine on labelled rows beside others, print it, and return it as a dictionary."""
     if not isinstance(machine, KernelRidgeClassifier) and not getattr(machine.targets_, "flat", True):
         raise ValueError("This machine predicts several quantities at once; score it in Python.")
-    dataset = open_labelled(
-        data,
-        label=label or (label_in_fit(machine) if labels is None else None),
-        labels=labels,
-        split=split,
-        n_train=n_train,
-        opener=lambda path: open_for(machine, path, array, encoding),
-        encoding=encoding,
-    )
     known = ~missing_values(dataset.y)
     rows = np.flatnonzero(known if dataset.test is None else known & dataset.test)
     if len(rows) == 0:
@@ -85,10 +54,10 @@ def evaluate_machine(
     trained_on = landmarks_are_rows_of(machine, dataset.sources[0])
     by_folds = trained_on and dataset.test is None
     if by_folds:
-        found = _without_folds(machine, wishes)
+        found = _without_folds(machine, raw, baselines)
         how = f"{len(found.y):,} rows that the machine was trained on, by leaving out each of {_n_folds(machine)} folds"
     else:
-        found = _on_new_rows(machine, dataset, rows, wishes)
+        found = _on_new_rows(machine, dataset, rows, raw, baselines)
         how = f"{len(found.y):,} rows"
         seen = int(np.isin(rows, machine.held_out_rows_).sum()) if trained_on else 0
         if seen:
@@ -114,7 +83,7 @@ def evaluate_machine(
     }
 
 
-def _without_folds(machine: RidgeMachine, wishes: Wishes) -> ScoredPredictions:
+def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredPredictions:
     """The rows kept with the machine, predicted by fits without their folds."""
     held = machine.held_out_
     folds, scores = held.folds.numpy(), held.by_folds.numpy()
@@ -124,7 +93,7 @@ def _without_folds(machine: RidgeMachine, wishes: Wishes) -> ScoredPredictions:
     else:
         found, y, c = Predicted(_numbers(machine, scores)), _numbers(machine, np.asarray(held.y)), None
     X = _kept_features(machine)
-    others = rivals(_task(c), len(y), raw=wishes.raw, baselines=wishes.baselines)
+    others = rivals(_task(c), len(y), raw=raw, baselines=baselines)
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
     with Bars().stage("Fitting others", len(others) * _n_folds(machine), unit="fits") as stage:
@@ -133,7 +102,7 @@ def _without_folds(machine: RidgeMachine, wishes: Wishes) -> ScoredPredictions:
 
 
 def _on_new_rows(
-    machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, wishes: Wishes
+    machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, raw: bool, baselines: bool
 ) -> ScoredPredictions:
     """Labelled rows of DATA, predicted by the machine and by others that are fitted on the rows kept with it."""
     held = machine.held_out_
@@ -143,7 +112,7 @@ def _on_new_rows(
     else:
         y, kept_y, c = as_targets(known), _numbers(machine, np.asarray(held.y)), None
     X, space = _kept_features(machine), machine.space_
-    others = rivals(_task(c), len(kept_y), raw=wishes.raw, baselines=wishes.baselines)
+    others = rivals(_task(c), len(kept_y), raw=raw, baselines=baselines)
     predict = None
     if X is not None:
         with Bars().stage("Fitting others"):
@@ -208,13 +177,13 @@ def _show(found: ScoredPredictions) -> dict[str, dict[str, float]]:
     scores = found.scores()
     names = list(scores[MACHINE])
     heads = [WORDS.get(name, name) for name in names]
-    table = simple_table("", *heads, right=tuple(heads))
-    table.columns[0].no_wrap = True
+    shown = table("", *heads, right=heads)
+    shown.columns[0].no_wrap = True
     for method, values in scores.items():
         cells = [_cell(name, values.get(name)) for name in names]
         values["error"] = found.error(method)
-        table.add_row(method, _cell(names[0], values[names[0]], values["error"]), *cells[1:])
-    console().print(table)
+        shown.add_row(method, _cell(names[0], values[names[0]], values["error"]), *cells[1:])
+    console().print(shown)
     line("± is the standard error by the choice of rows.", style="dim")
     line("")
     line(found.verdict(), style="bold")

@@ -1,12 +1,13 @@
-"""What a command will need of the machine, checked before it begins."""
+"""What a command will need of memory and disk, checked before it begins."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from krepes.base.caller_warning import warn
-from krepes.base.files import readable_bytes
+from krepes.base.files import check_writable, readable_bytes
 
 if TYPE_CHECKING:
     from krepes.features.space import FeatureSpace
@@ -25,7 +26,7 @@ def available_memory() -> int:
 
 
 def check_fit_memory(n_landmarks: int, more: int = 0) -> None:
-    """Refuse a number of landmarks whose matrices, so many more than usual, cannot fit; warn where it will be tight."""
+    """Refuse landmarks whose matrices, `more` than usual, cannot fit into memory; warn where it will be tight."""
     free = available_memory()
     least, usual = (8 * (count + more) * n_landmarks**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
     possible = int((free / (8 * (USUAL_MATRICES + more))) ** 0.5)
@@ -41,9 +42,19 @@ def check_fit_memory(n_landmarks: int, more: int = 0) -> None:
         )
 
 
-def model_bytes(n_landmarks: int, n_features: int, n_components: int, matrices: int) -> int:
-    """About the size of a model file: landmarks, A, and matrices of m x m numbers: F and sums."""
-    return 4 * n_landmarks * (n_features + n_components) + 8 * matrices * n_landmarks**2
+def check_model_file(
+    output: Path,
+    overwrite: bool,
+    source: Source,
+    n_landmarks: int,
+    width: int,
+    matrices: int,
+    n_kept: int = 0,
+) -> None:
+    """Refuse a model file that the disk cannot hold: landmarks, A, matrices of m x m numbers, kept rows."""
+    d = row_width(source)
+    numbers = n_landmarks * (d + width) // 2 + matrices * n_landmarks**2 + min(source.n_rows, n_kept) * d
+    check_writable(output, overwrite, 8 * numbers)
 
 
 def row_width(source: Source) -> int:
@@ -59,10 +70,7 @@ def row_width(source: Source) -> int:
 
 
 def left_out_as_sparse(space: FeatureSpace, n_rows: int) -> str | None:
-    """Why sparse rows are not compared as they are, where dense copies of them would be large; None where they are not.
-
-    Other methods need dense columns, and take long where there are many.
-    """
+    """Why sparse rows are not compared as they are; None where dense copies of them are small enough."""
     if space.inputs.kind != "sparse":
         return None
     width = space.inputs.shape[0]

@@ -1,33 +1,36 @@
-"""Opening what a path on the command line names, with progress where opening needs a scan."""
+"""Opening what a path on the command line names: rows, with progress where that needs a scan, and models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from krepes.base.progress import Bars
 
 if TYPE_CHECKING:
-    from krepes.autoencoder import KernelAutoencoder
-    from krepes.embedding import KernelEmbedding
-    from krepes.machines import NoveltyDetector
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-    from krepes.machines.labelled_machine import LabelledMachine
     from krepes.one_pass import OnePassEstimator
     from krepes.preprocessing import InputSpace
     from krepes.sources import Source
 
+    M = TypeVar("M", bound=OnePassEstimator)
 
-def check_exists(*paths: Path | str | None) -> None:
+# The kinds of rows that a model takes, by the kind that it was fitted on.
+FITS = {
+    "table": ("table", "vectors"),
+    "vectors": ("vectors", "sparse"),
+    "sparse": ("sparse", "vectors"),
+    "images": ("images",),
+    "series": ("vectors", "images"),
+}
+USES = {"KernelEmbedding": "transform", "NoveltyDetector": "detect", "KernelAutoencoder": "reconstruct"}
+
+
+def check_exists(path: Path) -> None:
     """Refuse a path that is not there before anything heavy is imported; a pattern is looked up when it is opened."""
-    for path in paths:
-        pattern = path is not None and any(mark in Path(path).name for mark in "*?[")
-        if path is not None and not pattern and not Path(path).expanduser().exists():
-            raise FileNotFoundError(f"There is no file or folder {path}.")
+    if not any(mark in path.name for mark in "*?[") and not path.expanduser().exists():
+        raise FileNotFoundError(f"There is no file or folder {path}.")
 
 
 def parse_size(size: str | None) -> tuple[int, int] | None:
@@ -54,111 +57,21 @@ def open_data(
     from krepes.sources import open_source
 
     check_exists(path)
-    with _counting("Reading") as progress:
+    seen = 0
+    with Bars().stage("Reading") as stage:
+
+        def progress(rows: int) -> None:
+            nonlocal seen
+            stage.advance(rows - seen)
+            seen = rows
+
         return open_source(path, array=array, size=size, encoding=encoding, progress=progress)
-
-
-def load_embedding(path: Path, device: str) -> KernelEmbedding:
-    """A representation that `krepes fit` wrote; an error where the file holds a machine."""
-    from krepes import load
-
-    return _embedding(load(path, device=device), path)
-
-
-def _embedding(model: OnePassEstimator, path: Path) -> KernelEmbedding:
-    from krepes import KernelEmbedding
-
-    if not isinstance(model, KernelEmbedding):
-        raise ValueError(f"{path} {_other_use(model, path)} A representation is what `krepes fit` writes.")
-    return model
-
-
-def load_decoding(path: Path, device: str) -> KernelEmbedding | KernelAutoencoder:
-    """What can rebuild its rows: a representation or an autoencoder."""
-    from krepes import KernelAutoencoder, load
-
-    model = load(path, device=device)
-    return model if isinstance(model, KernelAutoencoder) else _embedding(model, path)
-
-
-def load_machine(path: Path, device: str) -> RidgeMachine:
-    """A ridge machine that `krepes train` wrote; an error where the file holds something else."""
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-
-    model = load_predicting(path, device)
-    if not isinstance(model, RidgeMachine):
-        raise ValueError(
-            f"{path} holds a {type(model).__name__}: this command is for ridge machines and representations. Use "
-            f"`krepes predict {path} DATA -o FILE`."
-        )
-    return model
-
-
-def load_predicting(path: Path, device: str) -> LabelledMachine[Any, Any]:
-    """Any machine that `krepes train` wrote; an error where the file holds a representation."""
-    from krepes import load
-    from krepes.machines.labelled_machine import LabelledMachine
-
-    model = load(path, device=device)
-    if not isinstance(model, LabelledMachine):
-        raise ValueError(
-            f"{path} {_other_use(model, path)} A machine that predicts is what `krepes train DATA --label COLUMN -o "
-            "MODEL` writes."
-        )
-    return model
-
-
-def _other_use(model: OnePassEstimator, path: Path) -> str:
-    """What a file holds, and what it is for."""
-    kind = type(model).__name__
-    if kind == "KernelEmbedding":
-        return f"holds a representation, which predicts nothing: use `krepes transform {path} DATA -o FILE`."
-    if kind == "NoveltyDetector":
-        return f"holds a {kind}, which finds rows unlike others: use `krepes detect {path} DATA -o FILE`."
-    if kind == "KernelAutoencoder":
-        return f"holds a {kind}, which rebuilds rows: use `krepes reconstruct {path} DATA -o FILE`."
-    return f"holds a {kind}, which predicts: use `krepes predict {path} DATA -o FILE`."
-
-
-def load_detector(path: Path, device: str) -> NoveltyDetector:
-    """A detector that `krepes train --task detect` wrote; an error where the file holds something else."""
-    from krepes import load
-    from krepes.machines import NoveltyDetector
-
-    model = load(path, device=device)
-    if not isinstance(model, NoveltyDetector):
-        raise ValueError(
-            f"{path} holds a {type(model).__name__}, which detects nothing: train a detector with `krepes train DATA "
-            "--task detect -o MODEL`."
-        )
-    return model
-
-
-def is_machine(path: Path) -> bool:
-    """Whether a file holds what `krepes train` writes; cheap, because only its header is read."""
-    from krepes.base.model_file import kind_of
-
-    return kind_of(path).startswith(("KernelRidge", "GaussianProcess"))
-
-
-def is_explained(path: Path) -> bool:
-    """Whether a file holds what landmarks explain row by row: a representation or a ridge machine."""
-    from krepes.base.model_file import kind_of
-
-    return not kind_of(path).startswith(("GaussianProcess", "NoveltyDetector"))
-
-
-def load_any(path: Path, device: str) -> OnePassEstimator:
-    """Whatever model a file holds."""
-    from krepes import load
-
-    return load(path, device=device)
 
 
 def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: str | None = None) -> Source:
     """A source of rows for a fitted model; images are brought to the model's size.
 
-    What columns are and which words are missing values is the model's; only how a file is encoded may differ.
+    The model decides what columns are and which words are missing values; only the encoding of a file may differ.
     """
     space = model.input_space_
     folder = path.expanduser().is_dir()
@@ -168,36 +81,31 @@ def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: st
     return source
 
 
-def label_in_fit(model: OnePassEstimator) -> str | None:
-    """The column that `krepes fit --label`, or `krepes train --label`, named."""
-    encoder = model.input_space_.encoder
-    return getattr(model, "label_", None) if encoder is None else encoder.label
-
-
 def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
-    """Refuse data of another kind than the model was fitted on, such as images for tables; the error names both."""
-    fits = {
-        "table": ("table", "vectors"),
-        "vectors": ("vectors", "sparse"),
-        "sparse": ("sparse", "vectors"),
-        "images": ("images",),
-        "series": ("vectors", "images"),
-    }
-    if source.kind not in fits.get(space.kind, ()):
+    """Refuse data of another kind than the model was fitted on, such as images for tables."""
+    if source.kind not in FITS.get(space.kind, ()):
         from krepes.report.words import input_words
 
         raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")
 
 
-@contextmanager
-def _counting(name: str) -> Iterator[Callable[[int], None]]:
-    """A progress function that is told how many rows have been seen."""
-    with Bars().stage(name) as stage:
-        seen = 0
+def load_model(path: Path, device: str, *kinds: type[M], made_by: str = "") -> M:
+    """The model of a file; an error where it is of none of the kinds, which are `made_by` another command."""
+    from krepes import load
 
-        def progress(rows: int) -> None:
-            nonlocal seen
-            stage.advance(rows - seen)
-            seen = rows
+    model = load(path, device=device)
+    if isinstance(model, kinds):
+        return model
+    raise ValueError(f"{other_use(model, path)} This command takes what `krepes {made_by}` writes.")
 
-        yield progress
+
+def other_use(model: OnePassEstimator, path: Path) -> str:
+    """What a file holds, and what it is for."""
+    kind = type(model).__name__
+    return f"{path} holds a {kind}: use `krepes {USES.get(kind, 'predict')} {path} DATA -o FILE`."
+
+
+def label_in_fit(model: OnePassEstimator) -> str | None:
+    """The column that `krepes fit --label`, or `krepes train --label`, named."""
+    encoder = model.input_space_.encoder
+    return getattr(model, "label_", None) if encoder is None else encoder.label

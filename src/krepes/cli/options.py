@@ -1,16 +1,26 @@
-"""Options and arguments that several commands share, and that are not parameters of a class.
+"""Options and arguments that several commands share, alone or in groups.
 
-An argument has the name that the library gives it (`random_state`, `overwrite`), so that errors of the library can be
-worded in terms of options.
+An argument has the name of the library's parameter (`random_state`, `overwrite`), so that an error of the library can
+be followed by the option that it is about. Defaults that only the library knows are not written here: an option that
+is not given is None.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import OptionInfo
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.one_pass import OnePassEstimator
+    from krepes.preprocessing import TableEncoder
+    from krepes.sources import Source
 
 DATA, MODEL, STREAM, RUN = "Data", "Model", "Streams", "Running"
 
@@ -22,197 +32,264 @@ def option(*words: str, metavar: str = "NAME", panel: str | None = None, **setti
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **settings)
 
 
+def count(text: str | None) -> str | None:
+    """Refuse what is neither a number of at least 1 nor a word that stands for one."""
+    if text is None or text in ("all", "auto") or (text.isdecimal() and int(text) > 0):
+        return text
+    raise typer.BadParameter(f"{text!r}: expected a number of at least 1, all or auto.")
+
+
 def flag(name: str, text: str, panel: str | None = None) -> OptionInfo:
     """An option without a value."""
     return option(name, text, metavar="", panel=panel)
 
 
+def argument(metavar: str, text: str) -> Any:
+    """What a command needs, without an option."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
 Data = Annotated[
     Path,
-    typer.Argument(
-        metavar="DATA",
-        help="A .parquet, .csv, .tsv, .npy or .npz file, a folder of Parquet, CSV or .npy files or of a Zarr array, a "
-        "pattern such as 'part-*.csv', or a folder of PNG or JPEG images (subfolders are their labels).",
-        show_default=False,
+    argument(
+        "DATA",
+        "A .parquet, .csv, .tsv, .npy or .npz file, a folder of such files, of a Zarr array or of images (subfolders "
+        "are labels), or a pattern such as 'part-*.csv'.",
     ),
 ]
-Model = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL", help="A model that `krepes fit` or `krepes train` wrote.", show_default=False
-    ),
-]
-Array = Annotated[str, option("Which array of an .npz file holds the rows.", panel=DATA, show_default=True)]
-Size = Annotated[
-    str | None,
-    option(
-        "Resize the images of a folder: 32, or height x width such as 48x42.",
-        metavar="PIXELS",
-        panel=DATA,
-    ),
-]
-Exclude = Annotated[
-    list[str], option("A column to leave out. Repeat the option for several.", metavar="COLUMN", panel=DATA)
-]
-Column = Annotated[
-    list[str],
-    option(
-        "--column",
-        "Say what a column is, where the table that is printed gets it wrong: number, decimal point, decimal comma, "
-        "date, day first, month first, boolean, category or text. Repeat the option for several.",
-        metavar="NAME=KIND",
-        panel=DATA,
-    ),
-]
-Missing = Annotated[
-    list[str],
-    option(
-        "--missing",
-        "A word that means a missing value, instead of the usual ones (NA, null, n/a, ...). Repeat the option for "
-        "several.",
-        metavar="WORD",
-        panel=DATA,
-    ),
+Model = Annotated[Path, argument("MODEL", "A model that `krepes fit` or `krepes train` wrote.")]
+ModelFile = Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")]
+Array = Annotated[
+    str, option("The array of an .npz file that holds the rows.", panel=DATA, show_default=True)
 ]
 Encoding = Annotated[
+    str | None, option("Encoding of CSV files, such as cp1252. By default it is recognised.", panel=DATA)
+]
+Exclude = Annotated[
+    list[str],
+    option("--exclude", "A column to leave out. Repeat it for several.", metavar="COLUMN", panel=DATA),
+]
+Label = Annotated[
     str | None,
     option(
-        "The encoding of CSV files, such as cp1252 or shift_jis. By default it is recognised.",
-        metavar="NAME",
+        "The column, or array of an .npz file, with the labels. By default the one named in fit, y, or subfolders.",
         panel=DATA,
     ),
 ]
-SampleWeight = Annotated[
+LabelFile = Annotated[
     str | None,
-    option(
-        "A column, or an array of an .npz file, that says how often each row counts. It is never a feature.",
-        metavar="COLUMN",
-        panel=DATA,
-    ),
+    option("A file of labels: y.npy, y.npz:ARRAY, or a table with --label.", metavar="FILE", panel=DATA),
 ]
-Split = Annotated[str | None, option("A column (or array) that says train or test in every row.", panel=DATA)]
+Split = Annotated[str | None, option("A column or array that says train or test in every row.", panel=DATA)]
 NTrain = Annotated[
     int | None,
     option(
-        "Train on the first N rows and test on the others. By default the array n_train of an .npz file, if there "
-        "is one.",
+        "The first N rows are for training. By default the array n_train of an .npz file.",
         metavar="N",
         panel=DATA,
         min=1,
     ),
 ]
-Base = Annotated[
-    Path | None,
-    option(
-        "Take preprocessing, kernel and landmarks from this model, and sum up the rows of DATA alone: a part, for "
-        "`krepes merge`.",
-        metavar="MODEL",
-        panel=MODEL,
-    ),
-]
-FirstRow = Annotated[
-    int | None,
-    option(
-        "With --base: the number of DATA's first row in all the data, counted from 0. It keys the random draws, and "
-        "lets `merge` see rows that would count twice.",
-        metavar="N",
-        panel=DATA,
-        min=0,
-    ),
-]
-Groups = Annotated[
-    str | None,
-    option(
-        "A column (or array), such as the day or the site: sums are kept for each of its values, so that models of "
-        "some of them need no data. It is never a feature.",
-        metavar="COLUMN",
-        panel=DATA,
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    option(
-        "Keep the state of a long fit in this file. After an interruption the same command continues from it.",
-        metavar="FILE",
-        panel=RUN,
-    ),
-]
-Label = Annotated[
-    str | None,
-    option(
-        "The column of a table, or the array of an .npz file, that holds the labels. By default the column named in "
-        "fit, the array y, or the subfolders of images.",
-        panel=DATA,
-    ),
-]
-Labels = Annotated[
-    str | None,
-    option(
-        "A separate file of labels, one for every row of DATA: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
-        metavar="FILE",
-        panel=DATA,
-    ),
-]
 Keep = Annotated[
     list[str],
     option(
-        "Copy a column of the table, such as an id, into the result (.parquet, .csv or .npz). Repeat the option for "
-        "several.",
-        metavar="COLUMN",
-        panel=DATA,
+        "Copy a column, such as an id, into the result. Repeat it for several.", metavar="COLUMN", panel=DATA
     ),
 ]
 Override = Annotated[
     list[str],
     option(
         "--set",
-        "Any other parameter, such as loss__redundancy=0.1, or views__noise=0.2 with --views tabular. Repeat the "
-        "option for several.",
-        metavar="KEY=VALUE",
+        "Any other parameter, such as loss__redundancy=0.1. Repeat it for several.",
+        metavar="NAME=VALUE",
         panel=MODEL,
     ),
 ]
 CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.", metavar="FILE")]
 Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).", metavar="FILE")]
 Seed = Annotated[
-    int,
-    option(
-        "--seed",
-        "The seed of all random draws: the same seed gives the same result.",
-        metavar="N",
-        panel=RUN,
-        min=0,
-        show_default=True,
-    ),
+    int, option("--seed", "Seed of all random draws.", metavar="N", panel=RUN, min=0, show_default=True)
 ]
-Threads = Annotated[
-    int | None, option("Processor threads to use. By default all.", metavar="N", panel=RUN, min=1)
-]
+Device = Annotated[str, option("auto, cpu, cuda, cuda:1, ...; auto takes a GPU if there is one.", panel=RUN)]
+Threads = Annotated[int | None, option("Processor threads. By default all.", metavar="N", panel=RUN, min=1)]
 Engine = Annotated[
     str | None,
     option(
-        "Where passes over the data run: dask, a cluster of processes on this machine, or the address of a Dask "
-        "scheduler, such as tcp://host:8786. By default in this process.",
+        "Who reads the data: dask, or the address of a Dask scheduler. By default this process.",
         metavar="ADDRESS",
         panel=RUN,
     ),
 ]
-DryRun = Annotated[
-    bool,
-    flag(
-        "--dry-run",
-        "Print parts, rows, memory and expected time, measured on the first rows, and write nothing.",
-        RUN,
-    ),
-]
+DryRun = Annotated[bool, flag("--dry-run", "Print rows, memory and expected time, and write nothing.", RUN)]
 Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
 Verbose = Annotated[
-    bool,
-    option(
-        "--verbose", "-v", "Show details of what is done, and where an error happened.", metavar="", panel=RUN
-    ),
+    bool, option("--verbose", "-v", "Show details, and where an error happened.", metavar="", panel=RUN)
 ]
-Json = Annotated[
-    bool,
-    flag("--json", "Print one JSON object instead of text, for programs. Numbers are not rounded.", RUN),
-]
+Json = Annotated[bool, flag("--json", "Print one JSON object instead of text, unrounded.", RUN)]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows for a model that exists."""
+
+    data: Data
+    array: Array = "X"
+    encoding: Encoding = None
+
+    def open_for(self, model: OnePassEstimator, path: Path | None = None) -> Source:
+        """The rows of DATA, or of another file, as the model takes them."""
+        from krepes.cli.opening import open_for
+
+        return open_for(model, path or self.data, self.array, self.encoding)
+
+
+@dataclass(frozen=True)
+class NewRows(Rows):
+    """Rows to learn from."""
+
+    size: Annotated[
+        str | None,
+        option("Resize images: 32, or height x width such as 48x42.", metavar="PIXELS", panel=DATA),
+    ] = None
+    exclude: Exclude = field(default_factory=list)
+    columns: Annotated[
+        list[str],
+        option(
+            "--column",
+            "What a column is: number, decimal point, decimal comma, date, day first, month first, boolean, category "
+            "or text. Repeat it for several.",
+            metavar="NAME=KIND",
+            panel=DATA,
+        ),
+    ] = field(default_factory=list)
+    missing: Annotated[
+        list[str],
+        option(
+            "--missing",
+            "A word for a missing value, instead of NA, null, ... Repeat it for several.",
+            metavar="WORD",
+            panel=DATA,
+        ),
+    ] = field(default_factory=list)
+
+    def open(self) -> Source:
+        """The rows; what they are is printed."""
+        from krepes.cli.opening import open_data, parse_size
+        from krepes.cli.terminal import line
+
+        source = open_data(self.data, self.array, parse_size(self.size), self.encoding)
+        line(f"{self.data}: {source.describe()}")
+        return source
+
+    def encoder(self, labels: Sequence[str], beside: Sequence[str | None] = ()) -> TableEncoder | None:
+        """How columns are encoded, where something is said of them; those `beside` are not features."""
+        from krepes.cli.parameters import key_and_value
+        from krepes.preprocessing import TableEncoder
+
+        kinds = dict(
+            key_and_value(text, "--column", "NAME=KIND, such as age=number") for text in self.columns
+        )
+        others = [name for name in beside if name is not None and name not in self.exclude]
+        left_out = [*labels[1:], *self.exclude, *others]
+        if not labels and not left_out and not kinds and not self.missing:
+            return None
+        label = labels[0] if labels else None
+        return TableEncoder(
+            label=label, exclude=left_out, columns=kinds or None, missing=self.missing or None
+        )
+
+    def preprocessing(
+        self, source: Source, labels: Sequence[str], beside: Sequence[str | None] = (), choice: str = "auto"
+    ) -> TableEncoder | str | None:
+        """The estimator's `preprocess`."""
+        from krepes.labelled import array_names
+
+        if source.kind == "table" and choice in ("auto", "table"):
+            return self.encoder(labels, beside) or choice
+        for name, given in (
+            ("--exclude", self.exclude),
+            ("--column", self.columns),
+            ("--missing", self.missing),
+        ):
+            if given:
+                raise ValueError(f"{name} is for the columns of a table; {self.data} is {source.describe()}.")
+        if not set(labels) <= set(names := array_names(self.data)):
+            arrays = f" It has the arrays {', '.join(names)}." if names else ""
+            raise ValueError(
+                f"--label {labels[0]} is for a column of a table or an array of an .npz file; {self.data} is "
+                f"{source.describe()}.{arrays} Images take their labels from subfolders."
+            )
+        return None if choice == "none" else choice
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Where labels are."""
+
+    label: Label = None
+    labels: LabelFile = None
+
+    def named(self, model: OnePassEstimator | None) -> str | None:
+        """The column of labels; by default the one that the model was fitted with."""
+        from krepes.cli.opening import label_in_fit
+
+        return self.label or (label_in_fit(model) if model is not None and self.labels is None else None)
+
+    def columns(self) -> list[str]:
+        """The column of DATA that holds labels, if one was named."""
+        return [self.label] if self.label is not None and self.labels is None else []
+
+    def of(self, source: Source, rows: Rows, model: OnePassEstimator | None = None) -> tuple[np.ndarray, str]:
+        """The labels of all rows, and where they were found."""
+        from krepes.labelled import labels_of
+
+        return labels_of(source, rows.data, self.named(model), self.labels, rows.encoding)
+
+
+@dataclass(frozen=True)
+class SplitLabels(Labels):
+    """Where labels are, and which rows are for training."""
+
+    split: Split = None
+    n_train: NTrain = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How rows are summed up: which count how often, in which part of the data, and where the work is kept."""
+
+    sample_weight: Annotated[
+        str | None,
+        option("A column or array that says how often each row counts.", metavar="COLUMN", panel=DATA),
+    ] = None
+    groups: Annotated[
+        str | None,
+        option(
+            "Keep sums for each value of this column, such as the day or site.", metavar="COLUMN", panel=DATA
+        ),
+    ] = None
+    base: Annotated[
+        Path | None,
+        option(
+            "Take preprocessing, kernel and landmarks from this model, and sum up DATA alone, for `krepes merge`.",
+            metavar="MODEL",
+            panel=MODEL,
+        ),
+    ] = None
+    first_row: Annotated[
+        int | None,
+        option(
+            "With --base: the number of DATA's first row in all the data.", metavar="N", panel=DATA, min=0
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        option("Keep the state of a long fit here; the same command resumes it.", metavar="FILE", panel=RUN),
+    ] = None
+    engine: Engine = None
+
+    def weights(self, source: Source, data: Path) -> np.ndarray | None:
+        """How often every row counts."""
+        from krepes.labelled import weights_of
+
+        return None if self.sample_weight is None else weights_of(source, data, self.sample_weight)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.base.progress import Bars
-from krepes.cli.describe import line
+from krepes.cli.commands.evaluate import Protocolled
 from krepes.cli.memory_needed import check_rows_memory, left_out_as_sparse
+from krepes.cli.terminal import line
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
 from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
 from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
@@ -28,19 +29,6 @@ FLOORS = {"classification": "always the most frequent class", "regression": "alw
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What to compare: `probes` has the options of each by name, the first of them judges."""
-
-    probes: dict[str, dict[str, Any]]
-    raw: bool = True
-    pca: bool = True
-    baselines: bool = False
-    scoring: str | None = None
-    label_counts: list[int] = field(default_factory=list)
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class Evaluated:
     """Results by what was probed and how, the representation first; the verdict; the curve, where one was wanted."""
 
@@ -51,20 +39,28 @@ class Evaluated:
     notes: list[str]
 
 
-def probe_all(model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wanted: Wanted) -> Evaluated:
-    """Everything that was asked for, on the same draws."""
-    if wanted.label_counts:
-        usable_counts(wanted.label_counts, plan.n_labels)  # wrong numbers are seen before the work
+def probe_all(
+    model: KernelEmbedding, dataset: LabelledRows, plan: Protocol, wanted: Protocolled, seed: int
+) -> Evaluated:
+    """Everything that was asked for, on the same draws; the first probe judges."""
+    counts = wanted.counts()
+    if counts:
+        usable_counts(counts, plan.n_labels)  # wrong numbers are seen before the work
+    probes: dict[str, dict[str, Any]] = {"ridge": {}}
+    if plan.task == "classification":
+        probes = {"linear": {"classifier": wanted.classifier}} | ({"knn": {}} if wanted.knn else {})
     once = plan.distinct()
     floor = once.floor(wanted.scoring)  # so is a scorer that does not fit
     features = gather(model, dataset, plan.rows, wanted)
     notes: list[str] = []
-    by_probe = _probed(once, features, wanted)
+    by_probe = _probed(once, features, probes, wanted)
     first = next(iter(by_probe.values()))
     if wanted.baselines and RAW in features:
         first |= _baselines(once, features[RAW], wanted, notes)
     results = {_row_name(name, probe): r for probe, found in by_probe.items() for name, r in found.items()}
-    curve = _curve(plan, features, wanted, notes) if wanted.label_counts else None
+    curve = None
+    if counts:
+        curve = _curve(plan, features, probes, wanted, counts, seed, notes)
     few = None if curve is None else verdict(curve.at(curve.counts[0]))
     notes = [note for result in results.values() for note in result.notes] + notes
     notes += [] if curve is None else curve.notes
@@ -77,13 +73,16 @@ def _row_name(name: str, probe: str) -> str:
 
 
 def _probed(
-    plan: Protocol, features: dict[str, np.ndarray], wanted: Wanted
+    plan: Protocol,
+    features: dict[str, np.ndarray],
+    probes: dict[str, dict[str, Any]],
+    wanted: Protocolled,
 ) -> dict[str, dict[str, ProtocolResult]]:
     """Results by probe and by representation."""
-    shown = {name: Z for name, Z in features.items() if name != RAW or wanted.raw}
+    shown = {name: Z for name, Z in features.items() if name != RAW or not wanted.no_raw}
     found: dict[str, dict[str, ProtocolResult]] = {}
-    with Bars().stage("Probing", len(shown) * len(wanted.probes) * len(plan.draws), unit="fits") as stage:
-        for probe, options in wanted.probes.items():
+    with Bars().stage("Probing", len(shown) * len(probes) * len(plan.draws), unit="fits") as stage:
+        for probe, options in probes.items():
             found[probe] = {
                 name: plan.run(Z, probe, lambda _: stage.advance(1), wanted.scoring, **options)
                 for name, Z in shown.items()
@@ -91,7 +90,9 @@ def _probed(
     return found
 
 
-def _baselines(plan: Protocol, X: np.ndarray, wanted: Wanted, notes: list[str]) -> dict[str, ProtocolResult]:
+def _baselines(
+    plan: Protocol, X: np.ndarray, wanted: Protocolled, notes: list[str]
+) -> dict[str, ProtocolResult]:
     """Other methods on the raw features; one that cannot be used here is named in a note."""
     if plan.n_labels * X.shape[1] * len(plan.labels.classes) > _SLOW:
         line(
@@ -113,28 +114,36 @@ def _baselines(plan: Protocol, X: np.ndarray, wanted: Wanted, notes: list[str]) 
     return found
 
 
-def _curve(plan: Protocol, features: dict[str, np.ndarray], wanted: Wanted, notes: list[str]) -> LabelCurve:
+def _curve(
+    plan: Protocol,
+    features: dict[str, np.ndarray],
+    probes: dict[str, dict[str, Any]],
+    wanted: Protocolled,
+    counts: list[int],
+    seed: int,
+    notes: list[str],
+) -> LabelCurve:
     """The judging probe and the baselines with each number of labels."""
-    rows, (judge, options) = plan.rows, next(iter(wanted.probes.items()))
-    alone = replace(wanted, probes={judge: options})
+    judge = next(iter(probes))
 
     def run(smaller: Protocol) -> dict[str, ProtocolResult]:
-        parts = {name: Z[np.searchsorted(rows, smaller.rows)] for name, Z in features.items()}
-        found = _probed(smaller, parts, alone)[judge]
+        parts = {name: Z[np.searchsorted(plan.rows, smaller.rows)] for name, Z in features.items()}
+        found = _probed(smaller, parts, {judge: probes[judge]}, wanted)[judge]
         beside = wanted.baselines and RAW in parts
         return found | (_baselines(smaller, parts[RAW], wanted, notes) if beside else {})
 
-    return curve_of(plan, wanted.label_counts, run, wanted.seed)
+    return curve_of(plan, counts, run, seed)
 
 
 def gather(
-    model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, wanted: Wanted
+    model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, wanted: Protocolled
 ) -> dict[str, np.ndarray]:
     """The representation, kernel PCA, and the features before the kernel, of some rows of a data set."""
     from krepes.base.rows import number_columns
 
     space = model.space_
-    raw, pca = wanted.raw or wanted.baselines, wanted.pca and not is_kernel_pca(model)
+    raw = not wanted.no_raw or wanted.baselines
+    pca = not wanted.no_pca and not is_kernel_pca(model)
     too_wide = left_out_as_sparse(space, len(rows)) if raw else None
     if too_wide is not None:
         line(too_wide, style="dim")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from krepes.cli.terminal import terminal
+from krepes.cli.terminal import say
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 THREADS_PER_PROCESSOR = 4  # far more end in a crash of the thread libraries
@@ -22,18 +22,9 @@ _OUTPUTS = ("output", "figure", "checkpoint", "study")  # options that name file
 
 @contextmanager
 def running(verbose: bool, threads: int | None, worded: Callable[[str], str]) -> Iterator[None]:
-    """All of it; `worded` puts messages of the library into the words of the command line."""
+    """Do all this; `worded` adds options to messages of the library."""
     with clean_warnings(worded), log(verbose), limited_threads(threads), terminated_gently():
         yield
-
-
-def say(text: str, prefix: str = "", style: str = "") -> None:
-    """One line on standard error."""
-    from rich.text import Text
-
-    terminal(stderr=True).print(
-        Text(prefix, style=style) + Text(text, style="" if prefix else style), soft_wrap=True
-    )
 
 
 @contextmanager
@@ -73,11 +64,17 @@ def log(verbose: bool) -> Iterator[None]:
 
 
 def check_files(given: dict[str, Any]) -> None:
-    """Refuse a file that is to be written and is also read, or written twice, before any work."""
+    """Refuse, before any work, a file that is not there, that is written and read, or that is written twice."""
     from krepes.base.files import same_file
+    from krepes.cli.opening import check_exists
 
     outputs = {name: Path(given[name]) for name in _OUTPUTS if given.get(name) is not None}
-    inputs = [(name, path) for name, value in given.items() if name not in _OUTPUTS for path in _files(value)]
+    others = {name: value for name, value in given.items() if name not in _OUTPUTS}
+    for value in others.values():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path):
+                check_exists(path)
+    inputs = [(name, path) for name, value in others.items() for path in _files(value)]
     for name, path in outputs.items():
         for other, read in inputs:
             part = (
@@ -87,7 +84,7 @@ def check_files(given: dict[str, Any]) -> None:
             )
             if same_file(path, read) or (part and path.exists()):
                 raise ValueError(
-                    f"--{name} {path} is also given as {other.rpartition('__')[2].upper()} ({read}): it would be "
+                    f"--{name} {path} is also given as {other.upper()} ({read}): it would be "
                     "overwritten. Choose another name."
                 )
         for other, written in outputs.items():

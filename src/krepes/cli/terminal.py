@@ -1,4 +1,4 @@
-"""The terminal, guarded: names and labels come from files, and must not be able to give it orders.
+"""What commands print, guarded: names and labels come from files, and must not be able to give the terminal orders.
 
 Control characters (escape sequences among them) are shown as their codes instead of being sent: a column called
 "\\x1b[2J" would otherwise clear the screen, and one with a carriage return could show another text than it holds.
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+    from rich.table import Table
 
 silent: ContextVar[bool] = ContextVar("silent", default=False)  # standard output is for one JSON object
+LEAST_WIDTH = 110  # of tables in a file or a pipe
 # C0 without tab and new line, delete, C1, and the marks that turn the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -55,3 +57,46 @@ def _guarded() -> type[Console]:
                 yield segment
 
     return Guarded
+
+
+def console() -> Console:
+    """Standard output; wide enough for tables where it is a file or a pipe."""
+    found = terminal()
+    return found if found.is_terminal else terminal(width=max(found.width, LEAST_WIDTH))
+
+
+def line(text: str, style: str = "") -> None:
+    """One line on standard output: brackets are not read as markup, and paths are not broken."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def say(text: str, prefix: str = "", style: str = "") -> None:
+    """One line on standard error; a style is that of the prefix, if there is one."""
+    from rich.text import Text
+
+    styled = Text(prefix, style=style) + Text(text, style="" if prefix else style)
+    terminal(stderr=True).print(styled, soft_wrap=True)
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """An empty table in the one style that all commands use."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def show_facts(facts: dict[str, str]) -> None:
+    """Print names and values in two columns."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for name, value in facts.items():
+        shown.add_row(name, Text(value))
+    console().print(shown)

@@ -21,15 +21,12 @@ from krepes.evaluation.probe_result import ProbeResult, RegressionResult
 from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
 from krepes.evaluation.protocol_result import ProtocolResult
 from krepes.evaluation.ridge import RidgeProbeResult, ridge_probe
+from krepes.evaluation.tuning.result import SearchResult
 from krepes.evaluation.tuning.search import Search, search
-from krepes.evaluation.tuning.search_result import SearchResult
-from krepes.evaluation.tuning.search_space import Choice, Range
-from krepes.evaluation.tuning.study import Trial
 from krepes.preprocessing.targets import TaskGuess, guess_task
 
 __all__ = [
     "BandwidthChoice",
-    "Choice",
     "Difference",
     "DownstreamBound",
     "GeneralizationBound",
@@ -40,13 +37,11 @@ __all__ = [
     "ProbeResult",
     "Protocol",
     "ProtocolResult",
-    "Range",
     "RegressionResult",
     "RidgeProbeResult",
     "Search",
     "SearchResult",
     "TaskGuess",
-    "Trial",
     "Verdict",
     "autoencoder_bound",
     "baseline_estimators",

@@ -26,6 +26,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
+from krepes.base.components import NamedParts
 from krepes.base.external import External
 from krepes.base.limits import check_choice
 from krepes.base.linalg import row_blocks, rows_within
@@ -54,7 +55,7 @@ LARGEST_SKETCH = 2**20
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
-class EmpiricalNTK(Kernel):
+class EmpiricalNTK(NamedParts, Kernel):
     """The tangent kernel of any torch module.
 
     Parameters
@@ -94,6 +95,7 @@ class EmpiricalNTK(Kernel):
     """
 
     name = "empirical_ntk"
+    component_kinds = {"network": Network}
     known_elsewhere_as = ("ntk", "entk", "tangent")
     external = "network"
     paths = ("cache",)

@@ -15,29 +15,23 @@ if TYPE_CHECKING:
 
     from krepes.cli.features import FeatureFile
 
-FEATURES_HELP = (
+FEATURES = (
     "Files with a row of numbers per sample, in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 )
-
 ESTIMATORS = ("unbiased", "biased")
 
 
 @command
 def align(
-    features: Annotated[
-        list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
-    ],
+    features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
     estimator: Annotated[
         str | None,
-        option(
-            "unbiased is 0 for unrelated data; biased is near 1 for wide features. By default unbiased; a sketch "
-            "approximates the biased one."
-        ),
+        option("unbiased (the default) is 0 for unrelated data; biased is near 1 for wide features."),
     ] = None,
     permutations: Annotated[
         int,
         option(
-            "How many times rows are shuffled for a p-value and an interval. For two files, which are held in memory.",
+            "Shuffles for a p-value and an interval, of two files in memory.",
             metavar="N",
             min=0,
             show_default=True,
@@ -46,7 +40,7 @@ def align(
     sketch: Annotated[
         int,
         option(
-            "Use a sketch of M buckets (a power of two) of the biased CKA: one pass, O(M d) memory. 0 is exact.",
+            "Buckets (a power of two) of a sketch of the biased CKA: O(M d) memory. 0 is exact.",
             metavar="M",
             min=0,
             show_default=True,
@@ -57,7 +51,6 @@ def align(
     output: options.CsvFile = None,
     figure: options.Figure = None,
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Compare representations of the same rows by centred kernel alignment: 1 the same, 0 unrelated.
@@ -66,9 +59,9 @@ def align(
 
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
-    from krepes.cli.describe import console, line
     from krepes.cli.features import open_aligned, short_names
-    from krepes.cli.outputs import check_outputs, save_figure, write_csv
+    from krepes.cli.result_files import check_outputs, save_figure, write_csv
+    from krepes.cli.terminal import console, line
 
     estimator = _checked(features, estimator, permutations, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
@@ -145,10 +138,10 @@ def _table(names: list[str], values: list[list[float]], heading: str) -> Table:
     from rich.text import Text
 
     from krepes.alignment.transfer.transferability import number_text
-    from krepes.cli.describe import simple_table
+    from krepes.cli.terminal import table
 
     numbers = [str(i + 1) for i in range(len(names))]
-    table = simple_table("", heading, *numbers, right=tuple(numbers))
+    shown = table("", heading, *numbers, right=numbers)
     for number, name, row in zip(numbers, names, values):
-        table.add_row(number, Text(name), *(number_text(value, 4) for value in row))
-    return table
+        shown.add_row(number, Text(name), *(number_text(value, 4) for value in row))
+    return shown

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
+from krepes.cli.result_files import ResultFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,102 +21,68 @@ if TYPE_CHECKING:
 
 @command
 def cluster(
-    data: options.Data,
-    output: Annotated[
-        Path,
+    rows: options.NewRows,
+    result: ResultFile,
+    n_clusters: Annotated[
+        int | None,
         option(
-            "--output",
-            "-o",
-            "The file to write, with the cluster of every row. Its ending sets the format: .csv, .parquet, .npy or "
-            ".npz (array cluster).",
-            metavar="FILE",
-        ),
-    ],
-    parameters: Annotated[dict[str, Any], Parameters("SubspaceClustering")],
-    label: Annotated[
-        str | None,
-        option(
-            "A column or array of labels to compare the clusters with. It is not used for anything else.",
-            panel=options.DATA,
+            "--n-clusters", "-k", "The number of clusters. By default it is estimated.", metavar="N", min=1
         ),
     ] = None,
-    exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
-    column: options.Column = [],  # noqa: B006
-    missing: options.Missing = [],  # noqa: B006
-    encoding: options.Encoding = None,
-    keep: Annotated[
-        list[str],
-        option(
-            "Carry a column of the table, such as an id, into a .parquet, .csv or .npz file. It is not a feature. "
-            "Repeat the option for several.",
-            metavar="COLUMN",
-            panel=options.DATA,
-        ),
-    ] = [],  # noqa: B006
-    array: options.Array = "X",
-    size: options.Size = None,
+    label: Annotated[
+        str | None,
+        option("A column or array of labels to compare the clusters with, only.", panel=options.DATA),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        option("How rows are compared. By default a Gaussian that follows the data.", panel=options.MODEL),
+    ] = None,
+    coding: Annotated[
+        str | None,
+        option("How a row is written as a sum of the others: ridge, elastic_net, ...", panel=options.MODEL),
+    ] = None,
     override: Annotated[
         list[str],
         option(
             "--set",
-            "Any other parameter, such as projection__filter=0.2. Repeat the option for several.",
-            metavar="KEY=VALUE",
+            "Any other parameter, such as projection__filter=0.2. Repeat it for several.",
+            metavar="NAME=VALUE",
             panel=options.MODEL,
         ),
     ] = [],  # noqa: B006
     figure: Annotated[
-        Path | None,
-        option("Draw the data, kernel and affinity over the iterations (.png, .pdf, .svg).", metavar="FILE"),
+        Path | None, option("Draw data, kernel and affinity over the iterations.", metavar="FILE")
     ] = None,
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
-    overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Find clusters of rows that express one another, and a metric in which they do.
 
     [cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
 
-    [cyan]krepes cluster people.csv --keep id -o clusters.csv --figure iterations.png[/]
+    [cyan]krepes cluster people.csv --keep id -o clusters.csv --set n_iterations=4 --figure iterations.png[/]
     """
-    from krepes.cli.describe import line
-    from krepes.cli.model_parameters import overrides, preprocessing
-    from krepes.cli.opening import check_exists, open_data, parse_size
-    from krepes.cli.outputs import check_outputs, check_result_file, save_figure
+    from krepes.cli.parameters import estimator, given, overrides
+    from krepes.cli.result_files import check_outputs, save_figure
 
-    check_result_file(output, keep)
-    changes, pixels = overrides(override), parse_size(size)
-    check_exists(data)
-    check_outputs(output, figure, overwrite)
-    source = open_data(data, array, pixels, encoding)
-    line(f"{data}: {source.describe()}")
+    result.check()
+    check_outputs(None, figure, result.overwrite)
     from krepes.clustering import SubspaceClustering
-    from krepes.results import kept_columns, write_rows
 
-    kept = kept_columns(source, keep, output)
-    not_features = [*exclude, *(name for name in keep if name not in (*exclude, label))]
-    encoder = preprocessing("auto", source, data, [label] if label else [], not_features, column, missing)
-    X, y = _rows_and_labels(source, data, label, encoder, random_state)
-    parameters["truncation"] = parameters["truncation"] or None
-    model = SubspaceClustering(**parameters, random_state=random_state).set_params(**changes)
+    parameters = given(n_clusters=n_clusters, kernel=kernel, coding=coding) | overrides(override)
+    model = estimator(SubspaceClustering, parameters, random_state=random_state)
+    source = rows.open()
+    beside = [name for name in result.keep if name != label]
+    encoder = rows.preprocessing(source, [label] if label else [], beside)
+    X, y = _rows_and_labels(source, rows.data, label, encoder, random_state)
     start = time.perf_counter()
     model.fit(X)
     seconds = time.perf_counter() - start
-    write_rows(
-        output,
-        [model.labels_],
-        len(X),
-        None,
-        dtype=model.labels_.dtype,
-        name="cluster",
-        columns=["cluster"],
-        keep=kept,
-        overwrite=overwrite,
-    )
+    result.write([model.labels_], source, None, model.labels_.dtype, name="cluster", columns=["cluster"])
     if figure is not None:
         from krepes.clustering import plot_iterations
 
-        save_figure(plot_iterations(model, X, model.labels_), figure, overwrite)
-    return _shown(model, y, seconds, output)
+        save_figure(plot_iterations(model, X, model.labels_), figure, result.overwrite)
+    return _shown(model, y, seconds, result.output)
 
 
 def _rows_and_labels(
@@ -148,7 +114,8 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     import numpy as np
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    from krepes.cli.describe import console, facts, part_summary
+    from krepes.cli.describe import part
+    from krepes.cli.terminal import show_facts
     from krepes.report.words import component_words
 
     sizes = np.bincount(model.labels_).tolist()
@@ -167,13 +134,13 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
         nmi, ari = normalized_mutual_info_score(y, model.labels_), adjusted_rand_score(y, model.labels_)
         rows["agreement with labels"] = f"NMI {nmi:.3f}, ARI {ari:.3f}"
         agreement = {"nmi": nmi, "ari": ari}
-    console().print(facts(rows))
+    show_facts(rows)
     return {
         "output": str(output),
         "clusters": model.n_clusters_,
         "estimated": model.n_clusters is None,
         "rows_in_each": sizes,
-        "kernel": part_summary(model.kernel_),
+        "kernel": part(model.kernel_),
         "iteration": model.n_iter_,
         "iterations": len(model.history_) - 1,
         "agreement_with_labels": agreement,

@@ -49,7 +49,7 @@ def demo(
         options.option(
             "--output",
             "-o",
-            "The folder in which to leave the model, the figure and the page.",
+            "The folder for the model, the figure and the page.",
             metavar="FOLDER",
             show_default=True,
         ),
@@ -65,7 +65,7 @@ that explain one digit, and leaves a saved model, a figure and a page that expla
 learns to predict a column of a small table.
     """
     from krepes.base.files import atomic_path, check_writable
-    from krepes.cli.describe import console, line
+    from krepes.cli.terminal import console, line
 
     paths = {
         name: output / f"digits.{ending}"
@@ -172,12 +172,12 @@ def put_there_by(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
 
 
 def _table(rows: Compared) -> Table:
-    from krepes.cli.describe import simple_table
+    from krepes.cli.terminal import table
     from krepes.evaluation import ProbeResult
     from krepes.evaluation.linear import LinearClassifier
 
     columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
-    table = simple_table(*columns, right=columns[1:])
+    shown = table(*columns, right=columns[1:])
     for name, (result, seconds, rank) in rows.items():
         first = result.results[0]
         classifier = first.classifier if isinstance(first, ProbeResult) else None
@@ -185,19 +185,15 @@ def _table(rows: Compared) -> Table:
         scores = (result.words(metric) for metric in ("accuracy", "balanced_accuracy"))
         style = "bold green" if name == "krepes" else ""
         fitted = ("", "") if rank is None else (f"{rank:,}", f"{seconds:.1f} s")
-        table.add_row(name, str(classifier.coef.shape[1]), fitted[0], *scores, fitted[1], style=style)
-    return table
+        shown.add_row(name, str(classifier.coef.shape[1]), fitted[0], *scores, fitted[1], style=style)
+    return shown
 
 
 def _words(model: KernelEmbedding) -> str:
     from krepes.report.words import component_words, views_words
 
-    parts = (
-        f"{component_words(model.loss_)} loss",
-        f"{component_words(model.kernel_)} kernel",
-        f"views: {views_words(model)}",
-    )
-    return f"{len(model.landmarks_):,} landmarks, {', '.join(parts)}"
+    parts = f"{component_words(model.loss_)} loss, {component_words(model.kernel_)} kernel"
+    return f"{len(model.landmarks_):,} landmarks, {parts}, views: {views_words(model)}"
 
 
 def _explanation(digits: Digits, explained: Explained) -> str:
@@ -213,7 +209,7 @@ def _explanation(digits: Digits, explained: Explained) -> str:
 
 
 def _next_steps(paths: dict[str, Path], row: int) -> None:
-    from krepes.cli.describe import console
+    from krepes.cli.terminal import console
 
     out, model, data = console(), paths["model"], paths["data"]
     for name, path in paths.items():

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from krepes.cli import options
+from krepes.cli import options, result_files
 from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
@@ -19,40 +18,23 @@ if TYPE_CHECKING:
     from krepes.machines.novelty.monitoring import Reading
     from krepes.sources import Source
 
-_BATCH_ROWS = 8192
-_COLUMNS = ("score", "p_value", "alarm")
+COLUMNS = ["score", "p_value", "alarm"]
 
 
 @command
 def detect(
     model: options.Model,
-    data: options.Data,
-    output: Annotated[
-        Path,
-        option(
-            "--output",
-            "-o",
-            "The file to write. Its ending sets the format: .parquet, .csv, .npy or .npz (array detection). A name "
-            "without an ending is a folder of Parquet files, written part by part; after an interruption the same "
-            "command goes on.",
-            metavar="FILE",
-        ),
-    ],
-    place: Annotated[dict[str, Any], Parameters("NoveltyDetector", only=("device",))],
+    rows: options.Rows,
+    result: result_files.ResultFolder,
     rate: Annotated[
         float | None,
         option(
             "--false-alarm-rate",
-            "The share of normal rows that may be alarms. By default the one the detector was trained with.",
+            "Share of normal rows that may be alarms. By default that of the training.",
             metavar="SHARE",
         ),
     ] = None,
-    keep: options.Keep = [],  # noqa: B006  (typer copies it)
-    encoding: options.Encoding = None,
-    array: options.Array = "X",
-    threads: options.Threads = None,
-    engine: options.Engine = None,
-    overwrite: options.Force = False,
+    device: options.Device = "auto",
 ) -> dict[str, Any]:
     """Write for every row of DATA how normal it is (score), its p-value, and whether it is an alarm.
 
@@ -63,65 +45,43 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
 
     [cyan]krepes detect pump.krepes today.parquet -o alarms.parquet --keep time[/]
     """
-    from krepes.base.files import check_writable, readable_bytes
+    result.check()
     from krepes.base.limits import check_share
-    from krepes.cli import folder_results
-    from krepes.cli.describe import line
-    from krepes.cli.opening import check_exists, load_detector, open_for
+    from krepes.cli.opening import load_model
+    from krepes.cli.terminal import line
+    from krepes.machines import NoveltyDetector
 
     if rate is not None:
         check_share("rate", rate)
-    folder_results.check_output(output, keep, overwrite, engine, needs_folder=True)
-    check_exists(model, data)
-    from krepes.results import kept_columns, output_bytes, write_rows
-
-    detector = load_detector(model, **place)
+    detector = load_model(model, device, NoveltyDetector, made_by="train DATA --task detect -o MODEL")
     start = time.perf_counter()  # without the time to import torch
+    detector.set_params(engine=result.engine)
     if rate is not None:
         detector.set_params(false_alarm_rate=rate)
-    source = open_for(detector, data, array, encoding)
-    kept = kept_columns(source, keep, output)
-    counted, more = _Counted(detector), {}
-    if folder_results.is_folder(output):
-        detector.engine = engine
-        results = _Counted(detector.without_engine()).of
-        what = ["detect", detector.false_alarm_rate]
-        written = folder_results.write_folder(output, detector, results, source, kept, what, overwrite)
-        size, more = written.n_bytes, folder_results.folder_facts(written)
-        counted.alarms = _alarms_in(output)
+    source = rows.open_for(detector)
+    counted = _Counted(detector)
+    if result.is_folder:
+        alone = _Counted(detector.without_engine())
+        facts = result.write_folder(detector, alone.of, source, ["detect", detector.false_alarm_rate])
+        counted.alarms = _alarms_in(result.output)
     else:
-        check_writable(output, overwrite, output_bytes(output, source.n_rows, len(_COLUMNS), 8))
-        write_rows(
-            output,
-            counted.batches(source),
-            source.n_rows,
-            None,
-            dtype=counted.dtype,
-            name="detection",
-            columns=list(_COLUMNS),
-            keep=kept,
-            overwrite=overwrite,
+        facts = result.write(
+            counted.batches(source), source, None, counted.dtype, name="detection", columns=COLUMNS
         )
-        size = output.stat().st_size
     seconds = time.perf_counter() - start
-    share = counted.alarms / max(1, source.n_rows)
-    chance = counted.chance(source.n_rows)
-    line(f"Wrote {output}: {source.n_rows:,} rows, {readable_bytes(size)}, in {seconds:.1f} s.")
+    share, chance = counted.alarms / max(1, source.n_rows), counted.chance(source.n_rows)
+    result.say(facts, "", seconds)
     line(f"{counted.alarms:,} alarms, {100 * share:.1f} % of the rows. {_expected(detector, chance)}")
-    return {
-        "output": str(output),
-        "rows": source.n_rows,
-        "columns": list(_COLUMNS),
-        "kept": [] if kept is None else kept.column_names,
+    return facts | {
+        "columns": COLUMNS,
         "alarms": counted.alarms,
         "alarm_rate": share,
         "false_alarm_rate": detector.false_alarm_rate,
         "attainable_rate": detector.attainable_rate_,
         "calibration_rows": detector.n_calibration_,
         "chance": chance,
-        "bytes": size,
         "seconds": seconds,
-    } | more
+    }
 
 
 class _Counted:
@@ -138,12 +98,11 @@ class _Counted:
         from krepes.base.progress import Bars
 
         with Bars().stage("Detecting", source.n_rows) as stage:
-            parts = (batch for _, batch in source.batches(_BATCH_ROWS))
+            parts = (batch for _, batch in source.batches(result_files.BATCH_ROWS))
             for reading in self.detector.monitor(parts):
-                records = self._records(reading)
                 self.alarms = reading.n_alarms
-                yield records
-                stage.advance(len(records))
+                yield self._records(reading)
+                stage.advance(len(reading.scores))
 
     def of(self, rows: Source) -> np.ndarray:
         """The records of some rows."""
@@ -153,12 +112,12 @@ class _Counted:
         import numpy as np
 
         records = np.empty(len(reading.scores), dtype=self.dtype)
-        for name, column in zip(_COLUMNS, (reading.scores, reading.p_values, reading.alarms)):
+        for name, column in zip(COLUMNS, (reading.scores, reading.p_values, reading.alarms)):
             records[name] = column
         return records
 
     def chance(self, n_rows: int) -> float:
-        """Of at least so many alarms among normal rows."""
+        """P(at least this many alarms among n normal rows)."""
         detector = self.detector
         return detector._solved().calibration.chance(self.alarms, n_rows, detector.false_alarm_rate)
 

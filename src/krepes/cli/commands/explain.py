@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,7 +10,6 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import flag, option
 
 if TYPE_CHECKING:
@@ -23,80 +21,123 @@ if TYPE_CHECKING:
     from krepes.report.machine_page import Machine
     from krepes.sources import Source
 
-_SAMPLE = "In the terminal"
+SAMPLE, REPORT = "In the terminal", "Page"
 N_RANDOM = 500  # random rows that stand for the absence of a concept
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to open in a browser."""
+
+    output: Annotated[
+        Path | None, option("--output", "-o", "Write a page to open in a browser.", metavar="FILE.html")
+    ] = None
+    title: Annotated[str | None, option("The title of the page.", metavar="TEXT", panel=REPORT)] = None
+    max_rows: Annotated[
+        int | None,
+        option(
+            "The most rows on the page, drawn at random. By default 5000.", metavar="N", panel=REPORT, min=1
+        ),
+    ] = None
+    no_samples: Annotated[
+        bool, flag("--no-samples", "Leave real rows out; numbers, places and labels stay.", REPORT)
+    ] = False
+    map: Annotated[
+        str | None, option("How rows are laid out: tsne, umap, pacmap, or none.", panel=REPORT)
+    ] = None
+    overwrite: options.Force = False
+
+    def check(self) -> None:
+        from krepes.base.files import check_writable
+
+        if self.output is not None:
+            check_writable(self.output, self.overwrite)
+
+    def write(self, model: OnePassEstimator, source: Source, **settings: Any) -> dict[str, Any]:
+        """Write the page of a representation or of a machine, and say so; nothing without --output."""
+        from krepes import KernelEmbedding
+        from krepes.base.files import readable_bytes
+        from krepes.cli.parameters import given
+        from krepes.cli.terminal import line
+        from krepes.report import write_machine_page, write_report
+        from krepes.report.advice import ON_THE_COMMAND_LINE
+
+        if self.output is None:
+            return {}
+        shared: dict[str, Any] = {
+            "title": self.title,
+            "samples": not self.no_samples,
+            "overwrite": self.overwrite,
+        }
+        if isinstance(model, KernelEmbedding):
+            settings |= given(max_rows=self.max_rows, map=self.map)
+            write_report(model, source, self.output, advice=ON_THE_COMMAND_LINE, **shared, **settings)
+        else:
+            write_machine_page(cast("Machine", model), source, self.output, **shared)
+        shown = (
+            "It holds no row of the data." if self.no_samples else "It shows real rows to whoever opens it."
+        )
+        size = self.output.stat().st_size
+        line(f"Wrote {self.output} ({readable_bytes(size)}). {shown}")
+        return {"output": str(self.output), "bytes": size, "holds_rows": not self.no_samples}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is explained in the terminal."""
+
+    sample: Annotated[
+        int | None, option("Explain this row of DATA here.", metavar="ROW", panel=SAMPLE, min=0)
+    ] = None
+    top: Annotated[
+        int, option("How many landmarks to show.", metavar="N", panel=SAMPLE, min=1, show_default=True)
+    ] = 8
+    component: Annotated[
+        int | None, option("What every landmark adds to this component.", metavar="N", panel=SAMPLE)
+    ] = None
+    class_: Annotated[
+        str | None,
+        option(
+            "--class",
+            "What every landmark adds for this class, against others.",
+            metavar="LABEL",
+            panel=SAMPLE,
+        ),
+    ] = None
+    against: Annotated[
+        int | None,
+        option(
+            "With --component or --class: the difference from this row.", metavar="ROW", panel=SAMPLE, min=0
+        ),
+    ] = None
+    by: Annotated[
+        str,
+        option(
+            "How landmarks are ranked: contributions, re_expansion or kernel.", metavar="METHOD", panel=SAMPLE
+        ),
+    ] = "auto"
 
 
 @command
 def explain(
     model: options.Model,
-    data: options.Data,
-    page: Annotated[dict[str, Any], Parameters("write_report")],
-    place: Annotated[dict[str, Any], Parameters("KernelEmbedding", only=("device",))],
-    output: Annotated[
-        Path | None, option("--output", "-o", "Write a page to open in a browser.", metavar="FILE.html")
-    ] = None,
-    sample: Annotated[
-        int | None, option("Explain this row of DATA here.", metavar="ROW", panel=_SAMPLE, min=0)
-    ] = None,
-    top: Annotated[
-        int,
-        option("How many landmarks to show.", metavar="N", panel=_SAMPLE, min=1, show_default=True),
-    ] = 8,
-    component: Annotated[
-        int | None,
-        option(
-            "Show what every landmark adds to this component of the representation.",
-            metavar="N",
-            panel=_SAMPLE,
-        ),
-    ] = None,
-    class_: Annotated[
-        str | None,
-        option(
-            "--class",
-            "Show what every landmark adds for this class, against the others, in a linear classifier.",
-            metavar="LABEL",
-            panel=_SAMPLE,
-        ),
-    ] = None,
-    against: Annotated[
-        int | None,
-        option(
-            "With --component or --class, explain the difference from this row.",
-            metavar="ROW",
-            panel=_SAMPLE,
-            min=0,
-        ),
-    ] = None,
-    by: Annotated[
-        str,
-        option(
-            "How landmarks are ranked: auto (which is contributions), re_expansion or kernel.",
-            metavar="METHOD",
-            panel=_SAMPLE,
-        ),
-    ] = "auto",
+    rows: options.Rows,
+    labels: options.Labels,
+    page: Page,
+    asked: Sample,
     check: Annotated[
-        bool,
-        flag("--check", "Measure how faithful each of these rankings is, on rows of DATA.", panel=_SAMPLE),
+        bool, flag("--check", "Measure how faithful each ranking is, on rows of DATA.", SAMPLE)
     ] = False,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    encoding: options.Encoding = None,
-    array: options.Array = "X",
     concept: Annotated[
         list[str],
         option(
-            "A concept, given by a file of rows that have it. Rows without it are random rows of DATA, or those of a "
-            'second file: NAME=FILE,FILE. Or a rule about the columns of DATA, such as "age > 60". Repeat the option '
-            "for several.",
+            'A concept: rows that have it (and rows that do not: NAME=FILE,FILE), or a rule such as "age > 60". '
+            "Repeat it for several.",
             metavar="NAME=FILE|RULE",
         ),
     ] = [],  # noqa: B006  (typer copies it)
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
-    overwrite: options.Force = False,
+    device: options.Device = "auto",
 ) -> dict[str, Any]:
     """Show which landmarks, real rows of the training data, a representation or a prediction is made of.
 
@@ -105,103 +146,78 @@ the prediction of a row. The page of a machine has predictions with intervals, o
 
     [cyan]krepes explain people.krepes people.parquet -o report.html[/]
 
-    [cyan]krepes explain people.krepes people.parquet --sample 17[/]
+    [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
 
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
 
-    [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
-
     [cyan]krepes explain people.krepes people.parquet --check --label income[/]
-
-    [cyan]krepes explain income.krepes people.parquet --sample 17[/]
     """
-    from krepes.base.files import check_writable
+    page.check()
+    from krepes import KernelEmbedding, load
     from krepes.cli.explain_check import show_check
+    from krepes.cli.explain_machine import explain_machine
     from krepes.cli.explain_row import explain_row
-    from krepes.cli.opening import (
-        check_exists,
-        is_explained,
-        is_machine,
-        load_any,
-        load_embedding,
-        load_machine,
-        open_for,
-    )
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
 
-    of_machine = model.is_file() and is_machine(model)
-    if output is not None and sample is None and model.is_file() and not is_explained(model):
-        check_exists(model, data)
-        check_writable(output, overwrite)
-        return _write_machine(load_any(model, **place), data, array, encoding, output, page, overwrite)
-    if output is None and sample is None and not check and not of_machine:
+    fitted = load(model, device=device)
+    _check(fitted, model, page, asked, check, concept)
+    source = rows.open_for(fitted)
+    if not isinstance(fitted, KernelEmbedding | RidgeMachine):
+        return page.write(fitted, source)
+    y = _labels(fitted, source, rows, labels)
+    found: dict[str, Any] = show_check(fitted, source, y, random_state) if check else {}
+    if isinstance(fitted, RidgeMachine):
+        if asked.sample is not None or (page.output is None and not check):
+            found |= explain_machine(fitted, source, y, asked)
+        return found | page.write(fitted, source)
+    concepts = [_concept(fitted, source, text, rows, random_state) for text in concept]
+    if asked.sample is not None:
+        found |= explain_row(fitted, source, y, asked, concepts, random_state)
+    named = None if y is None else {labels.label or "label": y}
+    return found | page.write(fitted, source, labels=named, concepts=concepts, random_state=random_state)
+
+
+def _check(
+    model: OnePassEstimator, path: Path, page: Page, asked: Sample, check: bool, concept: list[str]
+) -> None:
+    """Refuse what does not go together, or not with this model."""
+    from krepes import KernelEmbedding
+    from krepes.cli.opening import other_use
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
+
+    along = asked.component is not None or asked.class_ is not None
+    if asked.component is not None and asked.class_ is not None:
+        raise typer.BadParameter("Give only one of --component and --class.")
+    if isinstance(model, RidgeMachine):
+        if asked.component is not None or concept:
+            raise typer.BadParameter("--component and --concept are for representations; this is a machine.")
+    elif not isinstance(model, KernelEmbedding):
+        if page.output is None or asked.sample is not None or check:
+            raise ValueError(f"{other_use(model, path)} Only its page can be written here: -o FILE.html.")
+    elif page.output is None and asked.sample is None and not check:
         raise typer.BadParameter(
             "Give --sample ROW to explain one row here, --check to compare explanations, or -o FILE.html to write a "
             "page."
         )
-    if component is not None and class_ is not None:
-        raise typer.BadParameter("Give only one of --component and --class.")
-    if of_machine and (component is not None or concept):
-        raise typer.BadParameter("--component and --concept are for representations; this is a machine.")
-    if against is not None and component is None and class_ is None and not of_machine:
+    elif asked.against is not None and not along:
         raise typer.BadParameter(
             "--against explains a difference along --component or --class; give one of them."
         )
-    check_exists(model, data)
-    if output is not None:
-        check_writable(output, overwrite)
-    if of_machine:
-        from krepes.cli.explain_machine import explain_machine
-
-        machine = load_machine(model, **place)
-        source = open_for(machine, data, array, encoding)
-        y = _labels(machine, source, data, label, labels, encoding)
-        told: dict[str, Any] = show_check(machine, source, y, random_state) if check else {}
-        if (output is None and not check) or sample is not None:
-            told |= explain_machine(machine, source, y, sample, top, class_, against)
-        if output is not None:
-            told |= _write_machine(machine, data, array, encoding, output, page, overwrite)
-        return told
-    embedding = load_embedding(model, **place)
-    source = open_for(embedding, data, array, encoding)
-    y = _labels(embedding, source, data, label, labels, encoding)
-    opener = partial(open_for, embedding, array=array, encoding=encoding)
-    concepts = [_concept(embedding, source, text, opener, random_state) for text in concept]
-    found: dict[str, Any] = show_check(embedding, source, y, random_state) if check else {}
-    if sample is not None:
-        found |= explain_row(
-            embedding, source, y, sample, top, component, class_, against, concepts, random_state, by
-        )
-    if output is not None:
-        named = None if y is None else {label or "label": y}
-        settings = page | {"labels": named, "concepts": concepts, "random_state": random_state}
-        found |= _write(embedding, source, output, settings, overwrite)
-    return found
 
 
 def _labels(
-    model: OnePassEstimator,
-    source: Source,
-    data: Path,
-    label: str | None,
-    labels: str | None,
-    encoding: str | None,
+    model: OnePassEstimator, source: Source, rows: options.Rows, labels: options.Labels
 ) -> np.ndarray | None:
     """Labels where they were asked for or are easily found; an explanation does not need them."""
-    from krepes.cli.opening import label_in_fit
-    from krepes.labelled import labels_of
-
     try:
-        column = label or (label_in_fit(model) if labels is None else None)
-        return labels_of(source, data, column, labels, encoding)[0]
+        return labels.of(source, rows, model)[0]
     except ValueError:
-        if label or labels:
+        if labels.label or labels.labels:
             raise
         return None
 
 
-def _concept(
-    model: KernelEmbedding, source: Source, text: str, opener: Callable[[Path], Source], seed: int
-) -> Concept:
+def _concept(model: KernelEmbedding, source: Source, text: str, rows: options.Rows, seed: int) -> Concept:
     """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`, or from a rule about the columns of DATA."""
     import numpy as np
 
@@ -217,51 +233,11 @@ def _concept(
             f'--concept {text}: expected NAME=FILE, such as sea=sea.npz, or a rule, such as "age > 60".'
         )
     with_it, _, without = files.partition(",")
-    positives = opener(Path(with_it))
+    positives = rows.open_for(model, Path(with_it))
     if without:
-        negatives = opener(Path(without))
+        negatives = rows.open_for(model, Path(without))
     else:
         size = min(N_RANDOM, source.n_rows)
-        rows = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)
-        negatives = subset(source, np.sort(rows))
+        drawn = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)
+        negatives = subset(source, np.sort(drawn))
     return Concept(positives, negatives, name=name, random_state=seed).fit(model)
-
-
-def _write(
-    model: KernelEmbedding, source: Source, output: Path, settings: dict[str, Any], overwrite: bool
-) -> dict[str, Any]:
-    from krepes.report import write_report
-    from krepes.report.advice import ON_THE_COMMAND_LINE
-
-    write_report(model, source, output, overwrite=overwrite, advice=ON_THE_COMMAND_LINE, **settings)
-    return _wrote(output, settings["samples"])
-
-
-def _write_machine(
-    machine: OnePassEstimator,
-    data: Path,
-    array: str,
-    encoding: str | None,
-    output: Path,
-    page: dict[str, Any],
-    overwrite: bool,
-) -> dict[str, Any]:
-    """The page of a machine: predictions, intervals, p-values."""
-    from krepes.cli.opening import open_for
-    from krepes.report import write_machine_page
-
-    source = open_for(machine, data, array, encoding)
-    settings = {"title": page["title"], "samples": page["samples"]}
-    write_machine_page(cast("Machine", machine), source, output, overwrite=overwrite, **settings)
-    return _wrote(output, page["samples"])
-
-
-def _wrote(output: Path, samples: bool) -> dict[str, Any]:
-    """Say what was written."""
-    from krepes.base.files import readable_bytes
-    from krepes.cli.describe import line
-
-    shown = "It shows real rows of the data to whoever opens it."
-    size = output.stat().st_size
-    line(f"Wrote {output} ({readable_bytes(size)}). {shown if samples else 'It holds no row of the data.'}")
-    return {"output": str(output), "bytes": size, "holds_rows": samples}

@@ -3,259 +3,228 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from krepes.cli import options
-from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
-from krepes.cli.options import option
+from krepes.cli.command import changed, command
+from krepes.cli.embedding_options import EmbeddingOptions
+from krepes.cli.options import DATA, MODEL, STREAM, flag, option
 
 if TYPE_CHECKING:
     import numpy as np
 
     from krepes.embedding import KernelEmbedding
+    from krepes.one_pass import OnePassEstimator
     from krepes.sources import Source
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Data that arrive."""
+
+    follow: Annotated[
+        bool,
+        flag(
+            "--follow",
+            "DATA is a folder that files arrive in: absorb each once, until stopped; the same command continues.",
+            STREAM,
+        ),
+    ] = False
+    once: Annotated[
+        bool, flag("--once", "With --follow: absorb the files that are there, and end.", STREAM)
+    ] = False
+    poll: Annotated[
+        float,
+        option(
+            "With --follow: seconds between two looks.", metavar="SECONDS", panel=STREAM, show_default=True
+        ),
+    ] = 2.0
+    half_life: Annotated[
+        float | None,
+        option(
+            "With --follow or --base: a row's weight halves after this many rows.",
+            metavar="ROWS",
+            panel=STREAM,
+        ),
+    ] = None
 
 
 @command
 def fit(
-    data: options.Data,
-    output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
-    parameters: Annotated[dict[str, Any], Parameters("KernelEmbedding")],
+    rows: options.NewRows,
+    output: options.ModelFile,
+    chosen: EmbeddingOptions,
+    parts: options.Parts,
+    stream: Streaming,
     label: Annotated[
         list[str],
-        option(
-            "A column that holds labels. It is never a feature, and `evaluate` finds it by itself. Repeat the option "
-            "for several.",
-            metavar="COLUMN",
-            panel=options.DATA,
-        ),
+        option("A column of labels: never a feature; `evaluate` finds it.", metavar="COLUMN", panel=DATA),
     ] = [],  # noqa: B006  (typer copies it)
-    exclude: options.Exclude = [],  # noqa: B006
-    column: options.Column = [],  # noqa: B006
-    missing: options.Missing = [],  # noqa: B006
-    encoding: options.Encoding = None,
-    sample_weight: options.SampleWeight = None,
-    array: options.Array = "X",
-    size: options.Size = None,
-    override: options.Override = [],  # noqa: B006
     select: Annotated[
         bool,
-        options.flag(
-            "--select",
-            "Let the labels of --label (or the array y) choose among refits of the model: other feature noise, kernel "
-            "PCA, fewer components. Rows without a label are left out of the choice.",
-            options.MODEL,
-        ),
+        flag("--select", "Let the labels choose among refits: noise, kernel PCA, fewer components.", MODEL),
     ] = False,
     no_moments: Annotated[
         bool,
-        options.flag(
-            "--no-moments",
-            "Write a smaller file, without the sums that refit, partial_fit and merge need.",
-            options.MODEL,
-        ),
+        flag("--no-moments", "A smaller file, without the sums for refit, partial_fit and merge.", MODEL),
     ] = False,
-    groups: options.Groups = None,
-    base: options.Base = None,
-    first_row: options.FirstRow = None,
-    follow: Annotated[
-        bool,
-        options.flag(
-            "--follow",
-            "DATA is a folder that files arrive in: absorb each of them once, in the order of their names, until "
-            "stopped by Ctrl-C or SIGTERM. MODEL is written as they are absorbed; the same command continues from it.",
-            options.STREAM,
-        ),
-    ] = False,
-    once: Annotated[
-        bool,
-        options.flag("--once", "With --follow: absorb the files that are there, and end.", options.STREAM),
-    ] = False,
-    poll: Annotated[
-        float,
-        option(
-            "With --follow: seconds between two looks at the folder.",
-            metavar="SECONDS",
-            panel=options.STREAM,
-            show_default=True,
-        ),
-    ] = 2.0,
-    half_life: Annotated[
-        float | None,
-        option(
-            "With --follow or --base: a row counts half as much when so many rows have come after it.",
-            metavar="ROWS",
-            panel=options.STREAM,
-        ),
-    ] = None,
-    checkpoint: options.Checkpoint = None,
-    engine: options.Engine = None,
-    dry_run: options.DryRun = False,
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
+    device: options.Device = "auto",
+    dry_run: options.DryRun = False,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Learn a representation from unlabelled rows and save it as one file.
 
     [cyan]krepes fit people.parquet --label income --exclude id -o people.krepes[/]
 
-    [cyan]krepes fit people.parquet --label income --select -o people.krepes[/]
-
-    [cyan]krepes fit digits.npz -o digits.krepes --n-landmarks 2000[/]
-
-    [cyan]krepes fit /shared/people/ -o people.krepes --engine tcp://host:8786 --dry-run[/]
-
-    [cyan]krepes fit digits.npz -o digits.krepes --loss simclr --epochs 20[/]
-
-    [cyan]krepes fit photos/ --size 32 -o photos.krepes[/]
+    [cyan]krepes fit photos/ --size 32 --loss simclr --epochs 20 --set kernel__lengthscale=2 -o photos.krepes[/]
 
     [cyan]krepes fit part.parquet --base people.krepes --first-row 100000 -o part.krepes[/]
 
     [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
-
-    [cyan]krepes fit photos.npz -o photos.krepes --kernel empirical-ntk --network efficientnet-lite0 --weights FILE[/]
     """
     from krepes.base.files import check_writable
-    from krepes.cli.describe import line, model_summary, show_columns
-    from krepes.cli.fit_part import continued, fit_part, refuse_given, refuse_options
-    from krepes.cli.fit_part import follow as follow_folder
-    from krepes.cli.memory_needed import check_fit_memory, model_bytes, row_width
-    from krepes.cli.model_parameters import check_trains, overrides, preprocessing, split_by_component
-    from krepes.cli.opening import check_exists, open_data, parse_size
+    from krepes.cli.parts import continued, fit_part
 
-    check_trains(parameters)
-    _check_parts(follow, once, base, first_row, half_life)
-    others: dict[str, object]
-    given: dict[str, Any]
-    if follow:
-        others = {"--select": select, "--no-moments": no_moments, "--checkpoint": checkpoint, "--size": size}
-        others |= {"--sample-weight": sample_weight, "--encoding": encoding, "--array": array != "X"}
-        refuse_given(others, "it does not go with --follow.")
-    if base is not None:
-        others = {
-            "--set": override,
-            "--select": select,
-            "--no-moments": no_moments,
-            "--checkpoint": checkpoint,
-        }
-        others |= {"--label": label, "--exclude": exclude, "--column": column, "--missing": missing}
-        refuse_options("KernelEmbedding", parameters, others, f"--base {base} brings its own.")
-    changes = overrides(override)
-    pixels = parse_size(size)
-    check_exists(data, base)
-    if follow:
-        given = {"half_life": half_life, "groups": groups}
-        model = _followed(
-            data, base, parameters, changes, label, exclude, groups, random_state, column, missing
-        )
-        return follow_folder(data, model, output, once, poll, given)
+    kept = {
+        "--select": select,
+        "--no-moments": no_moments,
+        "--checkpoint": parts.checkpoint,
+        "--label": label,
+    }
+    _check(rows, chosen, parts, stream, [name for name, value in kept.items() if value])
+    if stream.follow:
+        return _follow(rows, chosen, parts, stream, label, output, device, random_state)
     if not dry_run:
         check_writable(output, overwrite)
-    source = open_data(data, array, pixels, encoding)
-    line(f"{data}: {source.describe()}")
-    from krepes import KernelEmbedding
-    from krepes.labelled import weights_of
-
-    counts = None if sample_weight is None else weights_of(source, data, sample_weight)
-    if base is not None:
-        part = continued(base, KernelEmbedding, parameters["device"])
-        given = {"sample_weight": counts, "first_row": first_row, "groups": groups, "half_life": half_life}
-        return fit_part(part, source, output, overwrite, **given)
-    labels = _training_labels(source, data, label) if select else None
-    if sample_weight is not None and source.kind == "table":
-        exclude = [*exclude, sample_weight]
-    if groups is not None and source.kind == "table":
-        exclude = [*exclude, groups]
-    m = min(parameters["n_landmarks"] or source.n_rows, source.n_rows)
-    own, of_parts = split_by_component(parameters)
-    own["preprocess"] = preprocessing(own["preprocess"], source, data, label, exclude, column, missing)
-    start = time.perf_counter()
-    model = KernelEmbedding(**own, engine=engine, random_state=random_state, verbose=1)
-    folds, h = model.folds_kept or 1, model.n_components
-    check_fit_memory(m, 3 * (folds - 1))
-    matrices = 0 if no_moments else 1 + 3 * folds
-    needed = model_bytes(m, row_width(source), m if isinstance(h, str) else h, matrices)
-    if not dry_run:
-        check_writable(output, overwrite, needed)
-    if of_parts | changes:
-        model.set_params(**of_parts, **changes)
+    source = rows.open()
+    weight = parts.weights(source, rows.data)
+    if parts.base is not None:
+        part = _embedding(continued(parts.base, device), parts.base)
+        summed = {"sample_weight": weight, "first_row": parts.first_row, "groups": parts.groups}
+        return fit_part(part, source, output, overwrite, half_life=stream.half_life, **summed)
+    beside = (parts.sample_weight, parts.groups)
+    prepared = rows.preprocessing(source, label, beside, chosen.preprocess or "auto")
+    settings = {"engine": parts.engine, "device": device, "random_state": random_state, "verbose": 1}
+    model = chosen.model(chosen.parameters(), preprocess=prepared, **settings)
+    _check_room(model, source, None if dry_run else output, overwrite, no_moments)
     if dry_run:
-        from krepes.cli.folder_results import fit_cost, say_cost
+        from krepes.cli.dry_run import fit_cost
 
-        return say_cost(fit_cost(model, source), "Landmarks and columns were those of the first rows.")
-    space = model.prepare(source, sample_weight=counts)
+        return fit_cost(model, source)
+    labels = _training_labels(source, rows.data, label) if select else None
+    return _fitted(model, source, rows.data, output, parts, weight, labels, not no_moments, overwrite)
+
+
+def _check(
+    rows: options.NewRows,
+    chosen: EmbeddingOptions,
+    parts: options.Parts,
+    stream: Streaming,
+    kept: list[str],
+) -> None:
+    """Refuse options that do not go together, before anything is opened."""
+    from krepes.cli.parts import refuse
+
+    if stream.once and not stream.follow:
+        raise typer.BadParameter("--once is for --follow.")
+    if parts.first_row is not None and (parts.base is None or stream.follow):
+        raise typer.BadParameter("--first-row is for a part of the data: give --base, and not --follow.")
+    if stream.half_life is not None and not stream.follow and parts.base is None:
+        raise typer.BadParameter("--half-life is for streams: give --follow, or --base.")
+    if stream.follow:
+        of_files = changed(rows, ("data", "exclude", "columns", "missing"))
+        weights = changed(parts, ("base", "groups", "engine", "checkpoint"))
+        refuse([*of_files, *weights, *(set(kept) - {"--label"})], "it does not go with --follow.")
+    if parts.base is not None:
+        own = [*changed(chosen), *changed(rows, ("data", "array", "size", "encoding")), *kept]
+        refuse(own, f"--base {parts.base} brings its own.")
+
+
+def _follow(
+    rows: options.NewRows,
+    chosen: EmbeddingOptions,
+    parts: options.Parts,
+    stream: Streaming,
+    label: list[str],
+    output: Path,
+    device: str,
+    seed: int,
+) -> dict[str, Any]:
+    """Absorb files as they arrive. The model is that of --base without its rows, or one that the first file fixes."""
+    from krepes.cli.parts import continued, follow
+
+    if parts.base is not None:
+        model = _embedding(continued(parts.base, device), parts.base)
+    else:
+        encoder = rows.encoder(label, (parts.groups,))
+        prepared = encoder or chosen.preprocess or "auto"
+        model = chosen.model(chosen.parameters(), preprocess=prepared, device=device, random_state=seed)
+    arguments = {"half_life": stream.half_life, "groups": parts.groups}
+    return follow(rows.data, model, output, stream.once, stream.poll, arguments)
+
+
+def _embedding(model: OnePassEstimator, base: Path) -> KernelEmbedding:
+    from krepes.embedding import KernelEmbedding
+
+    if not isinstance(model, KernelEmbedding):
+        raise ValueError(f"--base {base} holds a {type(model).__name__}: use `krepes train --base`.")
+    return model
+
+
+def _check_room(
+    model: KernelEmbedding, source: Source, output: Path | None, overwrite: bool, no_moments: bool
+) -> None:
+    """Refuse what memory or disk cannot hold."""
+    from krepes.cli.memory_needed import check_fit_memory, check_model_file
+
+    m = min(model.n_landmarks or source.n_rows, source.n_rows)
+    folds, width = model.folds_kept or 1, model.n_components
+    check_fit_memory(m, 3 * (folds - 1))
+    if output is not None:
+        matrices = 0 if no_moments else 1 + 3 * folds
+        check_model_file(output, overwrite, source, m, m if isinstance(width, str) else width, matrices)
+
+
+def _fitted(
+    model: KernelEmbedding,
+    source: Source,
+    data: Path,
+    output: Path,
+    parts: options.Parts,
+    weight: np.ndarray | None,
+    labels: np.ndarray | None,
+    moments: bool,
+    overwrite: bool,
+) -> dict[str, Any]:
+    """Fit, save, and say what was learned."""
+    from krepes.cli.describe import show_columns, summary_of
+    from krepes.cli.saved import saved_numbers, show_saved
+    from krepes.cli.terminal import line
+
+    start = time.perf_counter()
+    space = model.prepare(source, sample_weight=weight)
     show_columns(space.inputs)
-    model.fit(source, groups=groups, sample_weight=counts, checkpoint=checkpoint, space=space)
-    model.verbose = 0
+    model.fit(source, groups=parts.groups, sample_weight=weight, checkpoint=parts.checkpoint, space=space)
+    model.set_params(verbose=0)
+    selection = {}
     if labels is not None:
         model = model.select(source, labels)
         line(str(model.selection_))
-    model.save(output, moments=not no_moments, overwrite=overwrite)
+        selection = {"selection": [asdict(each) for each in model.selection_.candidates]}
+    model.save(output, moments=moments, overwrite=overwrite)
     seconds = time.perf_counter() - start
     following = _next_command(model, output, data)
-    _show(model, output, following, seconds)
-    facts = {
-        "data": source.describe(),
-        "model": str(output),
-        "bytes": output.stat().st_size,
-        "seconds": seconds,
-    }
-    chosen = {"selection": [asdict(each) for each in model.selection_.candidates]} if select else {}
-    return facts | model_summary(model) | chosen | {"next": following}
-
-
-def _check_parts(
-    follow: bool, once: bool, base: Path | None, first_row: int | None, half_life: float | None
-) -> None:
-    """Refuse options of parts and streams where there are none."""
-    if once and not follow:
-        raise typer.BadParameter("--once is for --follow.")
-    if first_row is not None and (base is None or follow):
-        raise typer.BadParameter("--first-row is for a part of the data: give --base, and not --follow.")
-    if half_life is not None and not follow and base is None:
-        raise typer.BadParameter("--half-life is for streams: give --follow, or --base.")
-
-
-def _followed(
-    folder: Path,
-    base: Path | None,
-    parameters: dict[str, Any],
-    changes: dict[str, Any],
-    label: list[str],
-    exclude: list[str],
-    groups: str | None,
-    seed: int,
-    column: list[str],
-    missing: list[str],
-) -> KernelEmbedding:
-    """The model that a stream starts with: that of --base without its rows, or one that the first file fixes."""
-    from krepes import KernelEmbedding, TableEncoder
-    from krepes.cli.fit_part import continued
-    from krepes.cli.model_parameters import key_and_value, split_by_component
-
-    if base is not None:
-        return continued(base, KernelEmbedding, parameters["device"])
-    own, of_parts = split_by_component(parameters)
-    left_out = [*label[1:], *exclude, *([] if groups is None else [groups])]
-    if label or left_out or column or missing:
-        kinds = dict(key_and_value(text, "--column", "NAME=KIND, such as age=number") for text in column)
-        own["preprocess"] = TableEncoder(
-            label=label[0] if label else None,
-            exclude=left_out,
-            columns=kinds or None,
-            missing=missing or None,
-        )
-    model = KernelEmbedding(**own, random_state=seed)
-    return model.set_params(**of_parts, **changes) if of_parts | changes else model
+    show_saved(model, output, seconds, following)
+    return saved_numbers(source, output, seconds) | summary_of(model) | selection | {"next": following}
 
 
 def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:
-    """The labels of every row; those of test rows, where the file tells them apart, are hidden."""
+    """The labels of every row; labels of test rows, where the file tells them apart, are hidden."""
     from krepes.labelled import labels_of, training_rows
 
     y, _ = labels_of(source, data, label[0] if label else None)
@@ -265,20 +234,6 @@ def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray
     visible = y.astype(object)
     visible[~train] = None
     return visible
-
-
-def _show(model: KernelEmbedding, output: Path, following: str, seconds: float) -> None:
-    """What was fitted, where it is, and what to do next."""
-    from krepes.base.files import readable_bytes
-    from krepes.cli.describe import console, facts, line, model_facts
-
-    size = readable_bytes(output.stat().st_size)
-    console().print(facts(model_facts(model) | {"time": f"{seconds:.1f} s", "saved": f"{output}, {size}"}))
-    line(
-        f"The file holds its {len(model.landmarks_):,} landmarks, which are rows of the data: share it as you would "
-        "the data."
-    )
-    line(f"Next: {following}")
 
 
 def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:

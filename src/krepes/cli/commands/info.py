@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from krepes.cli import options
 from krepes.cli.command import command
-
-if TYPE_CHECKING:
-    from krepes.one_pass import OnePassEstimator
 
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
@@ -36,72 +33,30 @@ _PARTS = {
 @command
 def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, Any]:
     """Show what a model is, which columns it uses, and what its file holds."""
-    from krepes.cli.opening import check_exists
-
-    check_exists(model)
     from krepes import load
     from krepes.base.files import readable_bytes
     from krepes.base.model_file import read, sizes
-    from krepes.cli.describe import column_roles, console, facts, line, simple_table
+    from krepes.cli import describe
+    from krepes.cli.terminal import console, line, show_facts, table
 
     fitted = load(model, device="cpu")
     header, _ = read(model)
-    out, size = console(), model.stat().st_size
+    size = model.stat().st_size
     written = f"krepes {header['version']}, format {header['format']}"
     file = {"file": f"{model}, {readable_bytes(size)}", "written by": written}
-    words, summary, ability, held = _about(fitted)
-    out.print(facts(file | words))
+    show_facts(file | describe.facts_of(fitted))
     encoder = fitted.input_space_.encoder
     if encoder is not None:
-        out.print(column_roles(encoder, None if verbose else 60))
+        console().print(describe.column_table(encoder, None if verbose else describe.SHOWN_COLUMNS))
     parts = _parts(sizes(model))
-    table = simple_table("part", "size", right=("size",))
+    shown = table("part", "size", right=("size",))
     for part, taken in parts.items():
-        table.add_row(part, readable_bytes(taken))
-    out.print(table)
-    line(ability)
-    line(held, style="yellow")
+        shown.add_row(part, readable_bytes(taken))
+    console().print(shown)
+    line(describe.ability_words(fitted))
+    line(describe.held_words(fitted), style="yellow")
     about = {"file": str(model), "bytes": size, "version": header["version"], "format": header["format"]}
-    return about | summary | {"parts": parts}
-
-
-def _about(model: OnePassEstimator) -> tuple[dict[str, str], dict[str, Any], str, str]:
-    """What a model is for people and for programs, what can be done with it, and which rows its file holds."""
-    from krepes import KernelEmbedding
-    from krepes.cli.describe import model_facts, model_summary
-    from krepes.cli.describe_machine import kept_words, machine_summary
-    from krepes.machines import GaussianProcessClassifier, NoveltyDetector
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-    from krepes.machines.labelled_machine import LabelledMachine
-    from krepes.report.machine_card import detector_facts, machine_facts
-
-    if isinstance(model, NoveltyDetector):
-        from krepes.cli import describe_detector as about
-
-        ability = (
-            "Without sums: it detects, but cannot be continued or merged."
-            if model.total_ is None
-            else "With sums: it can be continued and merged."
-        )
-        return detector_facts(model), about.detector_summary(model), ability, about.held_words(model)
-    if isinstance(model, LabelledMachine):
-        ability = "Without sums: it predicts, but cannot be continued or merged."
-        if isinstance(model, GaussianProcessClassifier):
-            ability = "It predicts; it reads the rows several times, and cannot be continued or merged."
-        elif model.total_ is not None:
-            forgets = isinstance(model, RidgeMachine)
-            ability = (
-                f"With sums: it can be continued{', merged, and forget rows' if forgets else ' and merged'}."
-            )
-        return machine_facts(model), machine_summary(model), ability, kept_words(model)
-    assert isinstance(model, KernelEmbedding)
-    if model.moments_ is None:
-        why = "Trained on samples" if model.solver_.data == "samples" else "Without moments"
-        ability = f"{why}: it transforms, but cannot be refitted, continued or merged."
-    else:
-        ability = "With moments: it can be refitted with another loss or width, continued and merged, without the data."
-    held = f"Its {len(model.landmarks_):,} landmarks are rows of the training data"
-    return model_facts(model), model_summary(model), ability, f"{held}: share the file as you would the data."
+    return about | describe.summary_of(fitted) | {"parts": parts}
 
 
 def _parts(tensors: dict[str, int]) -> dict[str, int]:

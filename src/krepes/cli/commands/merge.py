@@ -11,7 +11,6 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.options import option
 
 if TYPE_CHECKING:
     from krepes.one_pass import OnePassEstimator
@@ -22,18 +21,14 @@ if TYPE_CHECKING:
 def merge(
     models: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="MODEL ...",
-            help="Models of parts of the data, made by `krepes fit --base` or `krepes train --base`.",
-            show_default=False,
-        ),
+        options.argument("MODEL ...", "Models of parts, by `krepes fit --base` or `krepes train --base`."),
     ],
-    output: Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")],
+    output: options.ModelFile,
     allow_overlap: Annotated[
         bool,
         options.flag(
             "--allow-overlap",
-            "Add models although both hold rows of the same numbers: parts that were fitted without --first-row.",
+            "Add models that hold rows of the same numbers: parts that were fitted without --first-row.",
         ),
     ] = False,
     overwrite: options.Force = False,
@@ -45,12 +40,11 @@ def merge(
     [cyan]krepes merge part-*.krepes -o all.krepes[/]
     """
     from krepes.base.files import check_writable, readable_bytes
-    from krepes.cli.describe import console, facts, line
-    from krepes.cli.opening import check_exists
+    from krepes.cli.parts import rows_held
+    from krepes.cli.terminal import line, show_facts
 
     if len(models) < 2:
         raise typer.BadParameter("One model is not merged: name at least two.")
-    check_exists(*models)
     check_writable(output, overwrite)
     from krepes import load
 
@@ -65,18 +59,11 @@ def merge(
     known = "" if total.rows_seen_ is None else f" ({total.rows_seen_})"
     groups = {"groups": f"{len(total.groups_):,}"} if total.groups_ else {}
     shown = {"models": f"{len(models):,}", "rows": f"{total.n_samples_seen_:,}{known}"} | groups
-    console().print(facts(shown | {"saved": f"{output}, {readable_bytes(size)}"}))
+    show_facts(shown | {"saved": f"{output}, {readable_bytes(size)}"})
     following = f"krepes info {output}"
     line(f"Next: {following}")
-    return {
-        "models": [str(path) for path in models],
-        "model": str(output),
-        "bytes": size,
-        "rows": total.n_samples_seen_,
-        "ranges": None if total.rows_seen_ is None else list(total.rows_seen_.ranges),
-        "groups": total.groups_,
-        "next": following,
-    }
+    files = {"models": [str(path) for path in models], "model": str(output), "bytes": size}
+    return files | rows_held(total) | {"next": following}
 
 
 def _add(

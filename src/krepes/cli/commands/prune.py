@@ -10,8 +10,6 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.model_parameters import parsed
-from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
@@ -21,50 +19,60 @@ if TYPE_CHECKING:
     from krepes.alignment import PrunedEnsemble
 
 SHOWN = 30
-PREDICTIONS_HELP = (
-    "The members' predictions for the same rows: a table (.parquet, .csv) with a column per member and one for the "
-    "label, or an array (.npy, FILE.npz:ARRAY) of shape (rows, members) or (rows, members, classes)."
+PREDICTIONS = (
+    "The members' predictions: a table with a column per member, or an array (.npy, FILE.npz:ARRAY) of shape (rows, "
+    "members) or (rows, members, classes)."
 )
 
 
 @command
 def prune(
-    file: Annotated[str, typer.Argument(metavar="PREDICTIONS", help=PREDICTIONS_HELP, show_default=False)],
-    choosing: Annotated[dict[str, Any], Parameters("prune_ensemble")],
+    file: Annotated[str, options.argument("PREDICTIONS", PREDICTIONS)],
     label: Annotated[
         str | None,
-        option(
-            "The column, or the array of an .npz file, that holds the target; with --labels, a column of that table.",
-            metavar="COLUMN",
-        ),
+        option("The column or array with the target; with --labels, of that table.", metavar="COLUMN"),
     ] = None,
     labels: Annotated[
         str | None,
         option(
-            "A separate file with the target: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
+            "A file with the target: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
             metavar="FILE",
         ),
     ] = None,
     classes: Annotated[
         str | None,
         option(
-            "The classes of an array (rows, members, classes), in its order. By default the sorted labels.",
+            "The classes of an array (rows, members, classes), in its order. By default sorted.",
             metavar="A,B",
         ),
     ] = None,
     exclude: Annotated[
         list[str],
         option(
-            "A column that does not hold a member's predictions. Repeat the option for several.",
+            "A column that is not a member. Repeat it for several.",
             metavar="COLUMN",
         ),
     ] = [],  # noqa: B006  (typer copies it)
+    method: Annotated[
+        str | None,
+        option(
+            "alignment (the default) chooses by kernel alignment and weighs; stacking weighs all; r2 keeps the best.",
+            panel="Method",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        option("What is predicted: auto, classification, regression.", panel="Method"),
+    ] = None,
+    predictions: Annotated[
+        bool,
+        options.flag("--out-of-bag", "Empty cells mean that a member was trained on that row.", "Method"),
+    ] = False,
     encoding: options.Encoding = None,
     output: Annotated[
         Path | None,
         option("--output", "-o", "Write every member's weight, scores and reason as .csv.", metavar="FILE"),
     ] = None,
-    threads: options.Threads = None,
     overwrite: options.Force = False,
     verbose: options.Verbose = False,
 ) -> dict[str, Any]:
@@ -78,14 +86,15 @@ def prune(
 in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
     from krepes.alignment import prune_ensemble
-    from krepes.cli.outputs import check_outputs, write_csv
+    from krepes.cli.parameters import given, parsed
+    from krepes.cli.result_files import check_outputs, write_csv
 
     check_outputs(output, None, overwrite)
     P, y, names = _read(file, label, labels, tuple(exclude), encoding)
     order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
-    if choosing["predictions"] == "auto":  # of an array it says the same, and no gaps
-        choosing["predictions"] = "given"
-    pruned = prune_ensemble(P, y=y, names=names, classes=order, **choosing)
+    cells = "out_of_bag" if predictions else "given"
+    choosing = given(method=method, task=task)
+    pruned = prune_ensemble(P, y=y, names=names, classes=order, predictions=cells, **choosing)
     _show(pruned, len(y), verbose)
     rows = list(_rows(pruned))
     if output is not None:
@@ -104,7 +113,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
 
 
 def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
-    from krepes.cli.describe import console, line
+    from krepes.cli.terminal import console, line
 
     classes = pruned.classes
     numbers = classes is None
@@ -186,12 +195,12 @@ def _table(pruned: PrunedEnsemble, everything: bool) -> Table:
     """The members, the heaviest first; of the dropped only a few, or all."""
     from rich.text import Text
 
-    from krepes.cli.describe import simple_table
+    from krepes.cli.terminal import table
 
     classes = pruned.classes is not None
     score = "accuracy alone" if classes else "R² alone"  # alignment with one column of numbers is R²
     numbers = ("weight", score, "alignment") if classes else ("weight", score)
-    shown = simple_table("member", *numbers, "", right=numbers)
+    shown = table("member", *numbers, "", right=numbers)
     rows = sorted(pruned.table_, key=lambda row: (-row.weight, row.score != row.score, -row.score, row.index))
     for row in rows if everything else rows[:SHOWN]:
         alone = (

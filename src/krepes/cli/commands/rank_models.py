@@ -9,7 +9,6 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
 from krepes.cli.options import option
 
 if TYPE_CHECKING:
@@ -18,36 +17,25 @@ if TYPE_CHECKING:
     from krepes.alignment import Transferability
     from krepes.cli.features import FeatureFile
 
-FEATURES_HELP = (
-    "One file per model, a row of features per sample, all in the same order: .npy, .npz (FILE.npz:ARRAY), "
-    ".parquet, .csv."
-)
+FEATURES = "One file per model, with a row per sample in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 SORTS = {"log-cka": "log_cka", "logme": "logme", "h-score": "h_score", "leep": "leep"}
 
 
 @command
 def rank_models(
-    features: Annotated[
-        list[str], typer.Argument(metavar="FEATURES...", help=FEATURES_HELP, show_default=False)
-    ],
-    scoring: Annotated[dict[str, Any], Parameters("transferability")],
+    features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
     labels: Annotated[
         str | None,
         option("The class of every row: y.npy, y.npz:ARRAY, or a table with --label COLUMN.", metavar="FILE"),
     ] = None,
     label: Annotated[
         str | None,
-        option(
-            "The column of labels, in the file of --labels or else in the first table of features. It is never a "
-            "feature.",
-            metavar="COLUMN",
-        ),
+        option("The column of labels, in --labels or else in the first table.", metavar="COLUMN"),
     ] = None,
     probabilities: Annotated[
         list[str],
         option(
-            "Class probabilities that a model's own classifier gives, for LEEP. Repeat the option: one file for each "
-            "model, in their order.",
+            "Class probabilities of a model's own classifier, for LEEP. Repeat it for every model.",
             metavar="FILE",
         ),
     ] = [],  # noqa: B006  (typer copies it)
@@ -63,20 +51,31 @@ def rank_models(
     sketch: Annotated[
         int,
         option(
-            "Compute CKA only, from a sketch of M buckets (a power of two) for all models, with O(M d) memory. 0 is "
-            "exact, and sketched only above --max-width.",
+            "CKA only, from a sketch of M buckets (a power of two). 0 sketches only above --max-width.",
             metavar="M",
             panel="Scores",
             min=0,
             show_default=True,
         ),
     ] = 0,
+    permutations: Annotated[
+        int | None,
+        option("Shuffles for the p-values of sketches. By default 99.", metavar="N", panel="Scores", min=1),
+    ] = None,
+    max_width: Annotated[
+        int | None,
+        option(
+            "Files with more features are sketched: they have no LogME and H-score. By default 2048.",
+            metavar="N",
+            panel="Scores",
+            min=1,
+        ),
+    ] = None,
     exclude: options.Exclude = [],  # noqa: B006
     encoding: options.Encoding = None,
     output: options.CsvFile = None,
     figure: options.Figure = None,
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Rank pretrained models, or layers, by how well their features suit labels. Each file is read once.
@@ -91,16 +90,18 @@ def rank_models(
     linear model. H-score: how far apart class means lie, 0 for noise. Larger is
     better; blank is undefined, or not computed where CKA is sketched.
     """
-    from krepes.cli.describe import line
     from krepes.cli.features import open_aligned
-    from krepes.cli.outputs import check_outputs, save_figure, write_csv
+    from krepes.cli.parameters import given
+    from krepes.cli.result_files import check_outputs, save_figure, write_csv
+    from krepes.cli.terminal import line
 
     _check(features, labels, label, probabilities, sort_by, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
     opened = open_aligned(features, (label,) if label else (), exclude, encoding)
     y = _labels(features, labels, label, opened[0].n_rows, encoding)
     sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
-    settings = scoring | sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
+    settings = given(n_permutations=permutations, max_width=max_width)
+    settings |= sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
     found = _ranked(opened, y, probabilities, encoding, settings)
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")
     _print(found)
@@ -186,12 +187,12 @@ def _ranked(
 def _print(found: Transferability) -> None:
     from rich.text import Text
 
-    from krepes.cli.describe import console, line, simple_table
+    from krepes.cli.terminal import console, line, table
 
     (headings, *lines), notes = found.cells()
-    table = simple_table(*headings, right=tuple(headings[1:]))
+    shown = table(*headings, right=headings[1:])
     for cells in lines:
-        table.add_row(*map(Text, cells))
-    console().print(table)
+        shown.add_row(*map(Text, cells))
+    console().print(shown)
     for note in notes:
         line(note)

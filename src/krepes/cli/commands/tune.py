@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,175 +10,251 @@ import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.option_signatures import Parameters
+from krepes.cli.embedding_options import EmbeddingOptions
 from krepes.cli.options import option
-from krepes.cli.session import say
+from krepes.cli.terminal import say
 
 if TYPE_CHECKING:
     from krepes.cli.tune_report import FitCommand
+    from krepes.embedding import KernelEmbedding
     from krepes.evaluation import Search
+    from krepes.preprocessing import TableEncoder
+    from krepes.sources import Source
 
-_SEARCH = "Search"
-# Training of a trial is searched, or set with --set; these are options of `fit` alone.
-_NOT_TUNED = (
-    *("kernel__network", "kernel__network__weights", "solver__batch_size", "solver__learning_rate"),
-    *("solver__replays", "solver__preconditioner", "solver__initialization"),
-)
-_HELD = {
-    "regularization": "Keep the regularisation at this number instead of searching for it.",
-    "solver__max_epochs": "The largest number of epochs of a trial. By default 60.",
-}
+SEARCH = "Search"
+RANGE = "KEY=LOW:HIGH, such as loss__temperature=0.05:5"
+CHOICE = "KEY=A,B, such as solver__batch_size=128,256"
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is searched, and how."""
+
+    n_trials: Annotated[
+        int,
+        option(
+            "--trials",
+            "Trials of the study, with those of earlier runs.",
+            metavar="N",
+            panel=SEARCH,
+            min=1,
+            show_default=True,
+        ),
+    ] = 20
+    ranges: Annotated[
+        list[str],
+        option(
+            "--range",
+            "Search a parameter here: loss__temperature=0.05:5. Logarithmic, unless from 0 or with :linear. Repeat it.",
+            metavar="KEY=LOW:HIGH",
+            panel=SEARCH,
+        ),
+    ] = field(default_factory=list)
+    choices: Annotated[
+        list[str],
+        option(
+            "--choice",
+            "Search among values: solver__batch_size=128,256. Repeat it.",
+            metavar="KEY=A,B",
+            panel=SEARCH,
+        ),
+    ] = field(default_factory=list)
+    sampler: Annotated[
+        str | None,
+        option("random (the default), or tpe, which draws near parameters that did well.", panel=SEARCH),
+    ] = None
+    metric: Annotated[
+        str | None,
+        option("accuracy or balanced_accuracy. By default balanced if classes differ in size.", panel=SEARCH),
+    ] = None
+    validation_fraction: Annotated[
+        float | None,
+        option(
+            "Share of rows that are not fitted on, whose labels are used. By default 2 % of images, else 10 %.",
+            metavar="SHARE",
+            panel=SEARCH,
+        ),
+    ] = None
+    label_fraction: Annotated[
+        float | None,
+        option("Share of these labels to learn from; the others score.", metavar="SHARE", panel=SEARCH),
+    ] = None
+    study: Annotated[
+        Path | None,
+        option("Keep the trials here; the same command continues.", metavar="FILE", panel=SEARCH),
+    ] = None
+
+    def space(self) -> dict[str, Any]:
+        """The search space of --range and --choice.
+
+        >>> SearchOptions(ranges=["loss__temperature=0.05:5"], choices=["solver__batch_size=128,256"]).space()
+        {'loss__temperature': (0.05, 5), 'solver__batch_size': [128, 256]}
+        """
+        from krepes.cli.parameters import key_and_value
+
+        found: dict[str, Any] = {}
+        for option_name, texts, example in (
+            ("--range", self.ranges, RANGE),
+            ("--choice", self.choices, CHOICE),
+        ):
+            for text in texts:
+                key, value = key_and_value(text, option_name, example)
+                if key in found:
+                    raise typer.BadParameter(f"{text}: {key} was given before.")
+                found[key] = _range(key, value) if option_name == "--range" else _choice(key, value)
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of `Search` that were given."""
+        from krepes.cli.parameters import given
+
+        return given(
+            sampler=self.sampler,
+            metric=self.metric,
+            validation_fraction=self.validation_fraction,
+            label_fraction=self.label_fraction,
+        )
+
+
+def _range(key: str, text: str) -> Any:
+    """LOW:HIGH, perhaps with :linear or :log, as Optuna has it."""
+    from krepes.cli.parameters import parsed
+    from krepes.evaluation.tuning.ranges import distribution, import_optuna
+
+    low, high, scale = ([parsed(part) for part in text.split(":")] + [None, None, None])[:3]
+    numbers = isinstance(low, int | float) and isinstance(high, int | float)
+    if not numbers or scale not in (None, "linear", "log") or text.count(":") > 2:
+        raise typer.BadParameter(f"--range {key}={text}: expected {RANGE}.")
+    try:
+        distribution(key, (low, high))
+        if scale is None:
+            return low, high
+        return import_optuna().distributions.FloatDistribution(low, high, log=scale == "log")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _choice(key: str, text: str) -> list[Any]:
+    """A,B as values."""
+    from krepes.cli.parameters import parsed
+
+    parts = [parsed(part.strip()) for part in text.split(",") if part.strip()]
+    if not parts:
+        raise typer.BadParameter(f"--choice {key}={text}: expected {CHOICE}.")
+    return parts
 
 
 @command
 def tune(
-    data: options.Data,
-    parameters: Annotated[dict[str, Any], Parameters("KernelEmbedding", without=_NOT_TUNED, optional=_HELD)],
-    searching: Annotated[dict[str, Any], Parameters("search")],
-    label: Annotated[
-        str | None,
-        option(
-            "The column of a table, or the array of an .npz file, that holds the labels. It is never a feature. By "
-            "default the array y, or the subfolders of images.",
-            panel=options.DATA,
-        ),
-    ] = None,
-    labels: options.Labels = None,
-    split: Annotated[
-        str | None,
-        option(
-            "A column (or array) that says train or test in every row. Test rows are not used, and the column is "
-            "not a feature.",
-            panel=options.DATA,
-        ),
-    ] = None,
-    n_train: Annotated[
-        int | None,
-        option(
-            "Look only at the first N rows. By default the array n_train of an .npz file, if there is one.",
-            metavar="N",
-            panel=options.DATA,
-            min=1,
-        ),
-    ] = None,
-    exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
-    column: options.Column = [],  # noqa: B006
-    missing: options.Missing = [],  # noqa: B006
-    encoding: options.Encoding = None,
-    array: options.Array = "X",
-    size: options.Size = None,
-    override: options.Override = [],  # noqa: B006
-    range_: Annotated[
-        list[str],
-        option(
-            "--range",
-            "Search a parameter in this range, such as loss__temperature=0.05:5. The scale is logarithmic unless the "
-            "range begins at 0 or ends in :linear. Repeat the option for several.",
-            metavar="KEY=LOW:HIGH",
-            panel=_SEARCH,
-        ),
-    ] = [],  # noqa: B006
-    choice: Annotated[
-        list[str],
-        option(
-            "Search a parameter among these values, such as solver__batch_size=128,256. Repeat the option for several.",
-            metavar="KEY=A,B",
-            panel=_SEARCH,
-        ),
-    ] = [],  # noqa: B006
-    study: Annotated[
-        Path | None,
-        option(
-            "Keep the trials in this file. If it exists, the search continues from it.",
-            metavar="FILE",
-            panel=_SEARCH,
-        ),
-    ] = None,
+    rows: options.NewRows,
+    labels: options.SplitLabels,
+    chosen: EmbeddingOptions,
+    searching: SearchOptions,
     random_state: options.Seed = 0,
-    threads: options.Threads = None,
+    device: options.Device = "auto",
     overwrite: Annotated[bool, options.flag("--force", "Start the study again if its file exists.")] = False,
 ) -> dict[str, Any]:
     """Search for good parameters with few labels, and print the command that fits with them.
 
     Every trial learns from rows without labels; a linear classifier on a small labelled part then scores it. \
 Most losses need a single pass over the data for all trials. Choosing by labels is no longer unsupervised: say so \
-beside the numbers.
+beside the numbers. Test rows of --split or --n-train take no part.
 
     [cyan]krepes tune people.parquet --label income --study people.study[/]
 
-    [cyan]krepes tune digits.npz --loss simclr --trials 20 --sampler tpe --range loss__temperature=0.05:5[/]
+    [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
     """
-    from krepes.cli.describe import line, show_encoding
     from krepes.cli.memory_needed import check_fit_memory
-    from krepes.cli.model_parameters import check_trains, overrides, preprocessing
-    from krepes.cli.opening import check_exists, open_data, parse_size
-    from krepes.cli.tune_inputs import explored, model_from
     from krepes.cli.tune_report import FitCommand
-
-    space = explored(range_, choice)
-    check_trains(parameters)
-    held = {name: parameters.pop(name) for name in [*parameters] if "__" in name or name in _HELD}
-    held |= overrides(override)
-    for name in held:
-        if name in space:
-            raise typer.BadParameter(f"{name} is both set and searched: leave one of them out.")
-    if label is not None and labels is not None and labels.rpartition(".")[2][:3] in ("npy", "npz"):
-        raise typer.BadParameter(f"Give either --label or --labels, not both: {labels} has no columns.")
-    if split is not None and n_train is not None:
-        raise typer.BadParameter("Give only one of --split and --n-train.")
-    pixels = parse_size(size)
-    check_exists(data)
-    from krepes.evaluation.tuning.study import import_optuna
+    from krepes.evaluation import Search
+    from krepes.evaluation.tuning.ranges import import_optuna
+    from krepes.labelled import training_rows
 
     import_optuna()
-    source = open_data(data, array, pixels, encoding)
-    line(f"{data}: {source.describe()}")
-    check_fit_memory(min(parameters["n_landmarks"] or source.n_rows, source.n_rows))
-    from krepes.evaluation import Search
-    from krepes.labelled import labels_of, training_rows
-
-    y, where = labels_of(source, data, label, labels, encoding)
-    label = label if labels is None else None  # else it is a column of that table
-    excluded = [*exclude, *([split] if split and source.kind == "table" and split not in exclude else [])]
-    encoder = preprocessing(
-        parameters["preprocess"], source, data, [label] if label else [], excluded, column, missing
-    )
-    show_encoding(encoder, source)
-    model, given = model_from(parameters | {"preprocess": encoder}, held, space, random_state)
-    n_trials = searching.pop("n_trials")
+    space, given = searching.space(), chosen.parameters()
+    _check(space, given, labels)
+    model = _model(chosen, given, space, {"device": device, "random_state": random_state, "verbose": 1})
+    source = rows.open()
+    check_fit_memory(min(model.n_landmarks or source.n_rows, source.n_rows))
+    y, where = labels.of(source, rows)
+    split = [labels.split] if labels.split and source.kind == "table" else []
+    encoder = rows.preprocessing(source, labels.columns(), split, chosen.preprocess or "auto")
+    _show_columns(encoder, source)
     prepared = Search(
-        model,
+        model.set_params(preprocess=encoder),
         source,
         y,
-        space={**dict.fromkeys(held), **space},
-        study=study,
+        space=dict.fromkeys(given) | space,
+        study=searching.study,
         overwrite=overwrite,
-        rows=training_rows(source, data, split, n_train),
+        rows=training_rows(source, rows.data, labels.split, labels.n_train),
         random_state=random_state,
         name=f"The label {where}",
-        **searching,
+        **searching.settings(),
     )
-    flags = {"label": label, "exclude": excluded, "array": array, "size": size, "random_state": random_state}
-    flags |= {"column": column, "missing": missing, "encoding": encoding}
-    return _run(prepared, n_trials, study, FitCommand(data, parameters | flags, given))
+    shared = replace(rows, exclude=[*dict.fromkeys([*rows.exclude, *split])])
+    fit = FitCommand(shared, labels.columns(), chosen.preprocess, random_state, given)
+    return _run(prepared, searching, fit)
 
 
-def _run(prepared: Search, trials: int, study: Path | None, fit: FitCommand) -> dict[str, Any]:
+def _check(space: dict[str, Any], given: dict[str, Any], labels: options.SplitLabels) -> None:
+    """Refuse options that do not go together."""
+    for name in given:
+        if name in space:
+            raise typer.BadParameter(f"{name} is both set and searched: leave one of them out.")
+    arrays = labels.labels is not None and ".np" in labels.labels
+    if labels.label is not None and arrays:
+        raise typer.BadParameter(
+            f"Give either --label or --labels, not both: {labels.labels} has no columns."
+        )
+    if labels.split is not None and labels.n_train is not None:
+        raise typer.BadParameter("Give only one of --split and --n-train.")
+
+
+def _model(
+    chosen: EmbeddingOptions, given: dict[str, Any], space: dict[str, Any], others: dict[str, Any]
+) -> KernelEmbedding:
+    """The model to search from. Where parameters of an automatic solver are set, the others are those of a search."""
+    from krepes.evaluation.tuning.ranges import solver_settings
+
+    chosen.model(given, **others)  # wrong names are seen as they were given
+    model = chosen.model({name: value for name, value in given.items() if "solver__" not in name}, **others)
+    if any(name.startswith("solver__") for name in given) and not {"loss", "solver"} & set(space):
+        given |= {
+            name: value for name, value in solver_settings(model, named=True).items() if name not in given
+        }
+    return chosen.model(given, **others)
+
+
+def _show_columns(encoder: TableEncoder | str | None, source: Source) -> None:
+    """Print how every column of a table will be used, in a scan of its own."""
+    from sklearn.base import clone
+
+    from krepes.cli.describe import column_table
+    from krepes.cli.terminal import console
+    from krepes.preprocessing import TableEncoder
+
+    if isinstance(encoder, TableEncoder):
+        fitted = clone(encoder)
+        fitted.fit_source(source, n_candidates=1)
+        console().print(column_table(fitted))
+
+
+def _run(prepared: Search, searching: SearchOptions, fit: FitCommand) -> dict[str, Any]:
     """Say what will happen, do it, and show the results, also after Ctrl-C."""
-    from krepes.cli.tune_report import Display, introduce, show_result
+    from krepes.cli.tune_report import introduce, run_with_progress, show_result
 
-    introduce(prepared, trials, study)
+    introduce(prepared, searching.n_trials, searching.study)
     try:
-        if len(prepared.study.trials) < trials:
-            prepared.prepare()
-        with Display(prepared.result, trials) as display:
-            result = prepared.run(trials, display.update)
+        result = run_with_progress(prepared, searching.n_trials)
     except KeyboardInterrupt:
         result = prepared.result
         if result.ranked:
-            show_result(result, fit)
-        kept = f"{len(result.trials)} finished trials are kept in {study}; the same command continues from there."
+            show_result(result, fit, prepared.model.n_components)
+        kept = (
+            f"{len(result.trials)} finished trials are kept in {searching.study}; the same command continues."
+        )
         lost = "No trials are kept: --study FILE keeps them."
-        say(f"Stopped. {kept if study is not None else lost}", style="yellow")
+        say(f"Stopped. {kept if searching.study is not None else lost}", style="yellow")
         raise typer.Exit(130) from None
-    return show_result(result, fit)
+    return show_result(result, fit, prepared.model.n_components)

@@ -21,14 +21,15 @@ import numpy as np
 from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
+from krepes.base.limits import check_count
 from krepes.base.packing import digest
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows
-from krepes.evaluation.tuning.search_result import SearchResult, failures
-from krepes.evaluation.tuning.search_space import SettledSpace, chosen_solver, settle
-from krepes.evaluation.tuning.search_split import SearchSplit, split_rows
-from krepes.evaluation.tuning.study import Study, Trial
+from krepes.evaluation.tuning.ranges import SettledSpace, chosen_solver, settle
+from krepes.evaluation.tuning.result import SearchResult
+from krepes.evaluation.tuning.split import SearchSplit, split_rows
+from krepes.evaluation.tuning.study import SAMPLERS, finished, next_params, open_study, record
 from krepes.sources import Source, open_source
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.row_subset import subset
@@ -59,7 +60,7 @@ class Search:
     space : SettledSpace
     one_pass : bool
         Whether all trials are solved from the moments of one pass.
-    study : Study
+    study : optuna.Study
     """
 
     def __init__(
@@ -81,17 +82,14 @@ class Search:
     ):
         if not isinstance(model, KernelEmbedding):
             raise TypeError(f"search takes a KernelEmbedding; got {type(model).__name__}.")
-        if (
-            not isinstance(random_state, int | np.integer)
-            or isinstance(random_state, bool)
-            or random_state < 0
-        ):
-            raise ValueError(f"random_state={random_state!r}: expected an integer >= 0.")
-        seed = int(random_state)
+        if sampler not in SAMPLERS:
+            raise ValueError(f"sampler={sampler!r}: expected {' or '.join(map(repr, SAMPLERS))}.")
+        check_count("random_state", random_state, least=0)
+        self.sampler, self.seed = sampler, int(random_state)
         self.space: SettledSpace = settle(model, space)
         self.model: KernelEmbedding = clone(model).set_params(**self.space.fixed)
         if not isinstance(model.random_state, int | np.integer):  # because trials must differ in nothing else
-            self.model.random_state = seed
+            self.model.random_state = self.seed
         source: Source = open_source(X)
         self.split: SearchSplit = split_rows(
             y,
@@ -101,14 +99,14 @@ class Search:
             validation_fraction=validation_fraction,
             label_fraction=label_fraction,
             metric=metric,
-            seed=seed,
+            seed=self.seed,
             name=name,
         )
         self.one_pass = self._from_moments()
         self._train = subset(source, self.split.train)
         self._validation = source.take(self.split.validation)
         self._summed: KernelEmbedding | None = None
-        self.study = Study(study, self.space.varied, self._fingerprint(source), sampler, seed, overwrite)
+        self.study = open_study(study, self.space.varied, self._fingerprint(source), overwrite)
 
     def _from_moments(self) -> bool:
         by_moments = all(name.startswith(_OF_MOMENTS) for name in self.space.varied)
@@ -133,7 +131,7 @@ class Search:
     @property
     def result(self) -> SearchResult:
         """The trials so far."""
-        return SearchResult(self.study.trials, self.split.metric, dict(self.space.fixed))
+        return SearchResult(finished(self.study), self.split.metric, dict(self.space.fixed))
 
     def prepare(self) -> None:
         """The pass over the data, where one pass serves all trials."""
@@ -143,36 +141,34 @@ class Search:
 
     def run(self, n_trials: int, callback: Callback | None = None) -> SearchResult:
         """Go on until the study has `n_trials` trials."""
-        if not isinstance(n_trials, int | np.integer) or isinstance(n_trials, bool) or n_trials < 1:
-            raise ValueError(f"n_trials={n_trials!r}: expected an integer >= 1.")
-        while len(self.study.trials) < n_trials:
+        check_count("n_trials", n_trials)
+        while len(finished(self.study)) < n_trials:
             self.prepare()
-            trial = self._tried(self.study.ask())
-            logger.info("Trial %d: %s %s", trial.number, trial.params, trial.message or trial.value)
+            self._try(next_params(self.study, self.space.varied, self.sampler, self.seed))
             if callback is not None:
                 callback(self.result)
         result = self.result
-        if len(result.failed) == len(result.trials):
-            raise ValueError(f"All {len(result.trials)} trials failed. {failures(result.trials)}")
+        if not result.ranked:
+            raise ValueError(f"All {len(result.trials)} trials failed. {result.failures()}")
         return result
 
-    def _tried(self, params: dict[str, Any]) -> Trial:
+    def _try(self, params: dict[str, Any]) -> None:
+        """Fit and probe with these parameters, and record what came of it."""
         start = time.perf_counter()
         scores: dict[str, float] = {}
-        value, message = None, ""
+        message = ""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
             try:
                 scores = self._scores(params)
-                value = scores[self.split.metric]
             except _FAILURES as error:
                 message = " ".join(str(error).split()) or type(error).__name__
-        notes = tuple(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-        seconds = time.perf_counter() - start
-        trial = Trial(len(self.study.trials) + 1, params, value, scores, seconds, message, notes)
-        self.study.record(trial)
-        return trial
+        notes = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+        value, seconds = scores.get(self.split.metric), time.perf_counter() - start
+        more = {"scores": scores, "seconds": seconds, "message": message, "notes": notes}
+        record(self.study, self.space.varied, params, value, **more)
+        logger.info("Trial %s: %s", params, message or value)
 
     def _scores(self, params: dict[str, Any]) -> dict[str, float]:
         """Fit with these parameters, and probe."""
@@ -219,7 +215,8 @@ def search(
     n_trials : how many trials the study has at the end; trials of earlier runs count.
     sampler : "random", or "tpe", which draws near the parameters that did well before.
     space : your own ranges, which replace or extend the default ones. A pair is a range, as in
-        {"loss__temperature": (0.05, 5)}, a list holds values to choose from, and None leaves a parameter alone.
+        {"loss__temperature": (0.05, 5)}, logarithmic unless it begins at 0 or below; a list holds values to choose
+        from; None leaves a parameter alone. Distributions of Optuna are taken as they are.
     validation_fraction : share of the rows that the model does not see and whose labels are used. By default it is 2 %
         for images and 10 % for other rows, at least 20 rows per class and at most half of all rows. If fewer labels
         are known, all of them are used.

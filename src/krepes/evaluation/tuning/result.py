@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krepes.base.display import displayed
-from krepes.evaluation.tuning.study import Trial
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 SHOWN_REASONS = 3
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
@@ -21,28 +23,32 @@ class SearchResult:
 
     Attributes
     ----------
-    trials : list of Trial, in the order in which they were made.
+    trials : list of optuna.trial.FrozenTrial, in the order in which they were made. `params` and `value` are those of
+        Optuna, with None for a trial that failed; `user_attrs` has "scores" ("accuracy", "balanced_accuracy",
+        "deviation" of the metric between draws, "n_components" left), "seconds", "message" (why it failed) and "notes"
+        (warnings).
     metric : "accuracy" or "balanced_accuracy", on the rows held out from the probe.
     fixed : the other parameters, which were the same in all trials.
     """
 
-    trials: list[Trial]
+    trials: list[FrozenTrial]
     metric: str
     fixed: dict[str, Any]
 
     @property
-    def ranked(self) -> list[Trial]:
+    def ranked(self) -> list[FrozenTrial]:
         """The trials that did not fail, best first; among equals the earlier one."""
-        return sorted(self._finished(), key=lambda trial: (-float(trial.value or 0), trial.number))
+        done = [trial for trial in self.trials if trial.value is not None]
+        return sorted(done, key=lambda trial: -float(trial.value or 0))
 
     @property
-    def failed(self) -> list[Trial]:
+    def failed(self) -> list[FrozenTrial]:
         return [trial for trial in self.trials if trial.value is None]
 
     @property
-    def best_trial(self) -> Trial:
-        if not self._finished():
-            raise ValueError(f"No trial has succeeded. {failures(self.trials)}".strip())
+    def best_trial(self) -> FrozenTrial:
+        if not self.ranked:
+            raise ValueError(f"No trial has succeeded. {self.failures()}".strip())
         return self.ranked[0]
 
     @property
@@ -58,32 +64,24 @@ class SearchResult:
         """One row per trial, for `pandas.DataFrame`."""
         return [
             {
-                "trial": trial.number,
+                "trial": number,
                 "value": trial.value,
                 **trial.params,
-                "seconds": trial.seconds,
-                "message": trial.message,
+                "seconds": trial.user_attrs["seconds"],
+                "message": trial.user_attrs["message"],
             }
-            for trial in self.trials
+            for number, trial in enumerate(self.trials, start=1)
         ]
 
-    def _finished(self) -> list[Trial]:
-        return [trial for trial in self.trials if trial.value is not None]
+    def failures(self) -> str:
+        """Why trials failed, the most frequent reason first; messages that differ in numbers only count as one."""
+        messages = [trial.user_attrs["message"] for trial in self.failed]
+        reasons = [_NUMBER.sub("#", message) for message in messages]
+        counts = Counter(reasons).most_common(SHOWN_REASONS)
+        return " ".join(f"{count} × {messages[reasons.index(reason)]}" for reason, count in counts)
 
     def __str__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())
         failed = f", {len(self.failed)} failed" if self.failed else ""
         words = f"{self.metric.replace('_', ' ')} {self.best_value:.4f} with {params}"
         return f"{words} ({len(self.trials)} trials{failed})"
-
-
-def failures(trials: list[Trial]) -> str:
-    """Why trials failed, the most frequent reason first; messages that differ in numbers only count as one.
-
-    >>> failures([Trial(1, {}, message="lam=2 is too large."), Trial(2, {}, message="lam=3.5 is too large.")])
-    '2 × lam=2 is too large.'
-    """
-    messages = [trial.message for trial in trials if trial.value is None]
-    reasons = [_NUMBER.sub("#", message) for message in messages]
-    counts = Counter(reasons).most_common(SHOWN_REASONS)
-    return " ".join(f"{count} × {messages[reasons.index(reason)]}" for reason, count in counts)

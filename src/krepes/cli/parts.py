@@ -1,0 +1,93 @@
+"""Models that are fitted in parts: `--base`, the sums of one part of the data, for `krepes merge`; and `--follow`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from krepes.cli.saved import saved_facts, saved_numbers
+from krepes.cli.session import terminated_gently
+from krepes.cli.terminal import line, show_facts
+
+if TYPE_CHECKING:
+    from krepes.embedding import KernelEmbedding
+    from krepes.one_pass import OnePassEstimator
+    from krepes.sources import Source
+
+
+def refuse(options: Iterable[str], why: str) -> None:
+    """Refuse options that were given, where they mean nothing."""
+    for name in options:
+        raise typer.BadParameter(f"{name}: {why}")
+
+
+def continued(base: Path, device: str) -> OnePassEstimator:
+    """The model of --base without its rows."""
+    from krepes import load
+
+    return load(base, device=device).empty_copy().set_params(verbose=1)
+
+
+def rows_held(model: OnePassEstimator) -> dict[str, Any]:
+    """Which rows a model holds, for --json."""
+    seen = model.rows_seen_
+    ranges = None if seen is None else list(seen.ranges)
+    return {"rows": model.n_samples_seen_, "ranges": ranges, "groups": model.groups_}
+
+
+def fit_part(
+    model: OnePassEstimator, source: Source, output: Path, overwrite: bool, **given: Any
+) -> dict[str, Any]:
+    """Sum up the rows of a part, save them, and say what to do next."""
+    start = time.perf_counter()
+    model.partial_fit(source, **given).set_params(verbose=0)
+    model.save(output, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    following = f"krepes merge {output} OTHERS ... -o all.krepes"
+    rows = f"{model.n_samples_seen_:,} ({model.rows_seen_})"
+    show_facts({"rows": rows} | saved_facts(output, seconds))
+    line(f"Next: {following}")
+    return saved_numbers(source, output, seconds) | rows_held(model) | {"next": following}
+
+
+def follow(
+    folder: Path, model: KernelEmbedding, output: Path, once: bool, poll: float, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """Absorb the files of a folder until told to stop; a model that is there already is continued."""
+    from krepes import load
+    from krepes.streams.follow import Follower
+
+    if output.exists():
+        found = load(output, device=model.device)
+        if type(found) is not type(model) or (found.n_samples_seen_ and not found.tally_.files):
+            raise ValueError(
+                f"{output} exists, and was not written by --follow. Choose another name; to start from it, give --base "
+                f"{output}."
+            )
+        model = found
+        line(f"{output}: continued after {len(model.tally_.files):,} files, {model.n_samples_seen_:,} rows.")
+    follower = Follower(folder, model.set_params(verbose=0), output, poll, arguments, report=_told)
+    with terminated_gently(KeyboardInterrupt):  # ends as Ctrl-C does, with the model written
+        done = follower.run(once)
+    seen = getattr(follower.model, "n_samples_seen_", 0)
+    line(
+        f"{len(done.absorbed):,} files absorbed, {len(done.set_aside):,} set aside; {seen:,} rows in {output}."
+    )
+    return {
+        "model": str(output) if output.exists() else None,
+        "absorbed": list(done.absorbed),
+        "set_aside": done.set_aside,
+        "rows": seen,
+        "stopped": done.stopped,
+    }
+
+
+def _told(text: str) -> None:
+    """A line that a log has at once."""
+    line(text)
+    sys.stdout.flush()

@@ -1,0 +1,188 @@
+"""Files with a result for every row: one file, or a folder of Parquet files that workers write part by part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from krepes.cli.options import Engine, Force, Keep, option
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from krepes.one_pass import OnePassEstimator
+    from krepes.sources import Source, TableSource
+
+BATCH_ROWS = 8192
+FIGURES = (".png", ".pdf", ".svg")
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A file with a result for every row."""
+
+    output: Annotated[
+        Path,
+        option("--output", "-o", "The file to write: .parquet, .csv, .npy or .npz.", metavar="FILE"),
+    ]
+    keep: Keep = field(default_factory=list)
+    overwrite: Force = False
+
+    def check(self) -> None:
+        """Refuse a name whose ending is not a known format, or that cannot be written."""
+        from krepes.base.files import check_writable
+        from krepes.cli.command import with_options
+        from krepes.results import check_suffix
+
+        try:
+            check_suffix(self.output, self.keep)
+        except ValueError as error:
+            raise typer.BadParameter(with_options(str(error))) from None
+        check_writable(self.output, self.overwrite)
+
+    def kept(self, source: Source) -> TableSource | None:
+        """The columns to carry over."""
+        from krepes.results import kept_columns
+
+        return kept_columns(source, self.keep, self.output)
+
+    def write(
+        self,
+        batches: Iterable[np.ndarray | pa.Table],
+        source: Source,
+        shape: tuple[int, ...] | None,
+        dtype: np.dtype,
+        **layout: Any,
+    ) -> dict[str, Any]:
+        """Write the results of all rows; what was written, for --json. `layout` is that of `write_rows`."""
+        from krepes.base.files import check_writable
+        from krepes.results import output_bytes, write_rows
+
+        kept = self.kept(source)
+        fields = len(dtype.names or (1,))
+        width = fields if shape is None else math.prod(shape)
+        needed = output_bytes(self.output, source.n_rows, width, math.ceil(dtype.itemsize / fields))
+        check_writable(self.output, self.overwrite, needed)
+        write_rows(
+            self.output,
+            batches,
+            source.n_rows,
+            shape,
+            dtype=dtype,
+            keep=kept,
+            overwrite=self.overwrite,
+            **layout,
+        )
+        return self.facts(source, kept, self.output.stat().st_size)
+
+    def facts(self, source: Source, kept: TableSource | None, n_bytes: int) -> dict[str, Any]:
+        names = [] if kept is None else kept.column_names
+        return {"output": str(self.output), "rows": source.n_rows, "kept": names, "bytes": n_bytes}
+
+    def say(self, facts: dict[str, Any], what: str, seconds: float) -> None:
+        """Say what was written."""
+        from krepes.base.files import readable_bytes
+        from krepes.cli.terminal import line
+
+        files = ""
+        if "files" in facts:
+            there = f" ({facts['files_there']:,} were there already)" if facts["files_there"] else ""
+            files = f" in {facts['files']:,} file{'s' * (facts['files'] > 1)}{there}"
+        size = readable_bytes(facts["bytes"])
+        line(f"Wrote {self.output}: {facts['rows']:,} rows{what}{files}, {size}, in {seconds:.1f} s.")
+
+
+@dataclass(frozen=True)
+class ResultFolder(ResultFile):
+    """A file, or a folder that workers may write."""
+
+    output: Annotated[
+        Path,
+        option(
+            "--output",
+            "-o",
+            "The file to write: .parquet, .csv, .npy or .npz. A name without an ending is a folder of Parquet files; "
+            "after an interruption the same command goes on.",
+            metavar="FILE",
+        ),
+    ]
+    engine: Engine = None
+
+    @property
+    def is_folder(self) -> bool:
+        return self.output.suffix == "" or self.output.is_dir()
+
+    def check(self, needs_folder: bool = True) -> None:
+        """Refuse also a file that one process would have to write for a whole cluster."""
+        if self.is_folder:
+            return
+        if self.engine is not None and needs_folder:
+            raise typer.BadParameter(
+                f"--output {self.output}: with --engine, workers write a folder of Parquet files; give a name without "
+                f"an ending, such as {self.output.with_suffix('')}."
+            )
+        super().check()
+
+    def write_folder(
+        self,
+        model: OnePassEstimator,
+        results: Callable[[Source], np.ndarray],
+        source: Source,
+        what: list[Any],
+    ) -> dict[str, Any]:
+        """Write the results of all rows; `what` tells them from other results of the same model."""
+        from krepes.base.packing import digest
+        from krepes.base.progress import Bars
+        from krepes.engines import as_engine, write_partitions
+
+        kept = self.kept(source)
+        written = write_partitions(
+            self.output,
+            results,
+            source,
+            model.identity() | {"method": digest(what)},
+            engine=as_engine(self.engine),
+            keep=kept,
+            overwrite=self.overwrite,
+            progress=Bars(),
+        )
+        files = {"files": written.n_files, "files_there": written.n_resumed}
+        return self.facts(source, kept, written.n_bytes) | files
+
+
+def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
+    """Refuse files that cannot be written, before anything is computed."""
+    from krepes.base.files import check_writable
+
+    for option_name, path, endings in (("--output", table, tables), ("--figure", figure, FIGURES)):
+        if path is not None and endings and path.suffix.lower() not in endings:
+            raise typer.BadParameter(
+                f"{option_name} {path}: expected a name that ends in {', '.join(endings)}."
+            )
+        if path is not None:
+            check_writable(path, force)
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
+    """Rows of values, the first of which are the names of the columns."""
+    import csv
+
+    from krepes.base.files import atomic_path
+
+    with atomic_path(path, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+
+
+def save_figure(drawn: Figure, path: Path, force: bool) -> None:
+    """A matplotlib figure in the format that its name asks for."""
+    from krepes.base.files import atomic_path
+
+    with atomic_path(path, overwrite=force) as temporary:
+        drawn.savefig(temporary, format=path.suffix.lower().lstrip("."), dpi=120, bbox_inches="tight")
