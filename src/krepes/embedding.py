@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
 from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
@@ -32,7 +32,7 @@ from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
 from krepes.base.validation import as_row_indices
 from krepes.engines import Engine, Local, as_engine
-from krepes.features import FeatureSpace, FitData, MomentPass, held_out
+from krepes.features import FeatureSpace, FitData, MomentPass, held_out, opener_of, prepare
 from krepes.features.held_out import HeldOut
 from krepes.features.space import LEAST_FOLDS
 from krepes.features.task import Task
@@ -40,7 +40,6 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import Moments
-from krepes.one_pass import opener_of
 from krepes.preimages.invertible import Invertible
 from krepes.preprocessing.preparing import Preprocess
 from krepes.preprocessing.targets import labelled_rows
@@ -48,8 +47,8 @@ from krepes.regression.label_choice import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.solvers.linear_map import LinearMap
 from krepes.solvers.output_scale import check_scale
-from krepes.sources import Source, open_source
-from krepes.tally import RowRanges, Tally
+from krepes.tally import Fit, RowRanges, Tally, total
+from krepes.tally.fit import check_checkpoint, unsummed
 from krepes.views import Views
 
 REFITTED = {
@@ -183,6 +182,15 @@ class KernelEmbedding(
     (150, 4)
     """
 
+    n_components: int | str
+    loss: str | Loss | Callable
+    solver: str | Solver
+    regularization: float
+    feature_noise: float | str
+    scale: str
+    n_folds: int | None
+    space: FeatureSpace | None
+
     loss_: Loss
     solver_: Solver
     selection_: Comparison
@@ -218,26 +226,7 @@ class KernelEmbedding(
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.n_components = n_components
-        self.loss = loss
-        self.views = views
-        self.solver = solver
-        self.regularization = regularization
-        self.feature_noise = feature_noise
-        self.scale = scale
-        self.n_folds = n_folds
-        self.space = space
+        self._store(locals())
 
     def set_params(self, **params: Any) -> KernelEmbedding:
         """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""
@@ -282,38 +271,22 @@ class KernelEmbedding(
         """
         self._check_parameters()
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight, self._opener(space or self.space))
-        data = self._with_groups(data, X, groups, space or self.space)
-        if task.of_samples and groups is not None:
-            raise ValueError(
-                f"{task.loss} is trained on batches of samples, and has no sums to keep by group: leave groups out, or "
-                "choose a loss of moments, such as spectral_contrastive or barlow_twins."
-            )
-        self._check_checkpoint(checkpoint, data)
-        space = (
-            self._prepared(data, task.loss.views_for(self.views)) if space is None else self._by_folds(space)
-        )
+        given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
+        data = self._opened_for(task, X, groups, space or self.space, **given)
+        check_checkpoint(checkpoint, data, self.random_state)
+        space = self._space_for(task, data) if space is None else self._by_folds(space)
         if task.of_samples:
-            if not isinstance(as_engine(self.engine), Local):
-                raise ValueError(
-                    f"{task.loss} is trained on the samples themselves, which runs in this process only: leave out "
-                    f"engine={self.engine!r} (engine=None), or choose a loss of moments, such as spectral_contrastive."
-                )
             space = replace(space, exact_views=False)  # every batch draws its views
-            tally: Tally[Moments | Parts[Moments]] = Tally(
-                None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows)
-            )
+            tally: Tally[Moments | Parts[Moments]] = unsummed(data.n_rows)
             reader = data.reader(space.inputs, space.placement)
             solution = task.trained(space, reader, checkpoint, callback, display(self.verbose))
         else:
-            tally = self._summed(space, data, 0, checkpoint)
+            tally = total(self._accumulator(space), data, space, self._run_in(space), checkpoint)
             assert tally.total is not None
             solution = held_out.minimised(task, space, tally.total, callback)
             held_out.check_learned(task, space, tally.total, solution)
-        self._start(space, data.group_column)
+        self._own(Fit(space, tally, data.group_column), solution)._use(task)
         self._record_input(X, space.inputs)
-        self.loss_, self.solver_ = task.loss, task.solver
-        self.tally_, self._solution = tally, solution
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
@@ -340,10 +313,9 @@ class KernelEmbedding(
         task = self._task()
         task.check_adds()
         given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
-        self._add_rows(X, first_row, half_life, groups, task.loss.views_needed, **given)
+        self._add_rows(X, first_row, half_life, groups, **given)
         _warn_of_unused(negatives, task.loss)
-        self.loss_, self.solver_ = task.loss, task.solver
-        return self
+        return self._use(task)
 
     def forget(
         self,
@@ -387,9 +359,9 @@ class KernelEmbedding(
     ) -> FeatureSpace:
         """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
+        given = {"positives": positives, "negatives": negatives, "weight": sample_weight}
         task = self._task()
-        data = self._opened(task, X, positives, negatives, sample_weight, self._opener(self.space))
-        return self._prepared(data, task.loss.views_for(self.views))
+        return self._space_for(task, self._opened_for(task, X, None, self.space, **given))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -403,7 +375,7 @@ class KernelEmbedding(
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
         check_scale(self.scale)
         if self.space is not None:
-            opener_of(self.space)  # refuses what is not a space
+            opener_of(self.kernel, self.space)  # refuses what is not a space
             defaults = {"kernel": "auto", "landmarks": "pivoted_cholesky", "preprocess": "auto"}
             given = [name for name, value in defaults.items() if not _is(getattr(self, name), value)]
             if given:
@@ -418,42 +390,56 @@ class KernelEmbedding(
         solver = choose_solver(loss, exact) if self.solver == "auto" else resolve(Solver, self.solver)
         return Task(loss, solver, self.n_components, self.regularization, self.feature_noise, self.scale)
 
-    def _opened(
-        self,
-        task: Task,
-        X: Any,
-        positives: Any,
-        negatives: Any,
-        sample_weight: Any,
-        opener: Callable[[Any], Source] = open_source,
+    def _use(self, task: Task) -> KernelEmbedding:
+        """Be a model of this loss and solver."""
+        self.loss_, self.solver_ = task.loss, task.solver
+        return self
+
+    def _opened_for(
+        self, task: Task, X: Any, groups: ArrayLike | None, space: FeatureSpace | None, **given: Any
     ) -> FitData:
-        if sample_weight is not None and task.of_samples:
+        """The rows of a fit; what a loss of samples cannot use is refused."""
+        if task.of_samples:
+            self._check_samples(task, groups, given["weight"])
+        data = self._opened(X, groups, space, **given)  # errors before warnings
+        _warn_of_unused(given["negatives"], task.loss)
+        return data
+
+    def _check_samples(self, task: Task, groups: ArrayLike | None, sample_weight: object) -> None:
+        """Refuse what needs sums, for a loss that is trained on samples."""
+        folds = "n_folds" if self.n_folds is not None else "n_components='auto'"
+        refused = {
+            "sample_weight": sample_weight is not None,
+            folds: self.folds_kept is not None,
+            "groups": groups is not None,
+        }
+        named = [name for name, given in refused.items() if given]
+        if named:
             raise ValueError(
-                f"{task.loss} is trained on batches of samples, which have no weights: leave sample_weight out, "
-                "or choose a loss of moments, such as spectral_contrastive or barlow_twins."
-            )
-        if task.of_samples and self.folds_kept is not None:
-            raise ValueError(
-                f"{task.loss} is trained on batches of samples, and has no moments to keep by fold: leave n_folds "
-                "out and give n_components a number, or choose a loss of moments, such as spectral_contrastive or "
+                f"{task.loss} is trained on batches of samples, which have no weights, and keeps no sums by fold or "
+                f"group: leave {' and '.join(named)} out, or choose a loss of moments, such as spectral_contrastive or "
                 "barlow_twins."
             )
-        data = FitData.open(
-            X, positives, negatives, weight=sample_weight, opener=opener
-        )  # errors before warnings
-        _warn_of_unused(negatives, task.loss)
-        return data
+        if not isinstance(as_engine(self.engine), Local):
+            raise ValueError(
+                f"{task.loss} is trained on the samples themselves, which runs in this process only: leave out "
+                f"engine={self.engine!r} (engine=None), or choose a loss of moments, such as spectral_contrastive."
+            )
 
     @property
     def folds_kept(self) -> int | None:
         """By how many folds a fit keeps its moments apart; None where it does not."""
         return held_out.AUTO_FOLDS if self.n_folds is None and self.n_components == "auto" else self.n_folds
 
-    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
-        if self.space is None:
-            return self._by_folds(super()._prepared(data, views_needed))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return self._by_folds(self.space.with_views(data, self.views, views_needed, seed))
+    def _prepared(self, data: FitData) -> FeatureSpace:
+        return self._space_for(self._task(), data)
+
+    def _space_for(self, task: Task, data: FitData) -> FeatureSpace:
+        """A feature space with the views that the loss needs; the one that was given, with other views."""
+        run, needed = self._run(data.n_rows), task.loss.views_for(self.views)
+        if self.space is not None:
+            return self._by_folds(self.space.with_views(data, self.views, needed, run.seed))
+        return self._by_folds(prepare(data, replace(self._spec(data), views_needed=needed), run))
 
     def _by_folds(self, space: FeatureSpace) -> FeatureSpace:
         return space if space.n_folds == self.folds_kept else replace(space, n_folds=self.folds_kept)
@@ -468,7 +454,7 @@ class KernelEmbedding(
         """Minimise the loss, as it is set now, over the moments."""
         task = self._task()
         found = held_out.minimised(task, self.space_, value)
-        self.loss_, self.solver_ = task.loss, task.solver
+        self._use(task)
         return found
 
     @property
@@ -544,11 +530,12 @@ class KernelEmbedding(
         gone: Tally[Moments | Parts[Moments]] = Tally(
             sum(parts[1:], start=parts[0]), len(parts), 0, RowRanges.of_rows(np.unique(rows))
         )
-        copy.tally_ = replace(self.tally_, total=self.moments_, groups=None) - gone
+        left = replace(self.tally_, total=self.moments_, groups=None) - gone
+        space = self.space_
         if isinstance(self.n_components, str) or self.folds_kept is not None:  # the sums by fold are gone
             copy.set_params(n_components=self.n_components_, n_folds=None)
-            copy.space_ = copy._by_folds(copy.space_)
-        copy._solved()
+            space = copy._by_folds(space)
+        copy._own(replace(self._fit(), space=space, tally=left))._solved()
         return copy
 
     def row_moments(
@@ -604,9 +591,11 @@ class KernelEmbedding(
         # Objects have no columns, and those of sparse rows are too many.
         raw = labelled.flatten(1).double().cpu().numpy() if is_tensor(labelled) else None
         comparison = compare_by_labels(given, Z, targets, raw)
-        chosen = models[comparison.chosen.place]
-        chosen.selection_ = comparison
-        return chosen
+        return models[comparison.chosen.place]._chosen_by(comparison)
+
+    def _chosen_by(self, comparison: Comparison) -> KernelEmbedding:
+        self.selection_ = comparison
+        return self
 
     def _candidates(self) -> list[dict[str, Any]]:
         """What `select` compares where nothing is given."""
@@ -661,30 +650,25 @@ class KernelEmbedding(
         copy = self.empty_copy().set_params(**params)
         copy._check_parameters()
         copy._task().check_adds()
-        copy.tally_ = self.tally_
-        return copy
+        return copy._own(self._fit())
 
     def rescaled(self, scale: str) -> KernelEmbedding:
         """A new model whose components have another scale ("kernel", "orthonormal", "unit" or "loss"), without data."""
         found = self._solved().scaled(scale, self.loss_)
         copy = self.empty_copy().set_params(scale=scale)
-        copy.loss_, copy.solver_ = self.loss_, self.solver_
-        copy.tally_, copy._solution = self.tally_, found
-        return copy
+        return copy._use(replace(self._task(), loss=self.loss_, solver=self.solver_))._own(self._fit(), found)
 
     def empty_copy(self) -> KernelEmbedding:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
         copy = super().empty_copy()
-        task = copy._task()
-        copy.loss_, copy.solver_ = task.loss, task.solver
-        return copy
+        return copy._use(copy._task())
 
     def fingerprint(self) -> dict[str, str]:
         """A hash of each part that the moments depend on."""
         return super().fingerprint() | {"n_folds": digest(self.space_.n_folds)}
 
     def _check_has_total(self) -> None:
-        self._fitted_space()
+        self._fit()
         self._task().check_adds()
         super()._check_has_total()
 
@@ -722,19 +706,14 @@ class KernelEmbedding(
         state = self._state(keeps) | {"loss": self.loss_} | solved | self._inverse_state()
         model_file.write(path, type(self).__name__, state, overwrite)
 
-    @classmethod
-    def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> KernelEmbedding:
-        model = super()._from_state(state, kernel, device)
+    def _restore(self, state: State) -> None:
         solved = "solution" in state
         check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
-        model.loss_ = state["loss"]
+        self.loss_ = state["loss"]
         if solved:
-            model.solver_ = state["solver"]
-            model._solution = decode(
-                LinearMap, state["solution"], model.space_.device, m=len(model.landmarks_)
-            )
-            model._restore_inverse(state)
-        return model
+            self.solver_ = state["solver"]
+            self._solution = decode(LinearMap, state["solution"], self.space_.device, m=len(self.landmarks_))
+            self._restore_inverse(state)
 
 
 def _is(value: Any, default: str) -> bool:

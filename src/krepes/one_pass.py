@@ -5,62 +5,63 @@
 Whoever writes the two hooks, `_accumulator(space)` and `_solve(value)`, has an estimator that reads arrays, frames,
 files and objects, in memory or out of core; shows progress; continues after an interruption with the same bits; takes
 sample weights; adds rows with `partial_fit`, models with `merge`; and is saved and loaded. See
-`examples/discriminant.py` for one in a page.
+`examples/discriminant.py` for one in a page. The trunk that it stands on: `krepes.features.prepare` fixes the space,
+`krepes.tally.total` is the pass, and `krepes.tally.Fit` is what both give, a value.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import clone
-from sklearn.utils import Tags, check_random_state
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, encode
-from krepes.base.components import Component, NamedParts
-from krepes.base.display import ShowsFacts, short
+from krepes.base.codec import State
+from krepes.base.components import Component, named_parts
+from krepes.base.display import model_html, model_repr, short
 from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
-from krepes.base.files import same_file
 from krepes.base.limits import check_count
 from krepes.base.packing import digest
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
-from krepes.base.split import ROUNDING, Split, by_group
+from krepes.base.split import Key
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE, MethodResults
-from krepes.features import FeatureSpace, FitData
-from krepes.features.has_space import HasSpace
+from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
+from krepes.features.landmark_choice import landmark_count
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.precomputed import is_precomputed
 from krepes.landmarks import LandmarkSelector
+from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing import TableEncoder
 from krepes.preprocessing.input_record import RecordsInput
+from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Preprocess
 from krepes.results import kept_columns
-from krepes.sources import Source, TableSource, open_objects, open_source
-from krepes.sources.arrays.kernel_matrices import fitted_matrix
-from krepes.tally import RowRanges, Tally
-from krepes.tally.decay import check_half_life, row_weights
-from krepes.tally.grouping import by_groups
-from krepes.tally.numbered_rows import Numbered, row_numbers
-from krepes.tally.tallied import Tallied
-from krepes.tally.tally import MOST_ROWS
+from krepes.sources import TableSource, open_objects, open_source
+from krepes.tally import Fit, RowRanges, Tally, total
+from krepes.tally.fit import check_checkpoint, check_first_row, half_life_of, merged, with_groups, with_rows
+from krepes.tally.forgetting import check_does_not_age, check_weight_of, forgotten
 from krepes.views import Views
 
 R = TypeVar("R")  # what a solve gives
+Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
 # What a model file says besides its feature space, and of which type it must be.
 STATE = {
@@ -81,7 +82,7 @@ ROW_METHODS = (
 )
 
 
-class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T], ABC, Generic[T, R]):
+class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
     Parameters
@@ -116,9 +117,20 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
     component_kinds: ClassVar[dict[str, type[Component]]] = {"kernel": Kernel, "landmarks": LandmarkSelector}
     total_name: ClassVar[str] = "total"  # of the sums, in a model file
+
+    kernel: Kernels
+    landmarks: Any
+    n_landmarks: int | str | None
+    preprocess: Preprocess
+    engine: Engine | str | None
+    device: str
+    dtype: str
+    random_state: int | np.random.RandomState | None
+    verbose: int
     views: str | Views | None = None
 
-    _solution: R | None
+    _fitted: Fit[T] | None = None
+    _solution: R | None = None
 
     def __init__(
         self,
@@ -133,15 +145,25 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.preprocess = preprocess
-        self.engine = engine
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
+
+    def _store(self, given: dict[str, Any]) -> None:
+        """Keep the arguments of a constructor under their names, as scikit-learn asks."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `kernel__lengthscale=...` is for a part of the model, also if it was given by name."""
+        return super().set_params(**named_parts(self, self.component_kinds, params))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = not tags.input_tags.pairwise  # by most kernels; the others say so
+        return tags
 
     # What a subclass writes
 
@@ -157,6 +179,10 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         """Refuse parameters that make no sense."""
         if self.n_landmarks is not None:
             check_count("n_landmarks", self.n_landmarks)
+
+    def _auto_dtype(self, n_rows: int) -> str:
+        """What dtype="auto" means."""
+        return "float64" if self.n_landmarks is None else "float32"
 
     # Fitting
 
@@ -178,16 +204,19 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
         """
         self._check_parameters()
-        data = FitData.open(X, y=y, weight=sample_weight, opener=self._opener(space))
-        data = self._with_groups(data, X, groups, space)
-        self._check_checkpoint(checkpoint, data)
+        data = self._opened(X, groups, space, y=y, weight=sample_weight)
+        return self._learn(X, data, space, checkpoint)
+
+    def _learn(
+        self, X: Any, data: FitData, space: FeatureSpace | None, checkpoint: str | os.PathLike | None
+    ) -> Self:
+        """Prepare the space, unless it is given, sum all rows, and solve."""
+        check_checkpoint(checkpoint, data, self.random_state)
         space = self._prepared(data) if space is None else space.decomposed()
-        space, tally = self._read(space, data, checkpoint)
-        self._start(space, data.group_column)
+        tally = total(self._accumulator(space), data, space, self._run_in(space), checkpoint)
+        self._own(Fit(space, tally, data.group_column))
         self._record_input(X, space.inputs)
-        self.tally_ = tally
-        assert tally.total is not None
-        self._solution = self._solve(tally.total)
+        self._solved()
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
@@ -206,7 +235,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
         The solve waits until it is needed. `first_row` is the global index of the first row of X, which keys its
         random draws: workers that share a data set give it. `groups` as in `fit`. With `half_life`, in rows, a row
-        counts half as much when so many have come after it; give it from the first call on.
+        counts half as much when that many have come after it; give it from the first call on.
         """
         return self._add_rows(X, first_row, half_life, groups, y=y, weight=sample_weight)
 
@@ -216,101 +245,55 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         first_row: int | None,
         half_life: float | None = None,
         groups: ArrayLike | None = None,
-        views_needed: int = 1,
         **given: Any,
     ) -> Self:
         """Open data, the first or more of them, and add their sums."""
-        if first_row is not None and not (
-            isinstance(first_row, int | np.integer) and 0 <= first_row < MOST_ROWS
-        ):
-            raise ValueError(f"first_row={first_row!r}: expected the index of a row, an integer >= 0.")
-        half_life = self._half_life(half_life, groups)
-        if not hasattr(self, "space_"):
+        fit, first_rows = self._fitted, self._fitted is None
+        check_first_row(first_row)
+        half_life = half_life_of(fit, half_life, groups)
+        if fit is None:
             self._check_parameters()
-            data = replace(FitData.open(X, **given, opener=self._opener()), first_row=first_row or 0)
-            data = self._with_groups(data, X, groups)
-            space = self._prepared(data, views_needed)
+            data = replace(self._opened(X, groups, **given), first_row=first_row or 0)
+            space = self._prepared(data)
             if first_row and space.landmark_rows is not None:
                 space = replace(space, landmark_rows=space.landmark_rows + first_row)
-            tally = self._aged(space, data, first_row or 0, 0, half_life)
-            self._start(space, data.group_column)
-            self._record_input(X, space.inputs)
+            fit = Fit(space)
         else:
             self._check_has_total()
-            self._check_same_input(X, self.space_.inputs)
-            data = self._with_groups(self.space_.open(X, **given), X, groups, self.space_, self.tally_)
-            offset = self.next_row_ if first_row is None else int(first_row)
-            tally = self._aged(self.space_, data, offset, self.next_row_, half_life)
-            self.group_column_ = data.group_column or self.group_column_
-        self._count(tally)
+            data = self._reopened(X, groups, **given)
+        run = self._run_in(fit.space)
+        self._own(with_rows(fit, self._accumulator(fit.space), data, run, first_row, half_life))
+        if first_rows:
+            self._record_input(X, fit.space.inputs)
         return self
 
-    def _half_life(self, given: float | None, groups: ArrayLike | None) -> float | None:
-        """The half-life of a stream: what was given, or that of the rows before; an error where they differ."""
-        check_half_life(given)
-        seen = vars(self).get("tally_", Tally())
-        if given is not None and groups is not None:
-            raise ValueError(
-                "half_life= and groups= do not go together: rows of one group would weigh more or less by their age."
-            )
-        if seen.n_rows == 0:
-            return given
-        if given is not None and given != seen.half_life:
-            before = "without a half-life" if seen.half_life is None else f"with half_life={seen.half_life:g}"
-            raise ValueError(
-                f"half_life={given:g}: this model has seen rows {before}. A stream has one half-life, from its first "
-                "row on: start again from empty_copy()."
-            )
-        return seen.half_life
-
-    def _aged(
-        self, space: FeatureSpace, data: FitData, first_row: int, clock: int, half_life: float | None
-    ) -> Tally[T]:
-        """The sums of more rows, whose weights follow from their age where there is a half-life."""
-        if half_life is None:
-            return self._summed(space, data, first_row)
-        clock = max(clock, first_row + data.n_rows)
-        weight = row_weights(first_row, data.n_rows, clock, half_life)
-        if data.weight is not None:
-            weight = weight * data.weight
-        if not (weight > 0).any():  # all of them are too old to count
-            tally: Tally[T] = Tally(None, data.n_rows, clock, RowRanges.of(first_row, data.n_rows))
-        else:
-            tally = self._summed(space, replace(data, weight=weight), first_row)
-        return replace(tally, next_row=clock, half_life=half_life)
-
     def prepare(self, X: Any, *, sample_weight: Any = None) -> FeatureSpace:
-        """Preprocessing, kernel parameters, landmarks and views from X, before the long pass: for `fit(space=...)`."""
+        """Preprocessing, kernel parameters and landmarks from X, before the long pass: for `fit(space=...)`."""
         self._check_parameters()
-        return self._prepared(FitData.open(X, weight=sample_weight, opener=self._opener()))
+        return self._prepared(self._opened(X, weight=sample_weight))
 
-    def _opener(self, space: FeatureSpace | None = None) -> Callable[[Any], Source]:
-        """How the rows of a fit are opened; a kernel matrix has rows that know which column is theirs."""
-        opener = opener_of(space, self.kernel)
-        given = is_precomputed(self.kernel) if space is None else space.inputs.kind == "precomputed"
-        return fitted_matrix if given else opener
+    def _opened(
+        self, X: Any, groups: ArrayLike | None = None, space: FeatureSpace | None = None, **given: Any
+    ) -> FitData:
+        """The rows of a fit."""
+        data = FitData.open(X, **given, opener=opener_of(self.kernel, space))
+        return with_groups(data, X, groups, space)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        tags.input_tags.sparse = not tags.input_tags.pairwise  # by most kernels; the others say so
-        return tags
+    def _reopened(self, X: Any, groups: ArrayLike | None = None, **given: Any) -> FitData:
+        """More rows of a fitted model."""
+        fit = self._fit()
+        self._check_same_input(X, fit.space.inputs)
+        return with_groups(fit.space.open(X, **given), X, groups, fit.space, fit)
 
-    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
-        """A feature space; `views_needed` of every sample will be compared."""
-        return FeatureSpace.prepare(
-            data,
-            kernel=as_kernel(self.kernel),
-            landmarks=self.landmarks,
-            n_landmarks=self.n_landmarks,
-            views=self.views,
-            views_needed=views_needed,
-            preprocess=self._preprocess(data),
-            placement=self._placement(),
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            engine=as_engine(self.engine),
-            progress=display(self.verbose),
-        )
+    def _prepared(self, data: FitData) -> FeatureSpace:
+        """A feature space for these rows."""
+        return prepare(data, self._spec(data), self._run(data.n_rows))
+
+    def _spec(self, data: FitData) -> Spec:
+        """What the model asks of its feature space."""
+        m = None if self.n_landmarks is None else landmark_count(self.n_landmarks, data.n_rows)
+        kernel: Any = self.kernel
+        return Spec(as_kernel(kernel), self.landmarks, m, self.views, preprocess=self._preprocess(data))
 
     def _preprocess(self, data: FitData) -> Preprocess:
         """With the column of groups, which is not a feature, left out."""
@@ -319,75 +302,35 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         encoder = self.preprocess if isinstance(self.preprocess, TableEncoder) else TableEncoder()
         return clone(encoder).set_params(exclude=[*encoder.exclude, data.group_column])
 
-    def _placement(self) -> Placement:
-        """dtype="auto" is float32, and float64 where all points are landmarks."""
-        chosen = "float64" if self.n_landmarks is None else "float32"
-        return Placement.of(chosen if self.dtype == "auto" else self.dtype, self.device)
+    def _run(self, n_rows: int) -> Run:
+        """How a fit of this many rows runs, with a new seed."""
+        dtype = self._auto_dtype(n_rows) if self.dtype == "auto" else self.dtype
+        return Run.of(self.engine, self.verbose, dtype, self.device, self.random_state)
 
-    def _summed(
-        self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
-    ) -> Tally[T]:
-        """The sums over some rows: the one expensive pass."""
-        reader = data.reader(space.inputs, space.placement, first_row)
-        value = as_engine(self.engine).reduce(
-            self._pass(space, data), reader, checkpoint=checkpoint, progress=display(self.verbose)
-        )
-        return Tally.of(value, RowRanges.of(first_row, data.n_rows), data.group)
+    def _run_in(self, space: FeatureSpace) -> Run:
+        """How a pass in this space runs."""
+        return Run(as_engine(self.engine), display(self.verbose), space.placement, space.seed)
 
-    def _pass(self, space: FeatureSpace, data: FitData) -> Accumulator[Any, Any]:
-        """What is summed: the accumulator, or one for every group."""
-        accumulator = self._accumulator(space)
-        return accumulator if data.group is None else by_groups(accumulator, data.group)
-
-    def _read(
-        self, space: FeatureSpace, data: FitData, checkpoint: str | os.PathLike | None
-    ) -> tuple[FeatureSpace, Tally[T]]:
-        """The pass of a fit: the space it ends with, and the sums."""
-        return space, self._summed(space, data, 0, checkpoint)
-
-    def _start(self, space: FeatureSpace, group_column: str | None = None) -> None:
-        """Be a model of this space that has seen no rows."""
-        self.space_, self.tally_, self._solution = space, Tally(), None
-        self.group_column_ = group_column
-
-    def _count(self, tally: Tally[T]) -> None:
-        """Add sums over rows; what was solved before is out of date."""
-        total = self.tally_ + tally
-        self._solution = None
-        self.tally_ = total
+    def _own(self, fit: Fit[T], solution: R | None = None) -> Self:
+        """Be the model of a fit; what was solved before is out of date."""
+        self._fitted, self._solution = fit, solution
+        return self
 
     def _solved(self) -> R:
         """What `_solve` gives for all rows seen so far; solved now if rows were added since."""
-        self._fitted_space()
+        value = self._fit().tally.total
         if self._solution is None:
-            if self.total_ is None:
+            if value is None:
                 raise ValueError("This model has seen no rows yet: call partial_fit or merge first.")
-            self._solution = self._solve(self.total_)
+            self._solution = self._solve(value)
         return self._solution
-
-    def _check_checkpoint(self, checkpoint: str | os.PathLike | None, data: FitData) -> None:
-        if checkpoint is None:
-            return
-        if self.random_state is None:
-            raise ValueError(
-                "checkpoint= needs a fixed random_state: without it, a second run is another fit."
-            )
-        for path in (path for source in data.sources for path in source.paths):
-            if same_file(checkpoint, path):
-                raise ValueError(
-                    f"checkpoint={str(checkpoint)!r} is a file of the data ({path}), and would be overwritten: name "
-                    "another file."
-                )
 
     # Parts that add up
 
     def empty_copy(self) -> Self:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
-        self._fitted_space()
-        copy = clone(self)
-        copy._start(self.space_, self.group_column_)
-        copy._copy_record(self)
-        return copy
+        fit = self._fit()
+        return clone(self)._own(fit.empty())._copy_record(self)
 
     def merge(self, other: Self) -> Self:
         """Add the rows that another model has seen; both must share everything that the sums depend on.
@@ -395,9 +338,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         Aged sums (`half_life`) need a common clock: the rows of both must be numbered by one count (`first_row`).
         """
         self.check_mergeable(other)
-        self._check_common_clock(other)
-        self._count(other.tally_)
-        return self
+        return self._own(merged(self._fit(), other._fit()))
 
     def check_mergeable(self, other: Self) -> None:
         """Refuse a model whose sums do not go with these, naming what differs."""
@@ -413,18 +354,36 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
                 "one model's empty_copy()."
             )
 
-    def _check_common_clock(self, other: Self) -> None:
-        """Refuse aged sums whose rows were counted apart: how old the rows of one are for the other is not known."""
-        mine, theirs = self.tally_, other.tally_
-        if not mine.n_rows or not theirs.n_rows or (mine.half_life is None and theirs.half_life is None):
-            return
-        common = None if mine.rows is None or theirs.rows is None else mine.rows & theirs.rows
-        if common is None or len(common):
-            what = "which rows they hold is not known" if common is None else f"both count rows {common}"
-            raise ValueError(
-                f"These streams have no common clock: {what}. The weight of a row follows from how many came after it, "
-                "in both. Number the rows of all streams by one count, and give it with partial_fit(first_row=...)."
-            )
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each part that the sums depend on."""
+        return self._fitted_space().fingerprint()
+
+    def with_files(self, files: Mapping[str, dict[str, Any]]) -> Self:
+        """The same model, which knows of these files that its rows came from them; see `krepes.streams.follow`."""
+        fit = self._fit()
+        return copy(self)._own(replace(fit, tally=replace(fit.tally, files=files)), self._solution)
+
+    def only(self, groups: Key | Iterable[Key]) -> Self:
+        """A new model of some groups alone, without data.
+
+        It is the model that a fit of their rows in the same `space_` gives: scales, kernel and landmarks stay.
+
+        Parameters
+        ----------
+        groups : one of `groups_`, or several
+        """
+        self._check_has_total()
+        return self.empty_copy()._own(self._fit().only(groups))
+
+    def without(self, groups: Key | Iterable[Key]) -> Self:
+        """A new model of all groups but these, without data; see `only`.
+
+        Parameters
+        ----------
+        groups : one of `groups_`, or several
+        """
+        self._check_has_total()
+        return self.empty_copy()._own(self._fit().without(groups))
 
     # Rows taken back
 
@@ -466,38 +425,21 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
     ) -> list[str]:
         """Open the rows again, and take their sums away."""
         self._check_has_total()
-        self._check_same_input(X, self.space_.inputs)
-        if self.half_life_ is not None:
-            raise ValueError(
-                f"The rows of this model have aged (half_life={self.half_life_:g}), and what is left of each is not "
-                "known exactly enough to be taken away. They fade by themselves; a window forgets (krepes.streams)."
-            )
-        data = self._with_groups(self.space_.open(X, **given), X, groups, self.space_, self.tally_)
-        numbers = row_numbers(rows, data.n_rows, self.space_, self.rows_seen_)
-        if self.total_ is None or data.n_rows >= self.n_samples_seen_:
-            raise ValueError(
-                f"Asked to forget {data.n_rows:,} rows of a model that has seen {self.n_samples_seen_:,}: some must be "
-                "left."
-            )
-        reader = Numbered(data.reader(self.space_.inputs, self.space_.placement), numbers)
-        value = as_engine(self.engine).reduce(
-            self._pass(self.space_, data), reader, progress=display(self.verbose)
-        )
-        gone: Tally[T] = Tally.of(value, RowRanges.of_rows(numbers), data.group)
-        assert gone.total is not None
-        self._check_holds(self.total_, gone.total)
-        left = self.tally_ - gone
-        self._solution = None
-        self.tally_ = left
+        fit = self._fit()
+        check_does_not_age(fit.tally.half_life)
+        data, run = self._reopened(X, groups, **given), self._run_in(fit.space)
+        self._own(forgotten(fit, self._accumulator(fit.space), data, rows, run, self._check_holds))
+        return self._still_dependent()
+
+    def forget_groups(self, groups: Key | Iterable[Key]) -> list[str]:
+        """Take groups back, as `forget` does for rows; returns what may still depend on them."""
+        self._check_has_total()
+        self._own(self._fit().without(groups))
         return self._still_dependent()
 
     def _check_holds(self, total: T, gone: T) -> None:
         """Refuse rows that cannot all be in the sums."""
-        if gone.n > (1 + ROUNDING) * total.n:
-            raise ValueError(
-                "These rows cannot all have been added: the model has fewer rows, by weight. Check rows= and "
-                "sample_weight=."
-            )
+        check_weight_of(total, gone)
 
     def _still_dependent(self) -> list[str]:
         """What forgetting leaves as it was: all that the first rows have fixed."""
@@ -517,19 +459,16 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
     def _kernel_given(self) -> bool:
         """Whether the kernel is as the user gave it, without a number from the data."""
-        return digest(as_kernel(self.kernel)) == digest(self.space_.kernel)
+        kernel: Any = self.kernel
+        return digest(as_kernel(kernel)) == digest(self.space_.kernel)
 
     def _check_has_total(self) -> None:
-        self._fitted_space()
-        if self.total_ is None and self._solution is not None:
+        """Refuse a model without sums."""
+        if self._fit().tally.total is None and self._solution is not None:
             raise ValueError(
                 f"This model was saved without {self.total_name}: it can be used, but not be refitted, continued or "
                 f"merged. Save with {self.total_name}=True to keep them."
             )
-
-    def fingerprint(self) -> dict[str, str]:
-        """A hash of each part that the sums depend on."""
-        return self._fitted_space().fingerprint()
 
     # Using
 
@@ -574,7 +513,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         if not callable(getattr(self, method, None)):
             known = [name for name in ROW_METHODS if hasattr(self, name)]
             raise ValueError(f"method={method!r}: a {type(self).__name__} has {', '.join(map(repr, known))}.")
-        source = opener_of(None, self.kernel_)(X)
+        source = (open_objects if self.kernel_.only_objects else open_source)(X)
         return write_partitions(
             folder,
             MethodResults(self.without_engine(), method),
@@ -589,9 +528,7 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
     def without_engine(self) -> Self:
         """The same model as a worker uses it: alone."""
-        worker = copy(self)
-        worker.engine, worker.verbose = None, 0
-        return worker
+        return copy(self).set_params(engine=None, verbose=0)
 
     def identity(self) -> dict[str, str]:
         """A hash of all that the model's output depends on."""
@@ -623,17 +560,8 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
 
     def _state(self, total: bool = True) -> State:
         """What a file keeps; without `total`, the model can be used but not continued."""
-        self._fitted_space()
-        state = {
-            "parameters": self._stored_parameters(),
-            "group_column": self.group_column_,
-            **self.tally_.state(total),
-            **self._record_state(),
-            **self.space_.state(factors=total),
-        }
-        by_group = self.tally_.groups is not None  # whose sums are in the file already
-        whole = None if self.total_ is None or by_group else encode(self.total_)
-        return state | ({self.total_name: whole} if total else {})
+        state = {"parameters": self._stored_parameters(), **self._record_state()}
+        return state | self._fit().state(self.total_name, total)
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
@@ -646,19 +574,10 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
         written = parameters["kernel"]
         if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
-        model = cls(**parameters)
-        model._start(space, state["group_column"])
+        model = cls(**parameters)._own(Fit(space, Tally.from_state(state), state["group_column"]))
         model._restore_record(state)
-        model.tally_ = Tally.from_state(state)
         model._restore(state)
-        check_entries("The model", state, {cls.total_name: dict | None}, optional={cls.total_name})
-        if state.get("groups") is not None:
-            parts = Split(model._accumulator(space), by_group).value_from(state["groups"]["parts"])
-            model.tally_ = model.tally_.with_groups(parts, state["groups"])
-        elif state.get(cls.total_name) is not None:
-            total = model._accumulator(space).value_from(state[cls.total_name])
-            model.tally_ = replace(model.tally_, total=total)
-        return model
+        return model._own(model._fit().with_sums(state, cls.total_name, model._accumulator), model._solution)
 
     def _restore(self, state: State) -> None:
         """Take from a file what a subclass adds to `_state`; the space is there already, the sums are not."""
@@ -675,9 +594,11 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
             params["random_state"] = None
         return params
 
+    # Showing
+
     def _facts(self) -> dict[str, str]:
         """What was learned, for a notebook."""
-        if "space_" not in vars(self):
+        if self._fitted is None:
             return {}
         return {
             "rows seen": f"{self.n_samples_seen_:,}",
@@ -686,16 +607,107 @@ class OnePassEstimator(ShowsFacts, NamedParts, RecordsInput, HasSpace, Tallied[T
             "landmarks": f"{len(self.landmarks_):,}, rank {self.rank_:,}",
         }
 
+    def _repr_html_(self) -> str:
+        return model_html(self, self._facts())
 
-def opener_of(
-    space: FeatureSpace | None, kernel: str | Kernel | Callable | list | tuple = "auto"
-) -> Callable[[Any], Source]:
-    """How the rows of a fit are opened: as those of the space that was given, where one was, or as the kernel asks."""
-    if space is None:
-        kernels = kernel if isinstance(kernel, list | tuple) else [kernel]
-        return open_objects if any(as_kernel(k).only_objects for k in kernels) else open_source
-    if not isinstance(space, FeatureSpace):
-        raise TypeError(
-            f"space= takes a FeatureSpace, from prepare(X) or another model's space_; got {type(space).__name__}."
-        )
-    return space.inputs.open
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        plain = {"text/plain": repr(self)}
+        return plain | {"text/html": self._repr_html_()} if get_config()["display"] == "diagram" else plain
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return model_repr(self, N_CHAR_MAX)
+
+    # Parts of the fit
+
+    def _fit(self) -> Fit[T]:
+        """The fit, or an error if there is none; cheaper than scikit-learn's own check."""
+        if self._fitted is None:
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+        return self._fitted
+
+    def _fitted_space(self) -> FeatureSpace:
+        return self._fit().space
+
+    @property
+    def space_(self) -> FeatureSpace:
+        return self._fit().space
+
+    @property
+    def tally_(self) -> Tally[T]:
+        return self._fit().tally
+
+    @property
+    def group_column_(self) -> str | None:
+        """The column that groups are read from, if they were given by name."""
+        return self._fit().group_column
+
+    @property
+    def total_(self) -> T | None:
+        """The sums over all rows seen; None if a file came without them."""
+        return self._fit().tally.total
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows that the sums hold."""
+        return self._fit().tally.n_rows
+
+    @property
+    def next_row_(self) -> int:
+        """The global index of the next row that is added: no random draw is ever used twice."""
+        return self._fit().tally.next_row
+
+    @property
+    def rows_seen_(self) -> RowRanges | None:
+        """Which rows the sums hold; None if that is not known."""
+        return self._fit().tally.rows
+
+    @property
+    def half_life_(self) -> float | None:
+        """Rows in which the weight of a row falls by half; None if rows do not age."""
+        return self._fit().tally.half_life
+
+    @property
+    def groups_(self) -> dict[Key, int]:
+        """The number of rows of every group; empty if sums are not kept by group."""
+        groups = self._fit().tally.groups
+        return {} if groups is None else dict(groups.rows)
+
+    @property
+    def input_space_(self) -> InputSpace:
+        return self._fit().space.inputs
+
+    @property
+    def kernel_(self) -> Kernel:
+        return self._fit().space.kernel
+
+    @property
+    def views_(self) -> Views:
+        return self._fit().space.views
+
+    @property
+    def landmarks_(self) -> Rows:
+        return self._fit().space.landmarks
+
+    @property
+    def landmark_indices_(self) -> np.ndarray | None:
+        return self._fit().space.landmark_rows
+
+    @property
+    def views_per_landmark_(self) -> int:
+        return self._fit().space.views_per_landmark
+
+    @property
+    def features_(self) -> NystromMap:
+        return self._fit().space.features
+
+    @property
+    def rank_(self) -> int:
+        return self._fit().space.rank
+
+    @property
+    def exact_views_(self) -> bool:
+        return self._fit().space.exact_views
+
+    @property
+    def seed_(self) -> int:
+        return self._fit().space.seed

@@ -11,7 +11,7 @@ import torch
 
 from krepes import KernelEmbedding
 from krepes.base.column_scale import column_samples, usual_range
-from krepes.features import fit_cost
+from krepes.features import fit_warnings
 from krepes.kernels import Custom, Gaussian, GlobalAlignment
 from krepes.sources import Batches, open_source
 from krepes.sources.tables.csv_files import _text_blocks
@@ -20,32 +20,32 @@ from refusals import warns_of
 
 def test_candidates_of_wide_rows_are_as_many_as_memory_allows():
     wide = open_source(np.zeros((2, 2**20), dtype=np.int8))
-    assert fit_cost.allowed_candidates(wide, 20_000, 100) == 256
-    assert fit_cost.allowed_candidates(wide, 20_000, 1000) == 1000
+    assert fit_warnings.allowed_candidates(wide, 20_000, 100) == 256
+    assert fit_warnings.allowed_candidates(wide, 20_000, 1000) == 1000
     for other in (np.zeros((2, 10)), ["a", "b"], {"a": [1]}):
-        assert fit_cost.allowed_candidates(open_source(other), 20_000, 100) == 20_000
+        assert fit_warnings.allowed_candidates(open_source(other), 20_000, 100) == 20_000
 
 
 def test_a_long_fit_is_named_before_it_begins(monkeypatch):
     def slow(X, Y):
         return torch.exp(-torch.cdist(X, Y))
 
-    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 1e-3)
+    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 1e-3)
     rows = torch.zeros(50, 3)
     with warns_of(UserWarning, "4", "15,007,500", "50,000 rows", "2 views"):
-        fit_cost.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
-    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 1e-8)
+        fit_warnings.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
+    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 1e-8)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_cost.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
+        fit_warnings.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
 
 
 def test_a_fit_that_does_not_fit_into_memory_is_named(monkeypatch):
-    monkeypatch.setattr(fit_cost, "available_memory", lambda: 10**9)
-    monkeypatch.setattr(fit_cost, "value_seconds", lambda kernel, rows: 0.0)
-    monkeypatch.setattr(fit_cost, "LONG_SECONDS", float("inf"))
+    monkeypatch.setattr(fit_warnings, "available_memory", lambda: 10**9)
+    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 0.0)
+    monkeypatch.setattr(fit_warnings, "LONG_SECONDS", float("inf"))
     with warns_of(UserWarning, "16 GB", "1 GB"):
-        fit_cost.warn_of_cost(torch.zeros(10, 2), Gaussian(1.0), 20_000, 1, 20_000)
+        fit_warnings.warn_of_cost(torch.zeros(10, 2), Gaussian(1.0), 20_000, 1, 20_000)
 
 
 def test_the_time_of_a_kernel_value_is_measured():
@@ -55,7 +55,7 @@ def test_the_time_of_a_kernel_value_is_measured():
     series = [torch.randn(40, 1) for _ in range(60)]
     kernel = GlobalAlignment(1.0)
     kernel(series[:2])
-    estimate = fit_cost.value_seconds(kernel, series)
+    estimate = fit_warnings.value_seconds(kernel, series)
     start = time.perf_counter()
     kernel(series)
     actual = (time.perf_counter() - start) / 60**2
@@ -72,7 +72,7 @@ def test_a_pause_of_the_machine_does_not_count_as_the_time_of_a_kernel_value():
         time.sleep(0.1 if next(calls) == 1 else 0.0)
         return X @ Y.T
 
-    assert fit_cost.value_seconds(Custom(paused), torch.ones(600, 2)) < 0.02 / 64
+    assert fit_warnings.value_seconds(Custom(paused), torch.ones(600, 2)) < 0.02 / 64
 
 
 @pytest.mark.parametrize("shape", [(40, 20_000), (2, 20_000), (3000, 1), (2, 1)], ids=str)
@@ -140,6 +140,6 @@ def test_a_csv_file_whose_lines_are_longer_than_a_block(tmp_path, monkeypatch):
 
 def test_candidates_of_wide_tables_are_as_many_as_memory_allows():
     wide = open_source({f"x{j}": [1.0, 2.0] for j in range(2000)})
-    assert fit_cost.allowed_candidates(wide, 50_000, 100) == fit_cost.CANDIDATE_NUMBERS // 8000
+    assert fit_warnings.allowed_candidates(wide, 50_000, 100) == fit_warnings.CANDIDATE_NUMBERS // 8000
     text = open_source({f"x{j}": ["a", "b"] for j in range(2000)})
-    assert fit_cost.allowed_candidates(text, 50_000, 100) == fit_cost.CANDIDATE_NUMBERS // 240_000
+    assert fit_warnings.allowed_candidates(text, 50_000, 100) == fit_warnings.CANDIDATE_NUMBERS // 240_000

@@ -146,15 +146,15 @@ def test_a_file_counts_when_it_is_at_rest(tmp_path):
 def test_sums_and_ledger_are_replaced_together(folder, tmp_path, monkeypatch):
     """An interruption inside the reading of a file leaves it out of both, and the model is written."""
     follower = Follower(folder, KernelEmbedding(3, **SETTINGS), tmp_path / "m.krepes", poll=0.1)
-    original, calls = KernelEmbedding._count, []
+    original, calls = KernelEmbedding.partial_fit, []
 
-    def interrupted(self, tally):
-        original(self, tally)
+    def interrupted(self, *args, **given):
+        original(self, *args, **given)
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(KernelEmbedding, "_count", interrupted)
+    monkeypatch.setattr(KernelEmbedding, "partial_fit", interrupted)
     done = follower.run()
     assert done.stopped
     assert done.absorbed == ("part-0.parquet", "part-1.parquet")

@@ -14,7 +14,7 @@ from krepes import KernelEmbedding
 from krepes.base.dtype_and_device import Placement
 from krepes.base.progress import Silent
 from krepes.engines import Local
-from krepes.features import FeatureSpace, FitData
+from krepes.features import FeatureSpace, FitData, Run, Spec, prepare
 from krepes.kernels import Gaussian, Laplacian
 from krepes.landmarks import Uniform
 
@@ -24,14 +24,8 @@ SMALL = {"n_landmarks": 20, "random_state": 0}
 
 def prepared(data=X, **settings) -> FeatureSpace:
     options = {"kernel": Gaussian(), "landmarks": "pivoted_cholesky", "n_landmarks": 20, **settings}
-    return FeatureSpace.prepare(
-        FitData.open(data),
-        placement=Placement.of("float64", "cpu"),
-        seed=3,
-        engine=Local(),
-        progress=Silent(),
-        **options,
-    )
+    run = Run(Local(), Silent(), Placement.of("float64", "cpu"), seed=3)
+    return prepare(FitData.open(data), Spec(**options), run)
 
 
 def test_it_cannot_be_changed():

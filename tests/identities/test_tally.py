@@ -18,7 +18,7 @@ from krepes.machines import (
     NoveltyDetector,
 )
 from krepes.streams import Window
-from krepes.tally import RowRanges
+from krepes.tally import Fit, RowRanges
 from krepes.views import Tabular
 
 specification = importlib.util.spec_from_file_location(
@@ -92,8 +92,7 @@ def answers(model, given):
 
 def refit(model, given, rows):
     """The same model on some rows under their own indices, in runs of consecutive ones."""
-    again = model.empty_copy()
-    again.group_column_ = None
+    again = model.empty_copy()._own(Fit(model.space_))  # without the column of groups
     for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
         again.partial_fit(**taken(given, run), first_row=int(run[0]))
     return again

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.autoencoder.bottleneck import FittedBottleneck
@@ -28,22 +29,22 @@ from krepes.autoencoder.sphere_descent import descend
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode
-from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.linalg import descending_eigh
 from krepes.base.progress import display
 from krepes.base.rows import Rows, dense
 from krepes.base.sparse_rows import REDUCE
 from krepes.base.validation import as_matrix
-from krepes.engines import Engine, as_engine
-from krepes.features import FeatureSpace, FitData
+from krepes.engines import Engine
+from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.normal_sums import NormalSums
-from krepes.tally import RowRanges, Tally
+from krepes.tally import Fit, total
+from krepes.tally.fit import check_checkpoint
 
 EXACT_ROWS = 5000  # of which all may be landmarks: four n x n matrices of 200 MB each
 SMALLEST_REGULARIZATION = 1e-6  # the decoder's kernel is singular where points of the bottleneck coincide
@@ -125,6 +126,15 @@ class KernelAutoencoder(
 
     component_kinds = {"kernel": Kernel, "decoder_kernel": Kernel, "landmarks": LandmarkSelector}
 
+    n_components: int
+    decoder_kernel: str | Kernel
+    regularization: float
+    encoder_regularization: float | None
+    encoder_noise: float
+    max_rows: int
+    max_iter: int
+    tol: float
+
     decoder_kernel_: Kernel
     history_: list[float]
     n_iter_: int
@@ -151,25 +161,7 @@ class KernelAutoencoder(
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.n_components = n_components
-        self.decoder_kernel = decoder_kernel
-        self.regularization = regularization
-        self.encoder_regularization = encoder_regularization
-        self.encoder_noise = encoder_noise
-        self.max_rows = max_rows
-        self.max_iter = max_iter
-        self.tol = tol
+        self._store(locals())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -195,22 +187,20 @@ class KernelAutoencoder(
         comes after the descent. `space` is a feature space to use as it is.
         """
         self._check_parameters()
-        data = FitData.open(X, targets, opener=self._opener(space), positives_name="targets")
-        self._check_checkpoint(checkpoint, data)
+        data = self._opened(X, None, space, positives=targets, positives_name="targets")
+        check_checkpoint(checkpoint, data, self.random_state)
         space = self._prepared(FitData(data.sources[:1])) if space is None else space.decomposed()
         if not isinstance(space.landmarks, Tensor):
             raise ValueError(
                 "The autoencoder reconstructs numbers, and these rows are objects: use KernelEmbedding for them."
             )
         bottleneck = self._trained(space, data)
-        reader = data.reader(space.inputs, space.placement)
-        sums, progress = DecoderSums(*_machines(space, bottleneck)), display(self.verbose)
-        total = as_engine(self.engine).reduce(sums, reader, checkpoint=checkpoint, progress=progress)
-        Decoder.solved(sums.features, total, self.regularization)  # or an error, while the model is as it was
-        self._start(space)
-        self._set_bottleneck(bottleneck)
+        sums = DecoderSums(*_machines(space, bottleneck))
+        tally = total(sums, data, space, self._run_in(space), checkpoint)
+        assert tally.total is not None
+        decoder = Decoder.solved(sums.features, tally.total, self.regularization)
+        self._own(Fit(space, tally), decoder)._set_bottleneck(bottleneck)
         self._record_input(X, space.inputs)
-        self._count(Tally.of(total, RowRanges.of(0, data.n_rows)))
         if checkpoint is not None:
             remove_checkpoint(checkpoint)
         return self
@@ -219,7 +209,7 @@ class KernelAutoencoder(
         self, X: Any, y: Any = None, *, targets: Any = None, first_row: int | None = None
     ) -> Self:
         """Add rows. The first call is a fit; later ones add to the decoder alone, the encoder stays as it is."""
-        if not hasattr(self, "space_"):
+        if self._fitted is None:
             return self.fit(X, targets=targets)
         return self._add_rows(X, first_row, positives=targets, positives_name="targets")
 
@@ -259,9 +249,9 @@ class KernelAutoencoder(
         if not is_integer(self.max_iter, least=0):
             raise ValueError(f"max_iter={self.max_iter!r}: expected an integer >= 0.")
 
-    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
+    def _spec(self, data: FitData) -> Spec:
         n, by_rule = data.n_rows, isinstance(self.landmarks, str | LandmarkSelector | type)
-        exact = by_rule and (self.n_landmarks is None or n <= self.n_landmarks)
+        exact = by_rule and (self.n_landmarks is None or n <= int(self.n_landmarks))
         if exact and n > EXACT_ROWS:
             raise ValueError(
                 f"n_landmarks={self.n_landmarks} makes all {n:,} rows landmarks, which takes about "
@@ -278,17 +268,9 @@ class KernelAutoencoder(
                 "An autoencoder rebuilds its rows, but these rows are objects, which cannot be rebuilt from numbers. "
                 "Give vectors, a table or images; KernelEmbedding represents objects."
             )
-        return FeatureSpace.prepare(
-            data,
-            kernel=as_kernel(self.kernel),
-            landmarks=np.arange(n) if exact else self.landmarks,
-            n_landmarks=n if self.n_landmarks is None else self.n_landmarks,
-            preprocess=self.preprocess,
-            placement=Placement.of(self.dtype, self.device),
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            engine=as_engine(self.engine),
-            progress=display(self.verbose),
-        )
+        m = n if self.n_landmarks is None else int(self.n_landmarks)
+        landmarks = np.arange(n) if exact else self.landmarks
+        return replace(super()._spec(data), landmarks=landmarks, n_landmarks=m)
 
     def _trained(self, space: FeatureSpace, data: FitData) -> FittedBottleneck:
         """The descent, on all rows or some of them."""
@@ -323,11 +305,12 @@ class KernelAutoencoder(
             )
         return FittedBottleneck(found.Z, P @ found.Z / scale, kernel, found.values, found.converged, exact)
 
-    def _set_bottleneck(self, bottleneck: FittedBottleneck) -> None:
+    def _set_bottleneck(self, bottleneck: FittedBottleneck) -> Self:
         self._bottleneck, self.decoder_kernel_ = bottleneck, bottleneck.kernel
         self.bottleneck_ = bottleneck.Z.cpu().numpy()
         self.history_, self.converged_ = bottleneck.values, bottleneck.converged
         self.n_iter_, self.exact_ = len(bottleneck.values) - 1, bottleneck.exact
+        return self
 
     def _accumulator(self, space: FeatureSpace) -> DecoderSums:
         return DecoderSums(*_machines(space, self._bottleneck))
@@ -336,9 +319,7 @@ class KernelAutoencoder(
         return Decoder.solved(_machines(self.space_, self._bottleneck)[1], value, self.regularization)
 
     def empty_copy(self) -> Self:
-        copy = super().empty_copy()
-        copy._set_bottleneck(self._bottleneck)
-        return copy
+        return super().empty_copy()._set_bottleneck(self._bottleneck)
 
     def fingerprint(self) -> dict[str, str]:
         return self._accumulator(self._fitted_space()).fingerprint()

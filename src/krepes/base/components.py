@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterator
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
 
 from sklearn.base import BaseEstimator
 
@@ -119,23 +119,21 @@ def _with_article(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
-class NamedParts:
-    """Lets an estimator take its components by name and still answer `set_params(loss__redundancy=...)`.
+def named_parts(
+    estimator: BaseEstimator, kinds: Mapping[str, type[Component]], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parameters for `set_params`, so that it takes `loss__redundancy=...` if the loss was given by name.
 
-    `component_kinds` maps the estimator's parameters to kinds. A nested parameter of a component that was
-    given by name replaces the name by the object it stands for, then sets the parameter there.
+    `kinds` maps the estimator's parameters to kinds of components. A nested parameter of a component that was given by
+    name comes with the object that the name stands for.
     """
-
-    component_kinds: ClassVar[dict[str, type[Component]]] = {}
-
-    def set_params(self, **params: Any) -> Self:
-        for key in params:
-            part, _, nested = key.partition("__")
-            if nested and part in self.component_kinds:
-                value = params.get(part, getattr(self, part))
-                if value is None:
-                    raise ValueError(f"{key}: {part} is None and has no parameters; set {part} first.")
-                if isinstance(value, str):
-                    setattr(self, part, resolve(self.component_kinds[part], value))
-                    params = {k: v for k, v in params.items() if k != part}
-        return super().set_params(**params)  # type: ignore[misc]
+    found = dict(params)
+    for key in params:
+        part, _, nested = key.partition("__")
+        if nested and part in kinds:
+            value = found.get(part, getattr(estimator, part))
+            if value is None:
+                raise ValueError(f"{key}: {part} is None and has no parameters; set {part} first.")
+            if isinstance(value, str):
+                found[part] = resolve(kinds[part], value)
+    return found

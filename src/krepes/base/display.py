@@ -1,7 +1,7 @@
 """How models and results show themselves: one short line as text, a small table in a notebook.
 
 `displayed` gives a class both, from its fields (a dataclass) or its fitted attributes (an estimator). Arrays are shown
-by type and shape, and in a notebook by their first rows. `ShowsFacts` puts what a fitted estimator is above the diagram
+by type and shape, and in a notebook by their first rows. `model_html` puts what a fitted estimator is above the diagram
 of scikit-learn. Every value is escaped: a name may hold anything.
 """
 
@@ -13,7 +13,6 @@ from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 
@@ -132,36 +131,22 @@ def displayed(cls: C) -> C:
     return cls
 
 
-class ShowsFacts:
-    """An estimator that says in a notebook what it has learned, above its parameters."""
+def model_html(model: BaseEstimator, facts: Mapping[str, str]) -> str:
+    """A notebook's view of an estimator: what it has learned, above its parameters."""
+    shown = {name: escape(value) for name, value in facts.items()}
+    title = f"{type(model).__name__}{'' if facts else ', not fitted'}"
+    return facts_html(title, shown) + estimator_html_repr(model)
 
-    def _facts(self) -> dict[str, str]:
-        """What was learned, in words; empty before it is fitted."""
-        return {}
 
-    def _html(self) -> str:
-        facts = {name: escape(value) for name, value in self._facts().items()}
-        title = f"{type(self).__name__}{'' if facts else ', not fitted'}"
-        assert isinstance(self, BaseEstimator)
-        return facts_html(title, facts) + estimator_html_repr(self)
-
-    def _repr_html_(self) -> str:
-        return self._html()
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        plain = {"text/plain": repr(self)}
-        return plain | {"text/html": self._html()} if get_config()["display"] == "diagram" else plain
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """As scikit-learn has it, but arrays and frames by their shape."""
-        assert isinstance(self, BaseEstimator)
-        given = self.get_params(deep=False)
-        if not any(hasattr(value, "shape") for value in given.values()):
-            return BaseEstimator.__repr__(self, N_CHAR_MAX)
-        usual = type(self)().get_params(deep=False)
-        changed = [
-            f"{name}={short(value)}"
-            for name, value in given.items()
-            if hasattr(value, "shape") or repr(value) != repr(usual[name])
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
+def model_repr(model: BaseEstimator, most: int) -> str:
+    """As scikit-learn has it, but arrays and frames by their shape."""
+    given = model.get_params(deep=False)
+    if not any(hasattr(value, "shape") for value in given.values()):
+        return BaseEstimator.__repr__(model, most)
+    usual = type(model)().get_params(deep=False)
+    changed = [
+        f"{name}={short(value)}"
+        for name, value in given.items()
+        if hasattr(value, "shape") or repr(value) != repr(usual[name])
+    ]
+    return f"{type(model).__name__}({', '.join(changed)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from krepes.base.caller_warning import warn
-from krepes.base.components import NamedParts
+from krepes.base.components import named_parts
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.validation import check_squares, estimator_rows
 from krepes.clustering.affinity import Affinity, affinity, components
@@ -31,7 +31,7 @@ from krepes.kernels import Kernel
 BLOCK_BYTES = 128 * 2**20
 
 
-class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
+class SubspaceClustering(ClusterMixin, BaseEstimator):
     """Find clusters of rows that can be expressed by one another, in a metric that is learned for this.
 
     Every row is predicted from the others by kernel ridge regression. The mean local covariance of these regressions
@@ -129,6 +129,10 @@ class SubspaceClustering(NamedParts, ClusterMixin, BaseEstimator):
         self.n_landmarks = n_landmarks
         self.n_init = n_init
         self.random_state = random_state
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `kernel__lengthscale=...` is for a part of the model, also if it was given by name."""
+        return super().set_params(**named_parts(self, self.component_kinds, params))
 
     @torch.no_grad()
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:

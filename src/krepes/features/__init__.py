@@ -2,6 +2,17 @@
 
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.moment_pass import MomentPass
+from krepes.features.preparation import ChosenKernel, Run, Spec, opener_of, prepare
 from krepes.features.space import FeatureSpace
 
-__all__ = ["FeatureSpace", "FitData", "MomentPass", "RowReader"]
+__all__ = [
+    "ChosenKernel",
+    "FeatureSpace",
+    "FitData",
+    "MomentPass",
+    "RowReader",
+    "Run",
+    "Spec",
+    "opener_of",
+    "prepare",
+]

@@ -1,29 +1,49 @@
-"""Which rows become landmarks: a rule, row indices or points of the user's, and how many views each has."""
+"""Which rows become landmarks: a rule, row indices or points of the user's, or all points.
+
+    all points = x_1 .. x_n, x_1^+ .. x_n^+, x_1^- .. x_n^-       given pairs or triplets
+               = every drawn view of every row                    where views are drawn
+               = the rows                                         for losses of one view
+
+A regularised loss of these points has its minimum in the span of their phi(x)  [esser, Thm. 1], and so has the simple
+contrastive loss under W^T W = I if enough eigenvalues are positive  [esser, Thm. 2, 3]. With m points as landmarks
+Nyström features span all of it, so nothing is approximated; points that add nothing to the span are cut by rank. Cost
+O(m^3), memory O(m^2).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.components import resolve
-from krepes.base.dtype_and_device import Placement
+from krepes.base.files import readable_bytes
+from krepes.base.memory import available_memory
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.base.sparse_rows import SparseRows, as_sparse
+from krepes.features.fit_data import FitData, RowReader
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
-from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
-from krepes.sources import Source
 from krepes.views import Views
 from krepes.views.views import MOST_VIEWS
 
-FEW_CANDIDATES = 10_000  # where no rule says how many: enough to learn scales from
+AUTO_LANDMARKS = 2000
+FEW_CANDIDATES = 10_000  # if no rule says how many: enough to learn scales from
+MOST_POINTS = 20_000  # more take hours, and 26 GB of memory
+MATRICES = 8  # of m x m float64 that exist at once: K and its vectors, F, three moments and the solver's
+SECONDS = 5.5e-10  # times m^3, on one core: two minutes for 6000 points
 
-Chosen = tuple[Rows, np.ndarray | None]  # landmarks in the input space, and their global row indices
+
+class LandmarkRows(NamedTuple):
+    """Landmarks in the input space, the rows of the data that they are, and the views of each."""
+
+    points: Rows
+    rows: np.ndarray | None
+    n_views: int = 1
 
 
 class LandmarkChoice:
@@ -62,8 +82,8 @@ class LandmarkChoice:
 
     def choose(
         self, candidates: Candidates, preferred: Candidates | None, kernel: Kernel, generator: torch.Generator
-    ) -> Chosen:
-        """Landmarks by the rule: of the preferred rows first, of the others as far as these do not suffice."""
+    ) -> LandmarkRows:
+        """Landmarks by the rule: among the preferred rows first, then among the others."""
         assert self.selector is not None
         if preferred is None:
             return self._selected(candidates, self.n_landmarks, kernel, generator)
@@ -72,57 +92,92 @@ class LandmarkChoice:
         others = np.flatnonzero(~np.isin(candidates.indices, preferred.indices))
         missing = self.n_landmarks - len(preferred.indices)
         if not len(others):
-            return preferred.rows, preferred.indices
+            return LandmarkRows(preferred.rows, preferred.indices)
         rest = Candidates(take_rows(candidates.rows, others), candidates.indices[others])
-        rows, indices = self._selected(rest, missing, kernel, generator)
-        return concat_rows([preferred.rows, rows]), np.concatenate([preferred.indices, indices])
+        others_chosen = self._selected(rest, missing, kernel, generator)
+        points = concat_rows([preferred.rows, others_chosen.points])
+        return LandmarkRows(points, np.concatenate([preferred.indices, others_chosen.rows]))
 
     def _selected(
         self, candidates: Candidates, n: int, kernel: Kernel, generator: torch.Generator
-    ) -> tuple[Rows, np.ndarray]:
+    ) -> LandmarkRows:
         assert self.selector is not None
         chosen = torch.as_tensor(self.selector.select(candidates.rows, kernel, n, generator)).cpu().numpy()
-        return take_rows(candidates.rows, chosen), candidates.indices[chosen]
+        return LandmarkRows(take_rows(candidates.rows, chosen), candidates.indices[chosen])
 
-    def points(self, source: Source, inputs: InputSpace, placement: Placement) -> Chosen:
+    def points(self, reader: RowReader) -> LandmarkRows:
         """Landmarks that the user gave: rows by index, or points."""
+        inputs, placement = reader.inputs, reader.placement
         landmarks = as_sparse(self.given)
         array = landmarks if isinstance(landmarks, Tensor) else _as_array(landmarks)
         if array is not None and array.ndim == 1 and not _is_float(array) and inputs.kind != "objects":
             indices = np.asarray(array, dtype=np.int64)
-            if len(indices) == 0 or indices.min() < 0 or indices.max() >= source.n_rows:
+            if len(indices) == 0 or indices.min() < 0 or indices.max() >= reader.n_rows:
                 raise ValueError(
-                    f"landmarks= are row indices; they must lie between 0 and {source.n_rows - 1} and not be empty."
+                    f"landmarks= are row indices; they must lie between 0 and {reader.n_rows - 1} and not be empty."
                 )
-            return inputs.tensor(source.take(indices), placement.dtype, placement.device), indices
+            return LandmarkRows(reader.take(indices).inputs[0], indices)
         points = inputs.tensor(landmarks if array is None else array, placement.dtype, placement.device)
         if len(points) == 0:
             raise ValueError(
                 "landmarks= is empty: give at least one point or row index, or the name of a rule."
             )
-        return points, None
+        return LandmarkRows(points, None)
 
 
-def with_views(chosen: Chosen, views: Views, p: int, seed: int, pairs: Sequence[Rows]) -> Chosen:
+def with_views(chosen: LandmarkRows, views: Views, p: int, seed: int, pairs: Sequence[Rows]) -> LandmarkRows:
     """Landmark tuples: p views of every landmark as centres, ordered by view.         [krepes, section 3]
 
     They are the views that training sees of these rows; for pairs, the row, its positive and its negative.
     """
-    landmarks, indices = chosen
+    points, rows, _ = chosen
     if pairs:
-        parts = [landmarks, *pairs]
+        parts = [points, *pairs]
         if p > len(parts):
             raise ValueError(f"views_per_landmark={p}, but pairs give {len(parts)} views of every row.")
         parts = parts[:p]
-    elif views.n_views < 2 or not (isinstance(landmarks, Tensor | SparseRows) or views.takes_lists):
+    elif views.n_views < 2 or not (isinstance(points, Tensor | SparseRows) or views.takes_lists):
         raise ValueError(
             f"views_per_landmark={p} needs views of the landmarks, and this loss or data has none: use 1."
         )
     else:
-        rows = torch.arange(count_rows(landmarks)) if indices is None else torch.from_numpy(indices)
-        given: Any = landmarks
-        parts = [views.view(given, rows, seed, index) for index in range(p)]
-    return concat_rows(parts), None if indices is None else np.tile(indices, p)
+        numbers = torch.arange(count_rows(points)) if rows is None else torch.from_numpy(rows)
+        given: Any = points
+        parts = [views.view(given, numbers, seed, index) for index in range(p)]
+    return LandmarkRows(concat_rows(parts), None if rows is None else np.tile(rows, p), p)
+
+
+def points_of(data: FitData, views: Views) -> int:
+    """Points of every row: itself and its pair, or its views."""
+    return len(data.sources) if data.paired else views.n_views
+
+
+def check_all_points(data: FitData, views: Views) -> None:
+    """Refuse more points than time and memory allow, and say what would work."""
+    n = data.n_rows if data.counting_rows is None else len(data.counting_rows)
+    p = points_of(data, views)
+    m, free = n * p, available_memory()
+    needed = 8 * MATRICES * m**2
+    if m <= MOST_POINTS and needed <= free:
+        return
+    each = f"{n:,} rows" if p == 1 else f"{n:,} rows, {p} points for each"
+    hours = SECONDS * m**3 / 3600
+    most = min(MOST_POINTS, int((free / (8 * MATRICES)) ** 0.5)) // p
+    raise ValueError(
+        f"n_landmarks=None makes all {m:,} points landmarks ({each}). One matrix of their kernel values takes "
+        f"{readable_bytes(8 * m**2)}, the fit about {readable_bytes(needed)} of memory ({readable_bytes(free)} are "
+        f"free) and {hours:.2g} hours of one core. Up to {most:,} such rows are possible here. For more, give a number "
+        "of landmarks, such as n_landmarks=1000: the kernel is then approximated by as many well-chosen rows."
+    )
+
+
+def all_points(reader: RowReader, views: Views, seed: int) -> LandmarkRows:
+    """Every point that a model is fitted on, ordered by view."""
+    counting = reader.data.counting_rows
+    rows = np.arange(reader.n_rows) if counting is None else counting
+    X, *pairs = reader.take(rows).inputs
+    p = points_of(reader.data, views)
+    return with_views(LandmarkRows(X, rows), views, p, seed, pairs) if p > 1 else LandmarkRows(X, rows)
 
 
 def _as_array(value: object) -> np.ndarray | None:
@@ -135,3 +190,14 @@ def _as_array(value: object) -> np.ndarray | None:
 
 def _is_float(array: np.ndarray | Tensor) -> bool:
     return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
+
+
+def landmark_count(asked: int | str | None, n: int) -> int:
+    """How many landmarks `n_landmarks` means for n rows: "auto", None for all of them, or a number.
+
+    >>> landmark_count("auto", 50_000), landmark_count("auto", 300), landmark_count(None, 5000), landmark_count(20, 300)
+    (2000, 300, 5000, 20)
+    """
+    if asked is None:
+        return n
+    return min(n, AUTO_LANDMARKS) if asked == "auto" else int(asked)

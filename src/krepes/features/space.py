@@ -2,7 +2,7 @@
 
     row -> input space -> views -> k(., landmarks) -> phi(x) = F^T k_x
 
-It is a value: built once by `FeatureSpace.prepare`, shared by a model and its copies, never changed, hashed by part,
+It is a value: built once by `krepes.features.prepare`, shared by a model and its copies, never changed, hashed by part,
 saved with the model. Everything that is learned afterwards is a sum over features of this space.
 """
 
@@ -17,35 +17,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
 from krepes.base.codec import State
-from krepes.base.components import named
 from krepes.base.dtype_and_device import Placement
 from krepes.base.packing import digest
 from krepes.base.progress import Progress
 from krepes.base.rows import Rows, take_rows
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import SparseRows, dense_remedy
+from krepes.base.sparse_rows import SparseRows
 from krepes.engines import Engine
-from krepes.features.all_points import all_points, check_all_points
-from krepes.features.data_warnings import warn_of_data, warn_of_shape
-from krepes.features.fit_cost import allowed_candidates, warn_of_cost
 from krepes.features.fit_data import FitData, RowReader
-from krepes.features.landmark_choice import LandmarkChoice, with_views
+from krepes.features.landmark_choice import LandmarkRows
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.features.view_choice import choose_views
 from krepes.kernels import Kernel
-from krepes.kernels.checking.fit_check import check_candidates, title
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, Preprocess, is_series, prepare_inputs
 from krepes.sources import reservoir
-from krepes.sources.row_subset import subset
-from krepes.views import Image, NoViews, Tabular, TimeSeries, Views
+from krepes.views import NoViews, Views
 
 VIEW_ROWS = 10_000  # that the scale of views is learned from
 LEAST_FOLDS = 3  # two are held out at a time, and at least one is learned from
-LARGEST = 1e150  # factor that a file may hold: its square is a number of double precision
+LARGEST = 1e150  # largest factor accepted; its square fits float64
 
 # What a model file says of a space, and of which type it must be.
 STATE = {
@@ -59,6 +51,7 @@ STATE = {
     "rank": int,
     "views_per_landmark": int,
     "n_folds": int | None,
+    "metric": str | None,
     "kernel_probe": Tensor,
     "F": Tensor,
     "eigenvalues": Tensor,
@@ -73,18 +66,13 @@ class FeatureSpace:
     ----------
     inputs : InputSpace
         How raw rows become tensors: encoder, shape, scale.
-    kernel : Kernel
-        With numbers for its data-dependent parameters.
+    features : NystromMap
+        Kernel, landmarks and rank are its own.
     views : Views
-    landmarks : Tensor of shape (m, ...), m SparseRows or list of m objects
-        In the input space.
     landmark_rows : ndarray of shape (m,) or None
-        The rows of the training data that they are; None for points of the user's.
+        The rows of the training data that the landmarks are; None for points of the user's.
     views_per_landmark : int
         p; with p > 1 there are m p landmarks, ordered by view.
-    features : NystromMap
-    rank : int
-        r, the number of features.
     exact_views : bool
         Whether augmentations are integrated instead of sampled in pairs.
     placement : Placement
@@ -92,7 +80,11 @@ class FeatureSpace:
     seed : int
         The seed of the views' random streams.
     n_folds : int or None
-        By how many folds of rows sums are kept apart; a row's fold follows from its global index.
+        Folds of rows whose sums are kept apart; a row's fold follows from its global index.
+    metric : str or None
+        What columns are to a kernel that was chosen: "as given", "standardised", or the kind of a learned metric.
+    choice : object or None
+        How the kernel was chosen on a sample of rows; it is not saved.
 
     Examples
     --------
@@ -103,133 +95,39 @@ class FeatureSpace:
     """
 
     inputs: InputSpace
-    kernel: Kernel
+    features: NystromMap
     views: Views
-    landmarks: Rows
     landmark_rows: np.ndarray | None
     views_per_landmark: int
-    features: NystromMap
-    rank: int
     exact_views: bool
     placement: Placement
     seed: int
     n_folds: int | None = None
+    metric: str | None = None
+    choice: object | None = None
 
     @classmethod
-    def prepare(
+    def of(
         cls,
-        data: FitData,
-        *,
+        inputs: InputSpace,
         kernel: Kernel,
-        landmarks: Any,
-        n_landmarks: int | None,
-        views: str | Views | None = None,
-        views_needed: int = 1,
-        preprocess: Preprocess = "auto",
+        views: Views,
+        landmarks: LandmarkRows,
         placement: Placement,
         seed: int,
-        engine: Engine,
-        progress: Progress,
-        prefer: np.ndarray | None = None,
-        learn_kernel: Callable[[Candidates, InputSpace], Kernel] | None = None,
+        n_folds: int | None = None,
         decompose: bool = True,
     ) -> FeatureSpace:
-        """Fix the space from data, in at most one scan of them.
-
-        Parameters
-        ----------
-        data : FitData
-            Rows of weight zero are not used. Positives and negatives are views.
-        kernel, landmarks, n_landmarks, views, preprocess : as an estimator takes them
-            Without a number of landmarks, all points are landmarks, see `krepes.features.all_points`.
-        views_needed : int
-            How many views of a sample will be compared: 1 or 2.
-        placement, seed, engine, progress
-        prefer : ndarray of row indices, optional
-            Rows that become landmarks before any other, such as those that have labels.
-        learn_kernel : callable(Candidates, InputSpace) -> Kernel, optional
-            Chooses kernel and parameters, such as by targets; `kernel` then says only whether rows may be shifted.
-        decompose : bool
-            Whether features are needed. Without them, K_mm is not decomposed, and `rank` is m until `decomposed`.
-        """
-        source, generator = data.sources[0], torch.Generator().manual_seed(seed)
-        if source.n_rows < 2:
-            raise ValueError(f"Found {source.n_rows} sample(s); a minimum of 2 samples is required to fit.")
-        choice, counting = LandmarkChoice(landmarks, n_landmarks), data.counting_rows
-        series = is_series(preprocess)
-        chosen_views = choose_views(
-            views,
-            source,
-            views_needed,
-            data.paired,
-            few=choice.everything,
-            series=series,
-            tokens=kernel.takes_tokens,
-        )
-        if choice.everything:
-            check_all_points(data, chosen_views)
-        part = source if counting is None else subset(source, counting)
-        inputs, candidates = prepare_inputs(
-            part,
-            preprocess,
-            allowed_candidates(part, choice.n_candidates, choice.n_landmarks),
-            seed,
-            placement,
-            engine,
-            progress,
-            may_shift=kernel.shift_invariant and chosen_views.shift_equivariant,
-            table_columns=kernel.table_columns,
-            tokens=kernel.takes_tokens,
-        )
-        if isinstance(preprocess, str) and preprocess == "auto":
-            warn_of_shape(inputs, kernel, views)
-        if inputs.kind == "sparse" and not kernel.takes_sparse:
-            able = sorted(name for name, each in named(Kernel).items() if each.takes_sparse is True)
-            raise ValueError(
-                f"{title(kernel)} has no form for sparse rows. Kernels that have: {', '.join(able)}. "
-                f"{dense_remedy(inputs.shape[0])}"
-            )
-        if inputs.raw_ and isinstance(chosen_views, Tabular | Image | TimeSeries):
-            raise ValueError(
-                f"There is no augmentation for columns that are compared as they are ({', '.join(inputs.raw_)}): give "
-                "positives= (a second view of every row), or use loss='kernel_pca'."
-            )
-        if counting is not None:
-            candidates = replace(candidates, indices=counting[candidates.indices])
-        if learn_kernel is None:
-            suited = kernel.suited(inputs.layout)
-            warn_of_data(candidates, inputs, suited, as_given=preprocess is None or preprocess == "none")
-            fitted_kernel = suited.fitted(candidates.rows, generator)
+        """The space of a kernel, its parameters numbers, on landmarks that are known."""
+        points = kernel.storable(landmarks.points)
+        if decompose:
+            features = NystromMap(kernel, points, placement.dtype, rows=landmarks.rows)
+            exact = _views_are_exact(views, features)
         else:
-            fitted_kernel = learn_kernel(candidates, inputs)
-        if not choice.everything and choice.selector is not None:
-            warn_of_cost(
-                candidates.rows, fitted_kernel, data.n_rows, chosen_views.n_views, choice.n_landmarks
-            )
-        negative = check_candidates(fitted_kernel, candidates.rows, candidates.indices)
-        fitted_views = chosen_views.fitted(candidates.rows, generator, groups=inputs.groups)
-        reader = data.reader(inputs, placement)
-        with progress.stage("Landmarks"):
-            if choice.everything:
-                drawn = all_points(data, reader, fitted_views, seed)
-                fixed = (inputs, fitted_kernel, fitted_views, *drawn, placement, seed, decompose)
-                return replace(cls._of(*fixed), exact_views=False)
-            if choice.selector is None:
-                chosen = choice.points(source, inputs, placement)
-            else:
-                preferred = _preferred(prefer, reader, choice.n_candidates, seed)
-                chosen = choice.choose(candidates, preferred, fitted_kernel, generator)
-            p = choice.views_per_landmark
-            if p > 1:
-                pairs = reader.take(chosen[1]).inputs[1:] if data.paired and chosen[1] is not None else ()
-                chosen = with_views(chosen, fitted_views, p, seed, pairs)
-            space = cls._of(inputs, fitted_kernel, fitted_views, *chosen, p, placement, seed, decompose)
-        if negative is not None and not space.features.indefinite:  # otherwise there was a warning already
-            milder = (
-                " It is between the landmarks that were chosen, which the model uses." if decompose else ""
-            )
-            warn(f"{title(fitted_kernel)} is not positive semi-definite: {negative}.{milder}")
-        return space
+            features, exact = NystromMap.restored(kernel, points, placement.dtype), False
+        return cls(
+            inputs, features, views, landmarks.rows, landmarks.n_views, exact, placement, seed, n_folds
+        )
 
     @classmethod
     def on(
@@ -250,46 +148,24 @@ class FeatureSpace:
             if isinstance(landmarks, SparseRows):
                 inputs = InputSpace("sparse", landmarks.shape[1:])
             placement = Placement(dtype or torch.float64, torch.device("cpu"))
-        return cls._of(inputs, kernel, NoViews(), landmarks, rows, 1, placement, seed)
-
-    @classmethod
-    def _of(
-        cls,
-        inputs: InputSpace,
-        kernel: Kernel,
-        views: Views,
-        landmarks: Rows,
-        landmark_rows: np.ndarray | None,
-        views_per_landmark: int,
-        placement: Placement,
-        seed: int,
-        decompose: bool = True,
-    ) -> FeatureSpace:
-        landmarks = kernel.storable(landmarks)
-        fixed = (inputs, kernel, views, landmarks, landmark_rows, views_per_landmark)
-        if not decompose:
-            features = NystromMap.restored(kernel, landmarks, placement.dtype, None)
-            return cls(*fixed, features, len(landmarks), False, placement, seed)
-        features = NystromMap(kernel, landmarks, placement.dtype, rows=landmark_rows)
-        exact = _views_are_exact(views, features)
-        return cls(*fixed, features, features.rank, exact, placement, seed)
+        return cls.of(inputs, kernel, NoViews(), LandmarkRows(landmarks, rows), placement, seed)
 
     def decomposed(self) -> FeatureSpace:
         """This space with features: K_mm is decomposed now, unless it is already."""
-        if self.features.factors is not None:
-            return self
-        return self.with_kernel(self.kernel)
+        return self if self.features.factors is not None else self.with_kernel(self.kernel)
 
     def with_few_landmarks(self, most: int) -> FeatureSpace:
         """The features of a random part of the landmarks."""
         places = np.sort(np.random.default_rng(self.seed).permutation(len(self.landmarks))[:most])
-        part = replace(self, landmarks=take_rows(self.landmarks, places), landmark_rows=None)
-        return part.with_kernel(self.kernel)
+        points = LandmarkRows(take_rows(self.landmarks, places), None, self.views_per_landmark)
+        return self._on(self.kernel, points)
 
     def with_kernel(self, kernel: Kernel) -> FeatureSpace:
         """The same rows, views and landmarks under another kernel, such as one whose metric was learned."""
-        fixed = (self.inputs, kernel, self.views, self.landmarks, self.landmark_rows, self.views_per_landmark)
-        return replace(self._of(*fixed, self.placement, self.seed), n_folds=self.n_folds)
+        return self._on(kernel, LandmarkRows(self.landmarks, self.landmark_rows, self.views_per_landmark))
+
+    def _on(self, kernel: Kernel, landmarks: LandmarkRows) -> FeatureSpace:
+        return self.of(self.inputs, kernel, self.views, landmarks, self.placement, self.seed, self.n_folds)
 
     def with_views(
         self, data: FitData, views: str | Views | None, views_needed: int, seed: int
@@ -312,6 +188,19 @@ class FeatureSpace:
         return self  # a value: copies of an estimator share it
 
     # What follows from it
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.features.kernel
+
+    @property
+    def landmarks(self) -> Rows:
+        """In the input space: Tensor of shape (m, ...), m SparseRows or a list of m objects."""
+        return self.features.landmarks
+
+    @property
+    def rank(self) -> int:
+        return self.features.rank
 
     @property
     def dtype(self) -> torch.dtype:
@@ -405,6 +294,7 @@ class FeatureSpace:
             "rank": self.rank,
             "views_per_landmark": self.views_per_landmark,
             "n_folds": self.n_folds,
+            "metric": self.metric,
             "kernel_probe": kernel_probe(self.kernel, self.landmarks),
         }
         return state | ({"F": self.features.F, "eigenvalues": self.features.eigenvalues} if factors else {})
@@ -422,17 +312,15 @@ class FeatureSpace:
         factors = (state["eigenvalues"].to(where), state["F"].to(where)) if "F" in state else None
         return cls(
             state["input_space"],
-            fitted,
+            NystromMap.restored(fitted, landmarks, placement.dtype, factors, state["rank"]),
             state["views"],
-            landmarks,
             state["landmark_indices"],
             state["views_per_landmark"],
-            NystromMap.restored(fitted, landmarks, placement.dtype, factors),
-            state["rank"],
             state["exact_views"],
             placement,
             state["seed"],
             state["n_folds"],
+            state["metric"],
         )
 
 
@@ -462,16 +350,6 @@ def _check_state(state: State) -> None:
     wrong = [name for name, broken in problems.items() if broken]
     if wrong:
         raise ValueError(f"The model file is damaged: {', '.join(wrong)} cannot be what was written.")
-
-
-def _preferred(rows: np.ndarray | None, reader: RowReader, most: int, seed: int) -> Candidates | None:
-    """The preferred rows, or a uniform sample of them where they are very many."""
-    if rows is None or not len(rows):
-        return None
-    rows = np.unique(rows)
-    if len(rows) > most:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
-    return Candidates(reader.take(rows).inputs[0], rows)
 
 
 def _views_are_exact(views: Views, features: NystromMap) -> bool:

@@ -45,7 +45,7 @@ class NystromMap:
     eigenvalues : Tensor of shape (r,), float64
         The eigenvalues of K_mm, largest first.
     rank : int
-        r, the number of features.
+        r, the number of features; m for a map that was never decomposed.
 
     Examples
     --------
@@ -59,7 +59,6 @@ class NystromMap:
     True
     """
 
-    rows: np.ndarray | None = None
     indefinite = False  # whether K_mm was found to have negative eigenvalues, and a warning said so
 
     def __init__(
@@ -73,19 +72,25 @@ class NystromMap:
         self.kernel = kernel
         self.landmarks = landmarks
         self.dtype = dtype
-        self.rows = rows
         self.cut = RELATIVE_CUT[dtype] if cut is None else cut
-        self.factors: tuple[Tensor, Tensor] | None = self._decompose()
+        self.factors: tuple[Tensor, Tensor] | None = self._decompose(rows)
+        self.rank = len(self.eigenvalues)
         self.prepare()
 
     @classmethod
     def restored(
-        cls, kernel: Kernel, landmarks: Any, dtype: torch.dtype, factors: tuple[Tensor, Tensor] | None
+        cls,
+        kernel: Kernel,
+        landmarks: Any,
+        dtype: torch.dtype,
+        factors: tuple[Tensor, Tensor] | None = None,
+        rank: int | None = None,
     ) -> NystromMap:
         """The map of a saved model; without (eigenvalues, F) they are computed when they are first needed."""
         self = cls.__new__(cls)
         self.kernel, self.landmarks, self.dtype = kernel, landmarks, dtype
         self.cut, self.factors = RELATIVE_CUT[dtype], factors
+        self.rank = len(landmarks if factors is None else factors[0]) if rank is None else rank
         self.prepare()
         return self
 
@@ -101,10 +106,6 @@ class NystromMap:
             self.factors = self._decompose()
         return self.factors[1]
 
-    @property
-    def rank(self) -> int:
-        return len(self.eigenvalues)
-
     def prepare(self) -> None:
         """Compute what depends on the landmarks alone."""
         self._block = self.kernel.against(self.landmarks)
@@ -117,8 +118,8 @@ class NystromMap:
         vars(self).update(state)
         self.prepare()
 
-    def _decompose(self) -> tuple[Tensor, Tensor]:
-        K_mm, noise = landmark_matrix(self.kernel, self.landmarks, self.rows)
+    def _decompose(self, rows: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
+        K_mm, noise = landmark_matrix(self.kernel, self.landmarks, rows)
         values, vectors = descending_eigh(K_mm)
         largest, smallest = values[0].item(), values[-1].item()
         if not largest > 0:
@@ -130,7 +131,7 @@ class NystromMap:
         self.indefinite = smallest < -allowed
         if self.indefinite:
             negative = negative_points(K_mm, vectors[:, -1], noise)
-            proof = "" if negative is None else f": {negative.words(row_names(negative.rows, self.rows))}"
+            proof = "" if negative is None else f": {negative.words(row_names(negative.rows, rows))}"
             warn(
                 f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
                 f"{smallest:.3g} to {largest:.3g}){proof}. Its negative part is dropped."

@@ -14,26 +14,27 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from copy import copy
+from dataclasses import replace
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base import model_file
 from krepes.base.accumulator import T
 from krepes.base.codec import State, decode, encode
-from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count
 from krepes.base.progress import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.sparse_rows import as_sparse
-from krepes.engines import as_engine
-from krepes.features import FeatureSpace, FitData
+from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.fit_data import as_weights
+from krepes.features.landmark_choice import AUTO_LANDMARKS, landmark_count
 from krepes.kernels import Kernel
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
@@ -47,7 +48,6 @@ from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.rows_in_sequence import one_after_other
 
-AUTO_LANDMARKS = 2000
 EXACT_ROWS = 20_000  # up to which features are double precision
 
 
@@ -68,17 +68,9 @@ class LabelledMachine(OnePassEstimator[T, S]):
     """The base of machines that learn targets: ridge machines and Gaussian processes."""
 
     total_name = "sums"
-    choice_: KernelChoice | None
-    metric_: str | None
 
     targets_: Targets
-    label_: str | None  # the column that the targets were, where they were one
-    of_targets: ClassVar[tuple[str, ...]] = (
-        "label_",
-        "targets_",
-        "choice_",
-        "metric_",
-    )  # attributes that a fit sets before its pass
+    label_: str | None  # the column that the targets were, if they were one
 
     # What a subclass writes
 
@@ -99,10 +91,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
         return weight
 
-    def _sample_rows(self) -> int:
-        """How many labelled rows the kernel is learned from, at most."""
-        return AUTO_LANDMARKS
-
     def _decomposes(self, m: int) -> bool:
         """Whether features of m landmarks are needed, so that their kernel matrix is decomposed."""
         return True
@@ -110,51 +98,40 @@ class LabelledMachine(OnePassEstimator[T, S]):
     # Targets
 
     @contextmanager
-    def _restored_on_failure(self) -> Iterator[None]:
-        """The model stays as it was where a fit fails."""
-        before = {name: getattr(self, name) for name in self.of_targets if hasattr(self, name)}
+    def _encoding(
+        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
+    ) -> Iterator[tuple[np.ndarray, ArrayLike | None]]:
+        """Targets and weights of the first rows. If what follows fails, the model stays as it was."""
+        before = copy(self)
         try:
-            yield
+            values, missing = targets_in(X, y, type(self).__name__)
+            self._label(self._targets_of(values, classes), y if isinstance(y, str) else None)
+            yield self._encoded(values, missing, sample_weight)
         except BaseException:
-            for name, value in before.items():
-                setattr(self, name, value)
+            if before._fitted is not None:
+                self._label(before.targets_, before.label_)._own(before._fitted, before._solution)
             raise
 
-    def _started(
-        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
+    def _encoded(
+        self, values: Any, missing: np.ndarray | None, sample_weight: Any
     ) -> tuple[np.ndarray, ArrayLike | None]:
-        """Encoded targets and weights of the first rows."""
-        self.choice_ = self.metric_ = None
-        self.label_ = y if isinstance(y, str) else None
-        y, missing = self._read_targets(X, y)
-        self.targets_ = self._targets_of(y, classes)
-        encoded = self.targets_.encoded(y)
+        """Encoded targets, and weights that are zero if the target is missing."""
+        encoded = self.targets_.encoded(values)
         return encoded, self._weighted(encoded, _without(missing, sample_weight))
 
-    def _encoded_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ArrayLike | None]:
+    def _more_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ArrayLike | None]:
         """Encoded targets and weights of more rows."""
-        y, missing = self._read_targets(X, y)
-        encoded = self.targets_.encoded(y)
-        return encoded, self._weighted(encoded, _without(missing, sample_weight))
+        return self._encoded(*targets_in(X, y, type(self).__name__), sample_weight)
 
-    def _read_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None]:
-        """Targets, by name where y is one, and which of them are missing."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Give targets, or the name "
-                "of a column of X."
-            )
-        if not isinstance(y, str):
-            return y, None
-        values = labels_of(open_source(X), X if isinstance(X, str | os.PathLike) else "X", y)[0]
-        missing = missing_values(values)
-        if not missing.any():
-            return values, None
-        if missing.all():
-            raise ValueError(f"The column {y!r} has no value in any row: there is nothing to learn from.")
-        filled = values.copy()
-        filled[missing] = values[~missing][0]
-        return filled, missing
+    def _label(self, targets: Targets, label: str | None) -> Self:
+        """Learn these targets, from a column if it has a name."""
+        self.targets_, self.label_ = targets, label
+        return self
+
+    def _scored(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Any, ArrayLike | None]:
+        """Targets and weights for `score`: y may be the name of a column, whose missing values do not count."""
+        values, missing = targets_in(X, y, type(self).__name__)
+        return values, _without(missing, sample_weight)
 
     def _check_parameters(self) -> None:
         if self.n_landmarks not in ("auto", None):
@@ -162,67 +139,65 @@ class LabelledMachine(OnePassEstimator[T, S]):
         if self.dtype not in ("auto", "float32", "float64"):
             raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
+    def _auto_dtype(self, n_rows: int) -> str:
+        return "float64" if n_rows <= EXACT_ROWS else "float32"
+
     # Preparation
 
     def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
         """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
         machine = clone(self)
         machine._check_parameters()
-        encoded, weight = machine._started(X, y, sample_weight)
-        space = machine._prepared(FitData.open(X, y=encoded, weight=weight, opener=self._opener()))
-        self._prepared_choice = machine.choice_  # becomes `choice_` in a fit with this space
-        return space
+        with machine._encoding(X, y, sample_weight) as (encoded, weight):
+            return machine._prepared(machine._opened(X, y=encoded, weight=weight))
 
-    def _take_prepared(self, space: FeatureSpace | None) -> None:
-        """The choice that `prepare` made, if this is its space."""
-        choice = self.__dict__.pop("_prepared_choice", None)
-        if space is not None and choice is not None and choice.chosen.kernel is space.kernel:
-            self.choice_, self.metric_ = choice, choice.chosen.metric
-
-    def _learned_kernel(self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+    def _chosen_kernel(
+        self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
+    ) -> ChosenKernel:
         """The kernel, from a sample of the rows, whose targets are in the data."""
         labelled = Labelled(data, self.targets_, landmark_count(self.n_landmarks, data.n_rows))
         with display(self.verbose).stage("Choosing the kernel"):
             found = self._search.choose(candidates, inputs, seed, labelled)
         if isinstance(found, Kernel):
-            return found
-        self.choice_, self.metric_ = found, found.chosen.metric
-        return found.chosen.kernel
+            return ChosenKernel(found)
+        return ChosenKernel(found.chosen.kernel, found.chosen.metric, found)
 
-    def _prepared(
-        self, data: FitData, views_needed: int = 1, unlabelled: Source | None = None
-    ) -> FeatureSpace:
-        n, rows, labelled = data.n_rows, data, None
+    @property
+    def choice_(self) -> KernelChoice | None:
+        """What was tried before the kernel was chosen; None if it was given, or the model comes from a file."""
+        choice = self._fit().space.choice
+        return choice if isinstance(choice, KernelChoice) else None
+
+    @property
+    def metric_(self) -> str | None:
+        return self._fit().space.metric
+
+    def _prepared(self, data: FitData, unlabelled: Source | None = None) -> FeatureSpace:
+        """A space of rows with targets; columns are scaled by unlabelled ones too, which may become landmarks."""
+        run, rows, labelled = self._run(data.n_rows), data, None
         if unlabelled is not None:
             weight = data.weight
             if weight is not None:
                 weight = np.concatenate([weight, np.ones(unlabelled.n_rows)])
             rows = FitData((one_after_other(data.sources[0], unlabelled),), weight=weight)
-            labelled = np.arange(n) if data.counting_rows is None else data.counting_rows
-        dtype = ("float64" if n <= EXACT_ROWS else "float32") if self.dtype == "auto" else self.dtype
-        m = landmark_count(self.n_landmarks, n)
-        by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        placement = Placement.of(dtype, self.device)
+            labelled = np.arange(data.n_rows) if data.counting_rows is None else data.counting_rows
 
-        def learned(candidates: Candidates, inputs: InputSpace) -> Kernel:
+        def chosen(candidates: Candidates, inputs: InputSpace) -> ChosenKernel:
             if labelled is not None:
-                some = np.sort(np.random.default_rng(seed).permutation(labelled)[: self._sample_rows()])
-                candidates = Candidates(data.reader(inputs, placement).take(some).inputs[0], some)
-            return self._learned_kernel(data, candidates, inputs, seed)
+                some = np.sort(np.random.default_rng(run.seed).permutation(labelled)[:AUTO_LANDMARKS])
+                candidates = Candidates(data.reader(inputs, run.placement).take(some).inputs[0], some)
+            return self._chosen_kernel(data, candidates, inputs, run.seed)
 
-        return FeatureSpace.prepare(
-            rows,
-            kernel=self._search.first(),
-            landmarks=self.landmarks,
-            n_landmarks=m,
+        return prepare(rows, replace(self._spec(data), prefer=labelled), run, chosen)
+
+    def _spec(self, data: FitData) -> Spec:
+        m = landmark_count(self.n_landmarks, data.n_rows)
+        by_rule = isinstance(self.landmarks, str | LandmarkSelector | type)
+        return Spec(
+            self._search.first(),
+            self.landmarks,
+            m,
             preprocess=self._preprocess(data),
-            placement=placement,
-            seed=seed,
-            engine=as_engine(self.engine),
-            progress=display(self.verbose),
-            prefer=labelled,
-            learn_kernel=learned,
             decompose=self._decomposes(m if by_rule else len(as_sparse(self.landmarks))),
         )
 
@@ -252,12 +227,12 @@ class LabelledMachine(OnePassEstimator[T, S]):
         classes: ArrayLike | None = None,
     ) -> Self:
         """Add rows with targets, the first or more of them."""
-        if hasattr(self, "space_"):
-            encoded, weight = self._encoded_targets(X, y, sample_weight)
-        else:
-            self._check_parameters()
-            encoded, weight = self._started(X, y, sample_weight, classes)
-        return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
+        if self._fitted is not None:
+            encoded, weight = self._more_targets(X, y, sample_weight)
+            return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
+        self._check_parameters()
+        with self._encoding(X, y, sample_weight, classes) as (encoded, weight):
+            return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
 
     # Rows taken back
 
@@ -295,7 +270,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         `n_kept` rows keeps fewer of them afterwards, because others are not known any more.
         """
         self._check_has_total()
-        encoded, weight = self._encoded_targets(X, y, sample_weight)
+        encoded, weight = self._more_targets(X, y, sample_weight)
         return self._forget_rows(X, rows, groups, y=encoded, weight=weight)
 
     def _still_dependent(self) -> list[str]:
@@ -338,10 +313,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
     # Files and copies
 
     def empty_copy(self) -> Self:
-        copy = super().empty_copy()
-        copy.targets_, copy.label_ = self.targets_, self.label_
-        copy.choice_, copy.metric_ = None, self.metric_
-        return copy
+        return super().empty_copy()._label(self.targets_, self.label_)
 
     def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
         """Write one safetensors file. It holds landmarks, which are real rows of the data.
@@ -355,49 +327,37 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     def _state(self, total: bool = True) -> State:
         state = super()._state(total and self.total_ is not None)
-        state |= {"targets": encode(self.targets_), "label": self.label_, "metric": self.metric_}
+        state |= {"targets": encode(self.targets_), "label": self.label_}
         if self.total_ is not None or self._solution is not None:
             state["solution"] = encode(self._solved())
         return state
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
-        check_entries("The model", state, {"targets": dict, "label": str | None}, optional=set())
-        check_entries("The model", state, {"metric": str | None, "solution": dict}, optional={"solution"})
-        self.targets_ = decode(Targets, state["targets"])
-        self.label_ = state["label"]
-        self.choice_, self.metric_ = None, state["metric"]
+        types = {"targets": dict, "label": str | None, "solution": dict}
+        check_entries("The model", state, types, optional={"solution"})
+        self._label(decode(Targets, state["targets"]), state["label"])
         if "solution" in state:
             self._solution = self._solution_of(state["solution"])
 
 
-def landmark_count(asked: int | str | None, n: int) -> int:
-    """How many landmarks `n_landmarks` means for n rows: "auto", None for all of them, or a number.
-
-    >>> landmark_count("auto", 50_000), landmark_count("auto", 300), landmark_count(None, 5000), landmark_count(20, 300)
-    (2000, 300, 5000, 20)
-    """
-    if asked is None:
-        return n
-    return min(n, AUTO_LANDMARKS) if asked == "auto" else int(asked)
-
-
-class ScoredByName:
-    """Lets `score` take the name of a column, as `fit` does; stands before scikit-learn's mixins, which score."""
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy, or R^2 of quantities.
-
-        Parameters
-        ----------
-        X : rows, as in `fit`
-        y : array-like of shape (n,), or the name of a column of X
-            Rows without a target do not count.
-        sample_weight : array-like of shape (n,), default=None
-        """
-        assert isinstance(self, LabelledMachine)
-        y, missing = self._read_targets(X, y)
-        return super().score(X, y, sample_weight=_without(missing, sample_weight))  # type: ignore[misc]
+def targets_in(X: Any, y: Any, who: str) -> tuple[Any, np.ndarray | None]:
+    """Targets, by name if y is one, and which of them are missing."""
+    if y is None:
+        raise ValueError(
+            f"{who} requires y to be passed, but the target y is None. Give targets, or the name of a column of X."
+        )
+    if not isinstance(y, str):
+        return y, None
+    values = labels_of(open_source(X), X if isinstance(X, str | os.PathLike) else "X", y)[0]
+    missing = missing_values(values)
+    if not missing.any():
+        return values, None
+    if missing.all():
+        raise ValueError(f"The column {y!r} has no value in any row: there is nothing to learn from.")
+    filled = values.copy()
+    filled[missing] = values[~missing][0]
+    return filled, missing
 
 
 def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:

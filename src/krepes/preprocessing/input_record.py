@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,11 +27,12 @@ class RecordsInput(BaseEstimator):
         elif inputs.n_features is not None:
             self.n_features_in_ = inputs.n_features
 
-    def _copy_record(self, other: RecordsInput) -> None:
+    def _copy_record(self, other: RecordsInput) -> Self:
         """Remember the input that another estimator remembers."""
         for name in RECORD:
             if name in vars(other):
                 setattr(self, name, vars(other)[name])
+        return self
 
     def _record_state(self) -> State:
         """What a model file keeps."""

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +171,8 @@ class Follower:
         if not fitted:
             self._before_fit[name] = entry
         else:
-            if grown is self.model:
-                grown = copy.copy(self.model)
             files = {**self._before_fit, **grown.tally_.files, name: entry}
-            grown.tally_ = replace(grown.tally_, files=files)
-            self.model, self._before_fit = grown, {}
+            self.model, self._before_fit = grown.with_files(files), {}
             self._unsaved = True
         if problem is None:
             self._absorbed.append(name)

@@ -15,6 +15,7 @@ import numpy as np
 
 from krepes.base.limits import check_count
 from krepes.one_pass import OnePassEstimator
+from krepes.tally import Fit
 
 M = TypeVar("M", bound=OnePassEstimator)
 
@@ -53,8 +54,7 @@ class Window(Generic[M]):
         check_count("n_pieces", n_pieces)
         check_count("n_rows", n_rows, n_pieces)
         self.n_rows, self.n_pieces = n_rows, n_pieces
-        self.model = model.empty_copy()
-        self.model.group_column_ = None
+        self.model = model.empty_copy()._own(Fit(model.space_))  # groups are pieces of the stream
 
     @property
     def piece_rows(self) -> int:

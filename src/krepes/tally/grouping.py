@@ -7,13 +7,14 @@ Memory: one accumulator's sums for every group, 16 r^2 bytes for moments with vi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.caller_warning import named_few, warn
@@ -83,13 +84,16 @@ def _keys_of(groups: Key | Iterable[Key]) -> list[Key]:
     return group_keys(named).tolist() if named else []
 
 
-def group_keys(values: ArrayLike) -> np.ndarray:
-    """One key for every row, as a file can hold it: numbers, truth values or text; dates become text.
+def group_keys(values: ArrayLike, n_rows: int | None = None) -> np.ndarray:
+    """One key for each of the n rows, as a file can hold it: numbers, truth values or text; dates become text.
 
     >>> group_keys(np.array(["2026-01-05", "2026-01-06"], dtype="datetime64[D]")).tolist()
     ['2026-01-05', '2026-01-06']
     """
-    array = np.asarray(values)
+    if n_rows is not None and (not isinstance(values, Sized) or len(values) != n_rows):
+        given = f"{len(values):,} values" if isinstance(values, Sized) else repr(values)
+        raise ValueError(f"groups= has {given} for {n_rows:,} rows; one is needed for every row.")
+    array = np.asarray(values.tolist() if isinstance(values, Tensor) else values)
     if array.ndim != 1:
         raise ValueError(f"groups= has the shape {array.shape}; expected one group per row.")
     missing = np.isnat(array) if array.dtype.kind in "mM" else missing_values(array)
@@ -109,8 +113,12 @@ def group_keys(values: ArrayLike) -> np.ndarray:
     return np.array(list(dated), dtype=np.str_)
 
 
-def by_groups(accumulator: Accumulator[Any, T], keys: np.ndarray) -> Split[Any, T]:
-    """The accumulator once for every group; an error where memory cannot hold it."""
+def by_groups(
+    accumulator: Accumulator[Any, T], keys: np.ndarray | None
+) -> Accumulator[Any, T] | Split[Any, T]:
+    """The accumulator once for every group, if there are any; an error if memory cannot hold it."""
+    if keys is None:
+        return accumulator
     n = len(np.unique(keys))
     needed, free = n * accumulator.bytes_of_sums, available_memory()
     what = (

@@ -20,7 +20,7 @@ n x (features of the chosen layers) numbers stay. Step 3 costs O(n m^2) and n x 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from krepes.alignment.layers.layer_ridge import candidate_kernels, kernel_ridge
 from krepes.alignment.layers.layer_weights import choose_layers, layer_lines
 from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layers.network_rows import NetworkRows
-from krepes.base.components import Component, NamedParts
+from krepes.base.components import Component, named_parts
 from krepes.base.limits import check_choice, check_count
 from krepes.base.validation import as_array, estimator_rows
 from krepes.kernels import Kernel
@@ -50,7 +50,7 @@ from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
 
-class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
+class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     """Classes from the layers of a network: choose layers by alignment, then kernel ridge regression on them.
 
     Parameters
@@ -151,6 +151,10 @@ class LayerTransferClassifier(NamedParts, ClassifierMixin, BaseEstimator):
         self.pool = pool
         self.batch_rows = batch_rows
         self.random_state = random_state
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `kernel__lengthscale=...` is for a part of the model, also if it was given by name."""
+        return super().set_params(**named_parts(self, self.component_kinds, params))
 
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None) -> LayerTransferClassifier:
         """Fit rows with labels, and rows without.

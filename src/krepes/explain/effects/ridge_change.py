@@ -35,7 +35,7 @@ def score_changes(
     assert total is not None
     class_weight = machine._class_weight(total)
     sums = total.by_fold(class_weight).total
-    encoded, weight = machine._encoded_targets(X, y, sample_weight)
+    encoded, weight = machine._more_targets(X, y, sample_weight)
     data = space.open(X, y=encoded, weight=weight)
     block = data.reader(space.inputs, space.placement).take(rows)
     Phi = space.features(block.inputs[0]).double()

@@ -30,11 +30,11 @@ from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARA
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.probability import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
-from krepes.machines.kernel_search import Kernels, KernelSearch
-from krepes.machines.labelled_machine import ScoredByName
+from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
-from krepes.tally import RowRanges, Tally
+from krepes.tally import Fit
+from krepes.tally.fit import unsummed
 
 FEATURE_BYTES = 512 * 2**20  # of features, up to which they are kept in memory between the steps
 FEW_ROWS, MOST_ROWS = 250, 500  # of the sample that kernel and amplitude are chosen on
@@ -56,7 +56,7 @@ class Absent:
 READS_AGAIN = "it reads the rows several times, and keeps no sums that rows could be added to."
 
 
-class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[LikelihoodSums]):
+class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]):
     __doc__ = f"""Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
 
     f ~ GP(0, a k),  p(class) = sigmoid(f).  Of more than two classes, each has a process against all others, with the
@@ -107,20 +107,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,  # type: ignore[arg-type]
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,  # type: ignore[arg-type]
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.lengthscale = lengthscale
-        self.input_metric = input_metric
-        self.amplitude = amplitude
+        self._store(locals())
 
     # Fitting
 
@@ -148,22 +135,17 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
                 "kernel='precomputed': the probabilities of a Gaussian process need k(x, x) of new rows, which a "
                 "kernel matrix does not have. Use KernelRidgeClassifier, or give the kernel as a function."
             )
-        with self._restored_on_failure():
-            encoded, weight = self._started(X, y, sample_weight)
-            self._take_prepared(space)
-            data = FitData.open(X, y=encoded, weight=weight, opener=self._opener(space))
+        with self._encoding(X, y, sample_weight) as (encoded, weight):
+            data = self._opened(X, None, space, y=encoded, weight=weight)
             space = self._prepared(data) if space is None else space.decomposed()
-            solution = self._approximated(space, data)
-        self._start(space)
+            self._own(Fit(space, unsummed(data.n_rows)), self._approximated(space, data))
         self._record_input(X, space.inputs)
-        self.tally_ = Tally(None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows))
-        self._solution = solution
         return self
 
     def _approximated(self, space: FeatureSpace, data: FitData) -> Posterior:
         amplitude = given(self.amplitude)
         if amplitude is None:
-            amplitude = self.choice_.chosen.amplitude if self.choice_ is not None else 1.0
+            amplitude = space.choice.chosen.amplitude if isinstance(space.choice, KernelChoice) else 1.0
         reader = data.reader(space.inputs, space.placement)
         start = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
         mode = laplace_mode(self._sums(space, reader), start, amplitude)
@@ -243,3 +225,7 @@ class GaussianProcessClassifier(ScoredByName, ClassifierMixin, GaussianProcess[L
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability, (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy. y may be the name of a column of X; rows without a target do not count."""
+        return super().score(X, *self._scored(X, y, sample_weight))

@@ -12,6 +12,7 @@ from krepes.base.accumulator import Value
 from krepes.base.codec import State, decode
 from krepes.base.limits import is_number
 from krepes.base.rows import Rows
+from krepes.kernels.radial import Lengthscale
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine
@@ -22,8 +23,9 @@ T = TypeVar("T", bound=Value)
 class GaussianProcess(LabelledMachine[T, Posterior]):
     """The base of `GaussianProcessRegressor` and `GaussianProcessClassifier`, which say what the parameters mean."""
 
-    amplitude: float | str
+    lengthscale: Lengthscale
     input_metric: str | None
+    amplitude: float | str
 
     # What a subclass writes
 

@@ -25,14 +25,13 @@ from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.machines.kernel_search import Kernels, KernelSearch
-from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Quantities, Targets
 from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.normal_sums import NormalSums
 
 
-class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[NormalSums]):
+class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
     __doc__ = f"""Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -64,6 +63,9 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
     (True, True)
     """
 
+    noise: float | str
+    fit_intercept: bool
+
     targets_: Quantities
 
     def __init__(
@@ -84,22 +86,7 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,  # type: ignore[arg-type]
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,  # type: ignore[arg-type]
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.lengthscale = lengthscale
-        self.input_metric = input_metric
-        self.amplitude = amplitude
-        self.noise = noise
-        self.fit_intercept = fit_intercept
+        self._store(locals())
 
     # Fitting
 
@@ -119,11 +106,8 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
         `KernelRidgeRegressor`. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        with self._restored_on_failure():
-            encoded, weight = self._started(X, y, sample_weight)
-            self._take_prepared(space)
-            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
-        return self
+        with self._encoding(X, y, sample_weight) as (encoded, weight):
+            return self._learn(X, self._opened(X, groups, space, y=encoded, weight=weight), space, checkpoint)
 
     def partial_fit(
         self,
@@ -264,6 +248,10 @@ class GaussianProcessRegressor(ScoredByName, RegressorMixin, GaussianProcess[Nor
     def noise_std_(self) -> float | np.ndarray:
         each = math.sqrt(self.noise_) * self.targets_.scale
         return float(each[0]) if self.targets_.flat else each
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """R^2. y may be the name of a column of X; rows without a target do not count."""
+        return super().score(X, *self._scored(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -29,13 +29,12 @@ from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.solution import Fits, kept_features
 from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
 from krepes.machines.kernel_search import Kernels
-from krepes.machines.labelled_machine import ScoredByName
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 from krepes.sources import reservoir
 
 
-class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
+class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     __doc__ = with_parameters("""Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
@@ -71,6 +70,10 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
     (True, (2, 3))
     """)
 
+    loss: str
+    class_weight: Mapping[Any, float] | str | None
+    transductive: bool
+
     targets_: Classes
 
     def __init__(
@@ -96,27 +99,7 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            lengthscale=lengthscale,
-            input_metric=input_metric,
-            penalty=penalty,
-            fit_intercept=fit_intercept,
-            solver=solver,
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,
-            n_folds=n_folds,
-            n_kept=n_kept,
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.class_weight = class_weight
-        self.transductive = transductive
+        self._store(locals())
 
     # Fitting
 
@@ -243,6 +226,10 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
         """Calibrated probabilities of the classes, (n, c)."""
         return softmax(self._scores(X) / self.temperature_, axis=1)
 
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy. y may be the name of a column of X; rows without a target do not count."""
+        return super().score(X, *self._scored(X, y, sample_weight))
+
     # Conformal prediction
 
     @property
@@ -289,6 +276,6 @@ class KernelRidgeClassifier(ScoredByName, ClassifierMixin, RidgeMachine):
 
 
 def _balance(counts: np.ndarray) -> np.ndarray:
-    """Weights of classes, (c,), under which all that have rows weigh the same."""
+    """Balanced class weights, (c,); empty classes get 1."""
     present = counts > 0
     return np.where(present, counts.sum() / (present.sum() * np.where(present, counts, 1.0)), 1.0)

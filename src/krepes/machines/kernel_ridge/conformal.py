@@ -33,6 +33,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.limits import check_share
 from krepes.base.rows import Rows
 from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.labelled_machine import targets_in
 from krepes.machines.targets import Quantities
 
 Calibration = tuple[Any, Any]  # rows and their targets
@@ -130,7 +131,7 @@ class HeldRows:
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")
         X, named = calibration
         n = machine.space_.open(X).n_rows
-        y, missing = machine._read_targets(X, named)
+        y, missing = targets_in(X, named, type(machine).__name__)
         if missing is not None:
             raise ValueError(f"{named!r} is missing in {missing.sum():,} calibration rows: leave them out.")
         found, y = machine._solved(), machine.targets_.encoded(y)

@@ -16,6 +16,7 @@ import torch
 from krepes.base.accumulator import Accumulator
 from krepes.base.split import ByFold, Key, Parts
 from krepes.features import FeatureSpace
+from krepes.features.landmark_choice import AUTO_LANDMARKS
 from krepes.machines.kept_rows import KeepRows, KeptRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts, iterated
 from krepes.machines.kernel_ridge.solution import (
@@ -26,7 +27,6 @@ from krepes.machines.kernel_ridge.solution import (
     predictions_by_folds,
 )
 from krepes.machines.kernel_ridge.solving import FEW_ROWS, penalty_errors
-from krepes.machines.labelled_machine import AUTO_LANDMARKS
 from krepes.machines.targets import Targets
 from krepes.regression.leave_one_out import LeaveOneOut
 from krepes.regression.normal_sums import NormalSums

@@ -10,6 +10,7 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,17 +21,13 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State, decode
 from krepes.base.limits import check_count, is_number
-from krepes.base.progress import display
 from krepes.base.sparse_rows import REDUCE, SparseRows
-from krepes.engines import Engine, as_engine
-from krepes.features import FeatureSpace, FitData
-from krepes.features.fit_data import as_weights
+from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Reweighted
 from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.kernels.vectors import as_rows
-from krepes.landmarks import LandmarkSelector
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (
@@ -50,11 +47,11 @@ from krepes.machines.kernel_ridge.solution import (
     kept_features,
 )
 from krepes.machines.kernel_ridge.solving import ridge_fits, solution_of
-from krepes.machines.kernel_search import Kernels, KernelSearch
+from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.penalty_choice import PenaltyErrors
-from krepes.tally import RowRanges, Tally
+from krepes.tally import Fit
+from krepes.tally.fit import check_checkpoint, unsummed
 
 MOST_FOLDS = 1000
 
@@ -67,44 +64,13 @@ NO_SUMS = (
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
 
-    def __init__(
-        self,
-        *,
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        input_metric: str | None = "diagonal",
-        penalty: float | str = "auto",
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        n_folds: int = 5,
-        n_kept: int = 20_000,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            kernel=kernel,  # type: ignore[arg-type]
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,  # type: ignore[arg-type]
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.lengthscale = lengthscale
-        self.input_metric = input_metric
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.n_folds = n_folds
-        self.n_kept = n_kept
+    lengthscale: Lengthscale
+    input_metric: str | None
+    penalty: float | str
+    fit_intercept: bool
+    solver: str
+    n_folds: int
+    n_kept: int
 
     # What a subclass writes
 
@@ -141,79 +107,52 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
         self._check_parameters()
-        with self._restored_on_failure():
-            encoded, weight = self._started(X, y, sample_weight)
-            self._take_prepared(space)
-            if space is None and (X_unlabelled is not None or self._may_iterate):
-                if X_unlabelled is not None and is_precomputed(self.kernel):
-                    raise ValueError(
-                        "X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out."
-                    )
-                opener = self._opener()
-                unlabelled = None if X_unlabelled is None else opener(X_unlabelled)
-                data = FitData.open(X, y=encoded, weight=weight, opener=opener)
-                data = self._with_groups(data, X, groups)
-                space = self._prepared(data, unlabelled=unlabelled)
-            if space is not None and self._iterates(len(space.landmarks)):
-                if groups is not None:
-                    raise ValueError(NO_SUMS)
-                return self._fit_by_iterations(X, encoded, weight, space, checkpoint)
-            super().fit(X, encoded, groups=groups, sample_weight=weight, checkpoint=checkpoint, space=space)
+        if X_unlabelled is not None and is_precomputed(self.kernel):
+            raise ValueError("X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out.")
+        with self._encoding(X, y, sample_weight) as (encoded, weight):
+            data = self._opened(X, groups, space, y=encoded, weight=weight)
+            check_checkpoint(checkpoint, data, self.random_state)
+            if space is None:
+                unlabelled = None if X_unlabelled is None else opener_of(self.kernel)(X_unlabelled)
+                space = self._prepared(data, unlabelled)
+            if self._iterates(len(space.landmarks)):
+                return self._fit_by_iterations(X, data, space, checkpoint)
+            self._learn(X, data, space, checkpoint)
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self
 
     # Many landmarks
 
-    @property
-    def _may_iterate(self) -> bool:
-        """Whether the number of landmarks may ask for conjugate gradients."""
-        m = self.n_landmarks
-        given = not isinstance(self.landmarks, str | LandmarkSelector | type)
-        many = given or m is None or (m != "auto" and int(m) > DIRECT_LANDMARKS)
-        return self.solver == "conjugate_gradients" or (self.solver == "auto" and many)
-
     def _iterates(self, m: int) -> bool:
         """Whether m landmarks are solved by conjugate gradients."""
         return self.solver == "conjugate_gradients" or (self.solver == "auto" and m > DIRECT_LANDMARKS)
 
     def _fit_by_iterations(
-        self,
-        X: Any,
-        y: np.ndarray,
-        weight: ArrayLike | None,
-        space: FeatureSpace,
-        checkpoint: str | os.PathLike | None,
+        self, X: Any, data: FitData, space: FeatureSpace, checkpoint: str | os.PathLike | None
     ) -> Self:
+        if data.group is not None:
+            raise ValueError(NO_SUMS)
         if checkpoint is not None:
             raise ValueError(
                 "checkpoint= is for one pass over the data; conjugate gradients make many. Give solver='direct'."
             )
-        weight = self._balanced(y, as_weights(weight, len(y)))
-        data = FitData.open(X, y=y, weight=weight, opener=self._opener(space))
-        reader, progress = data.reader(space.inputs, space.placement), display(self.verbose)
+        assert data.y is not None
+        data, run = replace(data, weight=self._balanced(data.y, data.weight)), self._run_in(space)
+        reader = data.reader(space.inputs, space.placement)
 
         def reduced(accumulator: Accumulator[Any, T], name: str) -> T:
-            return as_engine(self.engine).reduce(accumulator, reader, progress=progress, name=name)
+            return run.engine.reduce(accumulator, reader, progress=run.progress, name=name)
 
         settings = self.penalty, self.fit_intercept, self.n_folds, self.n_kept
         solution = IteratedFit(space, self.targets_, *settings).solution(reduced)
-        self._start(space)
+        self._own(Fit(space, unsummed(data.n_rows)), solution)
         self._record_input(X, space.inputs)
-        self.tally_ = Tally(None, data.n_rows, data.n_rows, RowRanges.of(0, data.n_rows))
-        self._solution = solution
         return self
 
     def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Weights of rows, times those of classes that follow from all rows; y is encoded."""
         return weight
-
-    def _summed(
-        self, space: FeatureSpace, data: FitData, first_row: int, checkpoint: str | os.PathLike | None = None
-    ) -> Tally[RidgeTotal]:
-        if self._iterates(len(space.landmarks)):
-            raise ValueError(NO_SUMS)
-        return super()._summed(space, data, first_row, checkpoint)
 
     def _check_has_total(self) -> None:
         if self._iterates(len(self._fitted_space().landmarks)):
@@ -262,6 +201,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return not self._iterates(m)
 
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
+        if self._iterates(len(space.landmarks)):
+            raise ValueError(NO_SUMS)
         return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
 
     def _solve(self, value: RidgeTotal) -> RidgeSolution:

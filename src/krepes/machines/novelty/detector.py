@@ -18,21 +18,19 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
-from sklearn.utils import check_random_state
 
 from krepes.base import model_file, packing
 from krepes.base.caller_warning import warn
 from krepes.base.codec import State, decode, encode
-from krepes.base.dtype_and_device import Placement
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.progress import display
 from krepes.base.schema import check_entries
-from krepes.engines import Engine, as_engine
-from krepes.features import FeatureSpace, FitData
+from krepes.engines import Engine
+from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
+from krepes.features.landmark_choice import landmark_count
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
-from krepes.machines.labelled_machine import landmark_count
 from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
 from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
@@ -44,6 +42,7 @@ from krepes.machines.novelty.solution import NoveltySolution
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.tally import Fit
 
 LEAST_SHARE, MOST_SHARE = 1 / STRETCH, 1 - 1 / STRETCH
 LEAST_ROWS = 2  # to learn from
@@ -110,9 +109,14 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     """
 
     total_name = "sums"
-    choice_: KernelChoice[TriedByCrosses] | None
     penalty_: float
-    _latest_choice: KernelChoice[TriedByCrosses] | None = None
+
+    false_alarm_rate: float
+    measure: str
+    lengthscale: Lengthscale
+    penalty: float | str
+    calibration_share: float
+    n_kept: int
 
     def __init__(
         self,
@@ -133,23 +137,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,  # type: ignore[arg-type]
-            landmarks=landmarks,
-            n_landmarks=n_landmarks,  # type: ignore[arg-type]
-            preprocess=preprocess,
-            engine=engine,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.false_alarm_rate = false_alarm_rate
-        self.measure = measure
-        self.lengthscale = lengthscale
-        self.penalty = penalty
-        self.calibration_share = calibration_share
-        self.n_kept = n_kept
+        self._store(locals())
 
     # Fitting
 
@@ -218,7 +206,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         score = CrossScore(SCORES[self.measure], None if self.penalty == "auto" else float(self.penalty))
         return KernelSearch(self.kernel, self.lengthscale, None, self.preprocess, score)
 
-    def _prepared(self, data: FitData, views_needed: int = 1) -> FeatureSpace:
+    def _prepared(self, data: FitData) -> FeatureSpace:
         """A space of the rows that are learned; those that calibrate are not looked at."""
         rows = torch.arange(data.first_row, data.first_row + data.n_rows)
         learned = ~calibrates(rows, self.calibration_share)
@@ -229,41 +217,48 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
                 f"Found {data.n_rows} sample(s), of which {n} can be learned from and the others calibrate; a minimum "
                 f"of {LEAST_ROWS} to learn from is required."
             )
-        dtype = "float64" if self.dtype == "auto" else self.dtype
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._latest_choice = None
-        return FeatureSpace.prepare(
+        run = self._run(n)
+        m, preprocess = landmark_count(self.n_landmarks, n), self._preprocess(data)
+        spec = Spec(self._search.first(), self.landmarks, m, preprocess=preprocess)
+        return prepare(
             replace(data, weight=weight),
-            kernel=self._search.first(),
-            landmarks=self.landmarks,
-            n_landmarks=landmark_count(self.n_landmarks, n),
-            preprocess=self._preprocess(data),
-            placement=Placement.of(dtype, self.device),
-            seed=seed,
-            engine=as_engine(self.engine),
-            progress=display(self.verbose),
-            learn_kernel=lambda candidates, inputs: self._learned_kernel(candidates, inputs, seed),
+            spec,
+            run,
+            lambda candidates, inputs: self._chosen_kernel(candidates, inputs, run.seed),
         )
 
-    def _learned_kernel(self, candidates: Candidates, inputs: InputSpace, seed: int) -> Kernel:
+    def _auto_dtype(self, n_rows: int) -> str:
+        return "float64"
+
+    def _chosen_kernel(self, candidates: Candidates, inputs: InputSpace, seed: int) -> ChosenKernel:
         """The kernel by how well rows are told from crosses; as it was given for objects, which cannot be crossed."""
         with display(self.verbose).stage("Choosing the kernel"):
             found = self._search.choose(candidates, inputs, seed)
         if isinstance(found, Kernel):
-            return found
-        self._latest_choice = found
-        return found.chosen.kernel
+            return ChosenKernel(found)
+        return ChosenKernel(found.chosen.kernel, found.chosen.metric, found)
 
-    def _start(self, space: FeatureSpace, group_column: str | None = None) -> None:
-        super()._start(space, group_column)
-        found = self._latest_choice
-        self.choice_ = found if found is not None and found.chosen.kernel is space.kernel else None
+    def _own(self, fit: Fit[NoveltyTotal], solution: NoveltySolution | None = None) -> Self:
+        if self._fitted is None or fit.space is not self._fitted.space:
+            self._use_penalty(self._penalty_in(fit.space))
+        return super()._own(fit, solution)
+
+    def _use_penalty(self, penalty: float) -> Self:
+        self.penalty_ = penalty
+        return self
+
+    def _penalty_in(self, space: FeatureSpace) -> float:
+        """The penalty that was given, that was chosen with the kernel, or that suits the measure."""
         if self.penalty != "auto":
-            self.penalty_ = float(self.penalty)
-        else:
-            self.penalty_ = (
-                SCORES[self.measure].penalty if self.choice_ is None else self.choice_.chosen.penalty
-            )
+            return float(self.penalty)
+        if isinstance(space.choice, KernelChoice) and isinstance(space.choice.chosen, TriedByCrosses):
+            return space.choice.chosen.penalty
+        return SCORES[self.measure].penalty
+
+    @property
+    def choice_(self) -> KernelChoice[TriedByCrosses] | None:
+        choice = self._fitted_space().choice
+        return choice if isinstance(choice, KernelChoice) else None
 
     def _check_holds(self, total: NoveltyTotal, gone: NoveltyTotal) -> None:
         if total.kept is not None and gone.kept is not None:
@@ -359,9 +354,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     # Files and copies
 
     def empty_copy(self) -> Self:
-        copy = super().empty_copy()
-        copy.penalty_ = self.penalty_
-        return copy
+        return super().empty_copy()._use_penalty(self.penalty_)
 
     def fingerprint(self) -> dict[str, str]:
         own = {"measure": packing.digest([self.measure, self.penalty_])}

@@ -1,24 +1,72 @@
-"""Rows to be taken back: read under the global indices that they were added with.
+"""Rows taken back: read again under the global indices that they were added with, and subtracted.
 
     sums of the other rows = sums of all rows - sums of these rows
 
-Random draws (views, folds, kept rows) are keyed by the index of a row, so that its share of the sums can be computed
-again, to rounding. Cost: one pass over the rows to forget.
+Random draws (views, folds, kept rows) are keyed by the index of a row, so its share of the sums can be computed again,
+to rounding. Cost: one pass over the rows to forget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import Block, Reader
 from krepes.base.caller_warning import named_few
-from krepes.features import FeatureSpace
+from krepes.base.split import ROUNDING
+from krepes.features import FeatureSpace, FitData, Run
+from krepes.tally.fit import Fit
+from krepes.tally.grouping import by_groups
 from krepes.tally.row_ranges import RowRanges
+from krepes.tally.tally import Tally
+
+
+def forgotten(
+    fit: Fit[T],
+    accumulator: Accumulator[Any, T],
+    data: FitData,
+    rows: ArrayLike,
+    run: Run,
+    check_holds: Callable[[T, T], None],
+) -> Fit[T]:
+    """The fit without some rows; `check_holds(total, gone)` refuses rows that cannot all be in the sums."""
+    space, tally = fit.space, fit.tally
+    numbers = row_numbers(rows, data.n_rows, space, tally.rows)
+    if tally.total is None or data.n_rows >= tally.n_rows:
+        raise ValueError(
+            f"Asked to forget {data.n_rows:,} rows of a model that has seen {tally.n_rows:,}: some must be left."
+        )
+    reader = Numbered(data.reader(space.inputs, space.placement), numbers)
+    sums: Accumulator[Any, Any] = by_groups(accumulator, data.group)
+    value = run.engine.reduce(sums, reader, progress=run.progress)
+    gone: Tally[T] = Tally.of(value, RowRanges.of_rows(numbers), data.group)
+    assert gone.total is not None
+    check_holds(tally.total, gone.total)
+    return replace(fit, tally=tally - gone)
+
+
+def check_weight_of(total: T, gone: T) -> None:
+    """Refuse rows that weigh more than all rows of the model."""
+    if gone.n > (1 + ROUNDING) * total.n:
+        raise ValueError(
+            "These rows cannot all have been added: the model has fewer rows, by weight. Check rows= and "
+            "sample_weight=."
+        )
+
+
+def check_does_not_age(half_life: float | None) -> None:
+    """Refuse to forget rows that have aged."""
+    if half_life is not None:
+        raise ValueError(
+            f"The rows of this model have aged (half_life={half_life:g}), and what is left of each is not known "
+            "exactly enough to be taken away. They fade by themselves; a window forgets (krepes.streams)."
+        )
 
 
 @dataclass(frozen=True, eq=False)
