@@ -183,6 +183,7 @@ class KernelEmbedding(
     """
 
     n_components: int | str
+    n_landmarks: int | None
     loss: str | Loss | Callable
     solver: str | Solver
     regularization: float

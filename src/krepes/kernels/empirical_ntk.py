@@ -20,13 +20,13 @@ import math
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from krepes.base.components import NamedParts
+from krepes.base.components import named_parts
 from krepes.base.external import External
 from krepes.base.limits import check_choice
 from krepes.base.linalg import row_blocks, rows_within
@@ -55,7 +55,7 @@ LARGEST_SKETCH = 2**20
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
-class EmpiricalNTK(NamedParts, Kernel):
+class EmpiricalNTK(Kernel):
     """The tangent kernel of any torch module.
 
     Parameters
@@ -124,6 +124,10 @@ class EmpiricalNTK(NamedParts, Kernel):
         self.normalize = normalize
         self.seed = seed
         self.cache = cache
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `network__depth=...` is for the network, also if it was given by name."""
+        return super().set_params(**named_parts(self, self.component_kinds, params))
 
     def __sklearn_clone__(self) -> EmpiricalNTK:
         """Shares the network: frozen weights need no second copy."""
