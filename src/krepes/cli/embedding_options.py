@@ -13,9 +13,9 @@ from krepes.cli.parameters import estimator, given, overrides
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
 
-KERNELS = "auto, gaussian, laplacian, l1_laplacian, matern, arc_cosine, empirical_ntk, ..."
+KERNELS = "auto, gaussian, laplacian, matern, arc_cosine, empirical_ntk, ..."
 LOSSES = "spectral_contrastive, barlow_twins, vicreg, kernel_pca, simclr, byol, ..."
-VIEWS = "auto, tabular, image, noise, masking, none, ..."
+VIEWS = "auto, image, series, sparse, tabular, none"
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ def fit(
     _check(rows, chosen, parts, stream, [name for name, value in kept.items() if value])
     if stream.follow:
         return _follow(rows, chosen, parts, stream, label, output, device, random_state)
+    chosen.model(chosen.parameters())  # wrong names are seen before the data are opened
     if not dry_run:
         check_writable(output, overwrite)
     source = rows.open()
