@@ -29,6 +29,7 @@ import krepes.alignment
 import krepes.clustering
 import krepes.explain
 import krepes.machines
+import krepes.regression
 import krepes.report
 from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.alignment import (
@@ -519,7 +520,14 @@ OF_LABELS: dict[str, list[Call]] = {
         Call(lambda y: report_of(model(), X, columns={"c": y})),
     ],
 }
-PACKAGES = (krepes.alignment, krepes.machines, krepes.clustering, krepes.explain, krepes.report)
+PACKAGES = (
+    krepes.alignment,
+    krepes.clustering,
+    krepes.explain,
+    krepes.machines,
+    krepes.regression,
+    krepes.report,
+)
 
 
 def is_called(thing: Any) -> bool:

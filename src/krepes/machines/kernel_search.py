@@ -288,10 +288,10 @@ def compared(
 
 
 def standardising(rows: Tensor) -> np.ndarray | None:
-    """1 / spread^2 of the columns, (d,); None where all have the same spread."""
+    """1 / spread^2 of the columns, (d,); None where all have the same spread, or one has none that a float holds."""
     spread = column_scale(rows)[1].double().cpu().numpy()
     largest = spread.max()
-    if not largest > 0 or np.ptp(spread) <= SAME_SPREAD * largest:
+    if not 0 < largest < np.inf or np.ptp(spread) <= SAME_SPREAD * largest:
         return None
     return 1 / np.square(np.where(spread > 0, spread, largest))
 
