@@ -42,7 +42,7 @@ def main() -> None:
     def probe(name: str, Z: np.ndarray) -> None:
         result = probe_protocol(Z, y, train, test, n_repeats=args.repeats)
         figures[f"{name}: accuracy %"] = round(100 * result.accuracy, 2)
-        figures[f"{name}: deviation over label draws"] = round(100 * result.accuracies.std(ddof=1), 2)
+        figures[f"{name}: deviation over label draws"] = round(100 * result.values("accuracy").std(ddof=1), 2)
         figures[f"{name}: balanced accuracy %"] = round(100 * result.balanced_accuracy, 2)
 
     if args.baselines:

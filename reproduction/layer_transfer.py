@@ -54,8 +54,8 @@ def logistic_on_top(
     """Multinomial logistic regression, C by validation."""
     dummy = np.resize(np.unique(codes), len(test[TOP]))  # because the probe wants labels to test on
     probe = linear_probe(train[TOP], codes, test[TOP], dummy, random_state=seed)
-    assert probe.classifier is not None
-    scores = probe.classifier.decision_function(test[TOP])
+    assert probe.model is not None
+    scores = probe.model.decision_function(test[TOP])
     return softmax(np.hstack([0 * scores, scores]) if scores.shape[1] == 1 else scores, axis=1), [TOP]
 
 

@@ -48,7 +48,7 @@ from krepes.views import Views
 FRACTIONS = mostly([0.5, 0.2, 0.3], [0.0, 1.0, -1, "half", float("nan"), None])
 
 
-@target("linear_probe", "knn_probe", "ProbeResult", "LinearProbeResult", "NeighbourProbeResult", weight=3)
+@target("linear_probe", "knn_probe", "ProbeResult", weight=3)
 def probes(draw: Draw) -> Any:
     """The accuracy of a choice is NaN where there was none to make."""
     Z, y = labelled(draw)
@@ -66,9 +66,9 @@ def probes(draw: Draw) -> Any:
         settings["metric"] = draw(mostly(["cosine", "euclidean"], ["city", None]))
         found = knn_probe(Z, y, *other, **settings)
     return (
-        without(found, "validation_accuracy", "classifier", "classes", "recall"),
+        without(found, "validation_accuracy", "model", "classes", "recall"),
         str(found),
-        found.classifier.predict(Z).size,
+        found.model.predict(Z).size,
     )
 
 
@@ -90,17 +90,17 @@ def protocols(draw: Draw) -> Any:
         plan = plan_protocol(y, **settings)
         found = plan.run(Z, probe="knn")
         plan.floor()
-    return found.accuracies, found.balanced_accuracies, str(found), found.n_labels
+    return found.values("accuracy"), found.values("balanced_accuracy"), str(found), found.n_labels
 
 
-@target("ridge_probe", "RidgeProbeResult", "RegressionResult", "guess_task", "TaskGuess", weight=2)
+@target("ridge_probe", "guess_task", "TaskGuess", weight=2)
 def regressions(draw: Draw) -> Any:
     """R^2 is NaN where all test rows have the same target."""
     Z, y = labelled(draw)
     y = draw(often((1, st.just(y)), (2, st.just(np.linspace(0.1, 9.0, n_rows(y))))))
     guess = guess_task(y)
     found = ridge_probe(Z, y, Z, y, alphas=draw(mostly([(1.0,), (0.01, 1.0)], [(), (-1.0,), "all"])))
-    return guess.name, guess.why, without(found, "r2", "regressor"), str(found)
+    return guess.name, guess.why, without(found, "metrics", "model"), str(found)
 
 
 @target(
@@ -125,7 +125,7 @@ def baselines(draw: Draw) -> Any:
     if "n_estimators" in estimator.get_params():
         estimator.set_params(n_estimators=2)
     found = estimator_probe(Z, y, Z, y, estimator=draw(mostly([estimator], [None, KernelEmbedding(2)])))
-    return without(found, "validation_accuracy", "classifier", "classes", "recall")
+    return without(found, "validation_accuracy", "model", "classes", "recall")
 
 
 @target("same_kernel_pca", weight=0.3)

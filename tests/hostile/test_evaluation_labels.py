@@ -166,7 +166,7 @@ def test_two_labels_are_enough_for_a_probe():
     result = linear_probe(Z[[0, 39]], ["a", "b"], Z, np.repeat(["a", "b"], 20))
     assert result.accuracy > 0.9
     assert "too few labels to choose C" in result.notes[0]
-    assert knn_probe(Z[[0, 39]], ["a", "b"], Z, np.repeat(["a", "b"], 20)).k == 1
+    assert knn_probe(Z[[0, 39]], ["a", "b"], Z, np.repeat(["a", "b"], 20)).chosen["k"] == 1
 
 
 def test_inputs_are_not_changed():

@@ -86,7 +86,7 @@ def test_contributions_add_up_to_the_representation(model, direction):
 
 def test_contributions_between_samples_and_for_a_class(model):
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
-    probe = linear_probe(model.transform(X), y, model.transform(X), y).classifier
+    probe = linear_probe(model.transform(X), y, model.transform(X), y).model
     v = class_direction(probe, 2)
     scores = probe.decision_function(model.transform(NEW))
     margins = scores[:, 2] - scores[:, :2].mean(1)

@@ -81,7 +81,7 @@ def test_a_rescaled_and_shifted_representation_gives_the_same_probe():
     Z = X * np.array([5.0, 3.0, 1.0, 0.5, 0.2, 0.1])
     first = linear_probe(Z[:200], codes[:200], Z[200:], codes[200:])
     second = linear_probe(1000 * Z[:200] + 7, codes[:200], 1000 * Z[200:] + 7, codes[200:])
-    assert first.C == second.C
+    assert first.chosen["C"] == second.chosen["C"]
     assert first.accuracy == second.accuracy
 
 
@@ -93,7 +93,7 @@ def test_columns_keep_their_relative_scale():
     signal = (2.0 * codes - 1)[:, None] + 0.5 * rng.normal(size=(200, 2))
     Z = signal * np.array([10.0, 0.1])
     result = linear_probe(Z[:100], codes[:100], Z[100:], codes[100:], C_grid=[0.01])
-    contribution = np.abs(result.classifier.coef[0]) * np.array([10.0, 0.1])
+    contribution = np.abs(result.model.coef[0]) * np.array([10.0, 0.1])
     assert contribution[0] > 20 * contribution[1]
 
 
@@ -104,7 +104,7 @@ def test_the_classifier_reproduces_the_reported_accuracy():
         linear_probe(X[:200], y[:200], X[200:], y[200:]),
         knn_probe(X[:200], y[:200], X[200:], y[200:]),
     ):
-        predicted = result.classifier.predict(X[200:])
+        predicted = result.model.predict(X[200:])
         assert result.accuracy == np.mean(predicted == y[200:])
         recalls = [np.mean(predicted[y[200:] == c] == c) for c in np.unique(y[200:])]
         assert result.balanced_accuracy == pytest.approx(np.mean(recalls))
@@ -117,8 +117,8 @@ def test_the_test_rows_take_no_part_in_the_choice():
     rng = np.random.default_rng(1)
     one = linear_probe(X[:200], codes[:200], X[200:], codes[200:])
     other = linear_probe(X[:200], codes[:200], rng.normal(size=(50, 6)) * 100, rng.integers(3, size=50))
-    assert one.C == other.C
-    np.testing.assert_array_equal(one.classifier.coef, other.classifier.coef)
+    assert one.chosen["C"] == other.chosen["C"]
+    np.testing.assert_array_equal(one.model.coef, other.model.coef)
 
 
 def test_the_choice_is_the_best_on_a_validation_part():
@@ -127,8 +127,8 @@ def test_the_choice_is_the_best_on_a_validation_part():
     codes = np.arange(400) % 2
     noisy = np.column_stack([(2.0 * codes - 1) + rng.normal(size=400), rng.normal(size=(400, 150))])
     fine = np.column_stack([30 * rng.normal(size=(400, 1)), 0.3 * (2.0 * codes - 1)])
-    assert linear_probe(noisy[:200], codes[:200], noisy[200:], codes[200:]).C < 0.1
-    assert linear_probe(fine[:200], codes[:200], fine[200:], codes[200:]).C > 0.1
+    assert linear_probe(noisy[:200], codes[:200], noisy[200:], codes[200:]).chosen["C"] < 0.1
+    assert linear_probe(fine[:200], codes[:200], fine[200:], codes[200:]).chosen["C"] > 0.1
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -137,7 +137,7 @@ def test_one_neighbour_is_scikit_learns(metric):
     result = knn_probe(X[:200], codes[:200], X[200:], codes[200:], k_grid=[1], metric=metric)
     mean, _ = centre_and_scale(X[:200])
     expected = KNeighborsClassifier(1, metric=metric, algorithm="brute").fit(X[:200] - mean, codes[:200])
-    assert (result.classifier.predict(X[200:]) == expected.predict(X[200:] - mean)).mean() > 0.99
+    assert (result.model.predict(X[200:]) == expected.predict(X[200:] - mean)).mean() > 0.99
 
 
 def test_k_is_chosen_on_the_labels():
@@ -146,5 +146,5 @@ def test_k_is_chosen_on_the_labels():
     rng = np.random.default_rng(0)
     wrong = np.where(rng.random(600) < 0.2, 1 - codes, codes)
     result = knn_probe(X[:400], wrong[:400], X[400:], codes[400:])
-    assert result.k > 1
+    assert result.chosen["k"] > 1
     assert result.accuracy > 0.9

@@ -23,7 +23,7 @@ def test_it_is_ridge_with_cross_validation():
     centred = Z[FIT] - Z[FIT].mean(0)
     unit = np.square(centred).sum() / np.linalg.matrix_rank(centred)
     peer = RidgeCV(alphas=np.array(ALPHAS) * unit).fit(Z[FIT], Y[FIT])
-    assert result.alpha * unit == pytest.approx(peer.alpha_)
+    assert result.chosen["alpha"] * unit == pytest.approx(peer.alpha_)
     np.testing.assert_allclose(result.predicted, peer.predict(Z[TEST]), rtol=1e-8)
     assert result.r2 == pytest.approx(r2_score(Y[TEST], result.predicted))
     assert result.mean_absolute_error == pytest.approx(mean_absolute_error(Y[TEST], result.predicted))
@@ -43,9 +43,9 @@ def test_alpha_is_the_one_of_naive_leaving_out():
         ]
         errors.append(np.mean(np.square(left)))
     result = ridge_probe(X, y, Z[TEST], Y[TEST], alphas=grid)
-    assert result.alpha == grid[int(np.argmin(errors))]
+    assert result.chosen["alpha"] == grid[int(np.argmin(errors))]
     worse = ridge_probe(X, y, Z[TEST], -Y[TEST], alphas=grid)
-    assert worse.alpha == result.alpha
+    assert worse.chosen["alpha"] == result.chosen["alpha"]
 
 
 def test_a_common_scale_of_the_representation_changes_nothing():
@@ -76,12 +76,12 @@ def test_scorers_take_the_linear_probe(classes, name):
         pytest.skip("not defined")
     y = np.digitize(Y, np.quantile(Y, np.arange(1, classes) / classes))
     result = linear_probe(Z[FIT], y[FIT], Z[TEST], y[TEST])
-    P = result.classifier.predict_proba(Z[TEST])
+    P = result.model.predict_proba(Z[TEST])
     np.testing.assert_allclose(P.sum(1), 1)
-    np.testing.assert_array_equal(result.classifier.classes_[P.argmax(1)], result.predicted)
-    expected = get_scorer(name)(result.classifier, Z[TEST], y[TEST])
-    assert measured(result, Z[TEST], y[TEST], name)[0].scores[name] == pytest.approx(expected)
-    machine = linear_probe(Z[FIT], y[FIT], Z[TEST], y[TEST], classifier="svm").classifier
+    np.testing.assert_array_equal(result.model.classes_[P.argmax(1)], result.predicted)
+    expected = get_scorer(name)(result.model, Z[TEST], y[TEST])
+    assert measured(result, Z[TEST], y[TEST], name)[0].metrics[name] == pytest.approx(expected)
+    machine = linear_probe(Z[FIT], y[FIT], Z[TEST], y[TEST], classifier="svm").model
     assert not hasattr(machine, "predict_proba")
 
 
@@ -89,7 +89,7 @@ def test_the_probabilities_are_those_of_logistic_regression():
     from sklearn.linear_model import LogisticRegression
 
     y = np.digitize(Y, [-5, 5])
-    probe = linear_probe(Z[FIT], y[FIT], Z[TEST], y[TEST], C_grid=[0.1]).classifier
+    probe = linear_probe(Z[FIT], y[FIT], Z[TEST], y[TEST], C_grid=[0.1]).model
     scale = np.sqrt(Z[FIT].var(0).mean())
     peer = LogisticRegression(C=0.1, tol=1e-8, max_iter=5000).fit(Z[FIT] / scale, y[FIT])
     np.testing.assert_allclose(probe.predict_proba(Z[TEST]), peer.predict_proba(Z[TEST] / scale), atol=2e-3)

@@ -61,7 +61,7 @@ def test_raw_features_and_kernel_pca_stand_beside_it():
     train = np.arange(len(y)) < 400
     expected = probe_protocol(pca.transform(X), y, train, ~train, n_repeats=2)
     assert found["results"]["kernel PCA, linear probe"]["accuracies"] == pytest.approx(
-        expected.accuracies.tolist()
+        expected.values("accuracy").tolist()
     )
     assert set(found["verdict"]["differences"]) == {"raw features", "kernel PCA"}
 

@@ -20,7 +20,7 @@ def test_a_tenth_of_the_training_labels_is_used(data):
     Z, y = data
     result = probe_protocol(Z, y, np.arange(300), np.arange(300, 400), n_repeats=3)
     assert (result.n_labels, result.n_test, len(result.results)) == (32, 100, 3)  # 8 of 75 in each class
-    assert result.accuracy == pytest.approx(result.accuracies.mean())
+    assert result.accuracy == pytest.approx(result.values("accuracy").mean())
     assert result.balanced_accuracy == pytest.approx(np.mean([r.balanced_accuracy for r in result.results]))
     assert "32 labels, 100 test rows" in str(result)
     assert "±" in str(result)
@@ -42,7 +42,7 @@ def test_masks_and_indices_are_the_same(data):
     mask = np.arange(400) < 300
     one = probe_protocol(Z, y, mask, ~mask, n_repeats=1)
     other = probe_protocol(Z, y, np.arange(300), np.arange(300, 400), n_repeats=1)
-    assert one.accuracies == other.accuracies
+    assert one.values("accuracy") == other.values("accuracy")
 
 
 def test_only_the_rows_of_the_plan_are_needed(data):
@@ -53,7 +53,7 @@ def test_only_the_rows_of_the_plan_are_needed(data):
     ruined = np.full_like(Z, np.nan)
     ruined[plan.rows] = Z[plan.rows]
     whole = probe_protocol(Z, y, np.arange(300), np.arange(300, 400), n_repeats=2)
-    np.testing.assert_array_equal(plan.run(ruined[plan.rows]).accuracies, whole.accuracies)
+    np.testing.assert_array_equal(plan.run(ruined[plan.rows]).values("accuracy"), whole.values("accuracy"))
 
 
 def test_rows_without_a_label_are_left_out(data):
@@ -113,7 +113,7 @@ def test_the_search_ends_when_larger_values_do_not_help(monkeypatch, data):
     monkeypatch.setitem(linear.PATHS, "logistic", recorded)
     noise = np.column_stack([Z, np.random.default_rng(0).normal(size=(400, 60))])
     result = linear_probe(noise[:100], y[:100], noise[100:], y[100:])
-    assert result.C < max(seen) < max(linear.C_GRID)
+    assert result.chosen["C"] < max(seen) < max(linear.C_GRID)
 
 
 def test_the_largest_class_alone_does_not_end_the_search():

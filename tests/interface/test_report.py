@@ -88,7 +88,7 @@ def test_every_direction_adds_up(digits, tmp_path):
     probe = linear_probe(model.transform(X), y, model.transform(X), y)
     path = write_quickly(model, X, tmp_path / "r.html", labels=y, concepts=[round_ones], probe=probe)
     directions = content(path)["directions"]
-    vectors = [0, 1, 2, round_ones, *(class_direction(probe.classifier, label) for label in range(10))]
+    vectors = [0, 1, 2, round_ones, *(class_direction(probe.model, label) for label in range(10))]
     assert [d["kind"] for d in directions] == ["component"] * 3 + ["concept"] + ["class"] * 10
     for direction, vector in zip(directions, vectors, strict=True):
         parts = attribution(model, X, vector)
@@ -97,7 +97,7 @@ def test_every_direction_adds_up(digits, tmp_path):
     np.testing.assert_allclose(
         unpacked(directions[3]["totals"]), round_ones.scores(model.transform(X)), atol=1e-4
     )
-    decided = probe.classifier.decision_function(model.transform(X))
+    decided = probe.model.decision_function(model.transform(X))
     margin = decided[:, 4] - np.delete(decided, 4, axis=1).mean(1)
     np.testing.assert_allclose(unpacked(directions[8]["totals"]), margin, rtol=1e-4, atol=1e-3)
 
@@ -110,7 +110,7 @@ def test_two_classes_have_one_direction_which_is_the_probes_decision(digits, tmp
     page = content(write_quickly(model, X, tmp_path / "r.html", labels=labels, probe=probe))
     (direction,) = (d for d in page["directions"] if d["kind"] == "class")
     assert direction["name"] == "label: many against few"
-    expected = probe.classifier.decision_function(Z)[:, 0]
+    expected = probe.model.decision_function(Z)[:, 0]
     np.testing.assert_allclose(unpacked(direction["totals"]), expected, rtol=1e-4, atol=1e-3)
 
 

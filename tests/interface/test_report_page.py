@@ -75,7 +75,7 @@ def test_contributions_on_the_page_add_up_along_every_direction(browser, digits_
         "return [...document.querySelectorAll('#direction option')].map(o => o.textContent)"
     )
     vectors = {f"component {j + 1}": j for j in range(3)}
-    vectors |= {f"label: {c} against the others": class_direction(probe.classifier, c) for c in range(10)}
+    vectors |= {f"label: {c} against the others": class_direction(probe.model, c) for c in range(10)}
     assert set(vectors) | {"concept: round"} == set(options)
     for k, name in enumerate(options):
         choose(browser, "direction", k)

@@ -27,15 +27,11 @@ def outcome(*accuracies: float, error: float = 0.0, metric: str | None = None) -
     """Results of these accuracies; `error` is what the choice of test rows does to each."""
     results = [
         ProbeResult(
-            accuracy=a,
-            balanced_accuracy=a,
-            validation_accuracy=float("nan"),
-            recall={},
-            classes=np.array([0, 1]),
-            classifier=None,
+            metrics=dict.fromkeys(("accuracy", "balanced_accuracy", metric or "accuracy"), a),
+            model=None,
             n_labels=10,
             n_test=100,
-            scores={metric: a} if metric else {},
+            classes=np.array([0, 1]),
         )
         for a in accuracies
     ]

@@ -150,7 +150,7 @@ def _accuracies(figure: Figure, rows: Compared) -> None:
     figure.text(0.615, 0.333, words, fontsize=10.5, color=FAINT, va="center")
     axes = figure.add_axes((0.695, 0.075, 0.275, 0.225))
     means = [100 * result.accuracy for result in results]
-    deviations = [100 * result.accuracies.std(ddof=1) for result in results]
+    deviations = [100 * result.values("accuracy").std(ddof=1) for result in results]
     low = 5 * np.floor((min(means) - 5) / 5)
     for i, (name, mean, deviation) in enumerate(zip(names, means, deviations)):
         ours = name == "krepes"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from krepes.cli.command import with_options
 from krepes.cli.terminal import console, line, table
 from krepes.evaluation.comparison.verdict import OURS
-from krepes.evaluation.protocol_result import NAMES, score_words
+from krepes.evaluation.probe_result import NAMES
+from krepes.evaluation.protocol_result import score_words
 
 if TYPE_CHECKING:
     from krepes.cli.probing import Evaluated

@@ -186,7 +186,7 @@ def _direction(
     labelled = np.array([i for i, word in enumerate(words) if word is not None], dtype=np.int64)
     rows = np.sort(np.random.default_rng(seed).permutation(labelled)[:PROBE_LABELS])
     Z = model.transform(subset(source, rows))
-    probe = linear_probe(Z, y[rows], Z, y[rows], random_state=seed).classifier
+    probe = linear_probe(Z, y[rows], Z, y[rows], random_state=seed).model
     wanted = next((c for c in probe.classes if str(c) == class_), str(class_))
     called = f"{class_} against the other classes (a classifier from {len(rows):,} labels)"
     return class_direction(probe, wanted), called

@@ -22,7 +22,8 @@ from krepes.evaluation.comparison.prediction_scores import (
     out_of_fold,
     rivals,
 )
-from krepes.evaluation.protocol_result import NAMES, PERCENT
+from krepes.evaluation.probe_result import NAMES
+from krepes.evaluation.protocol_result import PERCENT
 from krepes.explain import landmarks_are_rows_of
 from krepes.labelled import LabelledRows
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor

@@ -14,13 +14,13 @@ from krepes.evaluation.generalization import (
     contrastive_bound,
     downstream_bound,
 )
-from krepes.evaluation.linear import LinearProbeResult, linear_probe
-from krepes.evaluation.neighbours import NeighbourProbeResult, knn_probe
+from krepes.evaluation.linear import linear_probe
+from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.neural_baseline import NeuralEmbedding
-from krepes.evaluation.probe_result import ProbeResult, RegressionResult
+from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
 from krepes.evaluation.protocol_result import ProtocolResult
-from krepes.evaluation.ridge import RidgeProbeResult, ridge_probe
+from krepes.evaluation.ridge import ridge_probe
 from krepes.evaluation.tuning.result import SearchResult
 from krepes.evaluation.tuning.search import Search, search
 from krepes.preprocessing.targets import TaskGuess, guess_task
@@ -31,14 +31,10 @@ __all__ = [
     "DownstreamBound",
     "GeneralizationBound",
     "LabelCurve",
-    "LinearProbeResult",
-    "NeighbourProbeResult",
     "NeuralEmbedding",
     "ProbeResult",
     "Protocol",
     "ProtocolResult",
-    "RegressionResult",
-    "RidgeProbeResult",
     "Search",
     "SearchResult",
     "TaskGuess",

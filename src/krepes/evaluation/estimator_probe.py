@@ -9,8 +9,8 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 from krepes.base.estimators import Predictor
 from krepes.base.validation import generator_of
-from krepes.evaluation.probe_inputs import check_inputs, check_regression_inputs, few_threads
-from krepes.evaluation.probe_result import ProbeResult, RegressionResult
+from krepes.evaluation.probe_inputs import check_inputs, few_threads
+from krepes.evaluation.probe_result import ProbeResult
 
 
 def estimator_probe(
@@ -21,7 +21,7 @@ def estimator_probe(
     *,
     estimator: Predictor,
     random_state: int | np.random.Generator | None = 0,
-) -> ProbeResult | RegressionResult:
+) -> ProbeResult[Predictor]:
     """Fit a copy of a scikit-learn estimator on labelled rows and test it.
 
     Parameters
@@ -38,25 +38,17 @@ def estimator_probe(
     >>> estimator_probe(X[::2], y[::2], X[1::2], y[1::2], estimator=DecisionTreeClassifier()).accuracy > 0.9
     True
     """
-    if not (is_classifier(estimator) or is_regressor(estimator)):
+    quantity = is_regressor(estimator)
+    if not (is_classifier(estimator) or quantity):
         raise TypeError(
             f"estimator={type(estimator).__name__}: expected a classifier or a regressor of scikit-learn."
         )
     fitted = clone(estimator)
     if "random_state" in fitted.get_params():
         fitted.set_params(random_state=int(generator_of(random_state).integers(2**31)))
-    if is_regressor(estimator):
-        numbers = check_regression_inputs(Z_train, y_train, Z_test, y_test)
-        with few_threads(numbers.Z_train):
-            predicted = np.asarray(fitted.fit(numbers.Z_train, numbers.train).predict(numbers.Z_test))
-        notes = list(getattr(fitted, "notes_", []))
-        return RegressionResult(**numbers.scored(predicted), regressor=fitted, notes=notes)
-    data = check_inputs(Z_train, y_train, Z_test, y_test)
+    data = check_inputs(Z_train, y_train, Z_test, y_test, quantity=quantity)
+    y = data.train if quantity else data.classes[data.train]
     with few_threads(data.Z_train):
-        predicted = fitted.fit(data.Z_train, data.classes[data.train]).predict(data.Z_test)
-    return ProbeResult(
-        **data.scored(np.searchsorted(data.classes, predicted)),
-        validation_accuracy=float("nan"),
-        classifier=fitted,
-        notes=list(getattr(fitted, "notes_", [])),
-    )
+        predicted = np.asarray(fitted.fit(data.Z_train, y).predict(data.Z_test))
+    told = predicted if quantity else np.searchsorted(data.classes, predicted)
+    return data.result(fitted, told, notes=getattr(fitted, "notes_", []))

@@ -82,18 +82,6 @@ class LinearClassifier(FittedClassifier):
         return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearProbeResult(ProbeResult):
-    """A linear probe's result; `C` is the one chosen."""
-
-    classifier: LinearClassifier
-    C: float = DEFAULT_C
-
-    @property
-    def choice(self) -> str:
-        return f"C={self.C:g}"
-
-
 def linear_probe(
     Z_train: Any,  # shape: (n, h)
     y_train: Any,
@@ -105,7 +93,7 @@ def linear_probe(
     validation: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
     search_rows: int = SEARCH_ROWS,
-) -> LinearProbeResult:
+) -> ProbeResult[LinearClassifier]:
     """Fit a linear classifier on labelled rows of a representation and test it.
 
     Parameters
@@ -128,26 +116,21 @@ def linear_probe(
     True
     """
     data = check_inputs(Z_train, y_train, Z_test, y_test)
-    _check_options(classifier, C_grid, validation)
-    path = PATHS[classifier]
-    generator = generator_of(random_state)
+    check_choice("classifier", classifier, PATHS)
+    if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
+        raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
+    check_share("validation", validation, " of the labels")
+    path, generator = PATHS[classifier], generator_of(random_state)
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
+    grid = sorted(set(map(float, C_grid)))
     with few_threads(X):
-        C, validation_accuracy, notes, start = _choose_C(
-            path, X, codes, len(classes), C_grid, validation, generator, search_rows
-        )
+        C, accuracy, notes, start = _choose_C(path, X, codes, grid, validation, generator, search_rows)
         ((W, b),) = path(X, codes, len(classes), [C], start)
     coef = W / scale
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes], classifier == "logistic")
-    return LinearProbeResult(
-        **data.scored(classes[fitted.codes(data.Z_test)]),
-        validation_accuracy=validation_accuracy,
-        classifier=fitted,
-        notes=notes,
-        C=C,
-    )
+    return data.result(fitted, classes[fitted.codes(data.Z_test)], {"C": C}, accuracy, notes)
 
 
 def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
@@ -157,26 +140,17 @@ def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
     return mean, scale if np.isfinite(scale) and scale > 0 else 1.0
 
 
-def _check_options(classifier: str, C_grid: Sequence[float], validation: float) -> None:
-    check_choice("classifier", classifier, PATHS)
-    if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
-        raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
-    check_share("validation", validation, " of the labels")
-
-
 def _choose_C(
     path: Callable[..., Path],
     X: np.ndarray,
     codes: np.ndarray,
-    n_classes: int,
-    C_grid: Sequence[float],
+    grid: list[float],
     validation: float,
     generator: np.random.Generator,
     search_rows: int,
 ) -> tuple[float, float, list[str], Weights | None]:
     """The C with the best accuracy on validation parts of the labels, among equals the smallest; its accuracy, notes,
     and weights that were found with it."""
-    grid = sorted(set(map(float, C_grid)))
     if len(grid) == 1:
         return grid[0], float("nan"), [], None
     splits = validation_splits(codes, validation, generator)
@@ -191,34 +165,19 @@ def _choose_C(
             tuple(part[draw_stratified(codes[part], share, generator)[0]] for part in split)
             for split in splits
         ]
-    held = np.concatenate([codes[held] for _, held in splits])
-    chance = np.bincount(held).max() / len(held) + 1 / np.sqrt(len(held))
+    classes = np.arange(codes.max() + 1)
+    truth = np.concatenate([codes[held] for _, held in splits])
+    chance = np.bincount(truth).max() / len(truth) + 1 / np.sqrt(len(truth))
     best, best_C, worse, start = -1.0, grid[0], 0, None
-    for C, (accuracy, weights) in zip(grid, _accuracies(path, X, codes, n_classes, splits, grid)):
+    paths = [path(X[fit], codes[fit], len(classes), grid) for fit, _ in splits]
+    for C, weights in zip(grid, zip(*paths)):
+        fitted = [LinearClassifier(W, b, classes) for W, b in weights]
+        told = [each.codes(X[held]) for each, (_, held) in zip(fitted, splits)]
+        accuracy = float((np.concatenate(told) == truth).mean())
         if accuracy > best:
-            best, best_C, worse, start = accuracy, C, 0, weights
-        elif (
-            best > accuracy and best > chance
-        ):  # small values of C may all do no better than the largest class
+            best, best_C, worse, start = accuracy, C, 0, weights[0]
+        elif best > max(accuracy, chance):  # small values of C may all do no better than the largest class
             worse += 1
             if worse == PATIENCE:
                 break
     return best_C, best, notes, start
-
-
-def _accuracies(
-    path: Callable[..., Path],
-    X: np.ndarray,
-    codes: np.ndarray,
-    n_classes: int,
-    splits: list[tuple[np.ndarray, np.ndarray]],
-    grid: list[float],
-) -> Iterator[tuple[float, Weights]]:
-    """The mean validation accuracy for one C after the other, and the weights for the first split."""
-    paths = [path(X[fit], codes[fit], n_classes, grid) for fit, _ in splits]
-    for weights in zip(*paths):
-        hits = [
-            LinearClassifier(W, b, np.arange(n_classes)).codes(X[held]) == codes[held]
-            for (W, b), (_, held) in zip(weights, splits)
-        ]
-        yield float(np.concatenate(hits).mean()), weights[0]

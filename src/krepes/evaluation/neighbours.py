@@ -8,7 +8,6 @@ Cost O(n_test n h), in blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,19 +54,6 @@ class NeighbourClassifier(FittedClassifier):
         return X.astype(np.float32)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighbourProbeResult(ProbeResult):
-    """A nearest-neighbour probe's result; `k` is the one chosen."""
-
-    classifier: NeighbourClassifier
-    k: int = 1
-    metric: str = "cosine"
-
-    @property
-    def choice(self) -> str:
-        return f"k={self.k}, {self.metric}"
-
-
 def knn_probe(
     Z_train: Any,  # shape: (n, h)
     y_train: Any,
@@ -78,7 +64,7 @@ def knn_probe(
     metric: str = "cosine",
     validation: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
-) -> NeighbourProbeResult:
+) -> ProbeResult[NeighbourClassifier]:
     """Classify test rows by their nearest labelled rows.
 
     Parameters
@@ -103,19 +89,11 @@ def knn_probe(
         raise ValueError(f"k_grid={k_grid!r}: expected one or more integers >= 1.")
     check_share("validation", validation, " of the labels")
     data = check_inputs(Z_train, y_train, Z_test, y_test)
-    generator = generator_of(random_state)
-    k, validation_accuracy, notes = _choose_k(
-        data, sorted(set(map(int, k_grid))), metric, validation, generator
-    )
-    classifier = NeighbourClassifier(data.Z_train, data.train, data.classes, metric, k)
-    return NeighbourProbeResult(
-        **data.scored(vote(classifier.neighbours(data.Z_test, k), k, len(data.classes))),
-        validation_accuracy=validation_accuracy,
-        classifier=classifier,
-        notes=notes,
-        k=k,
-        metric=metric,
-    )
+    grid, generator = sorted(set(map(int, k_grid))), generator_of(random_state)
+    k, accuracy, notes = _choose_k(data, grid, metric, validation, generator)
+    fitted = NeighbourClassifier(data.Z_train, data.train, data.classes, metric, k)
+    told = vote(fitted.neighbours(data.Z_test, k), k, len(data.classes))
+    return data.result(fitted, told, {"k": k, "metric": metric}, accuracy, notes)
 
 
 def vote(neighbours: np.ndarray, k: int, n_classes: int) -> np.ndarray:

@@ -26,14 +26,15 @@ from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
+from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.protocol_result import ProtocolResult
 from krepes.evaluation.ridge import ridge_probe
-from krepes.evaluation.scoring import Result, check_scoring, measured, why_not
+from krepes.evaluation.scoring import check_scoring, measured
 from krepes.evaluation.splits import draw_count, draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 from krepes.preprocessing.targets import as_strata, as_targets
 
-PROBES: dict[str, Callable[..., Result]] = {
+PROBES: dict[str, Callable[..., ProbeResult[Any]]] = {
     "linear": linear_probe,
     "knn": knn_probe,
     "ridge": ridge_probe,
@@ -99,7 +100,7 @@ class Protocol:
             here, there = Z[np.searchsorted(rows, labelled)], Z[np.searchsorted(rows, test)]
             y_test = self.y(test)
             result = PROBES[probe](here, self.y(labelled), there, y_test, random_state=seed, **options)
-            found, parts = _measured(result, there, y_test, scoring)
+            found, parts = measured(result, there, y_test, scoring)
             results.append(found)
             without.append(parts)
             if progress is not None:
@@ -127,17 +128,6 @@ class Protocol:
         first = self.draws[0]
         same = all(np.array_equal(a, b) for draw in self.draws[1:] for a, b in zip(draw, first))
         return replace(self, draws=self.draws[:1], seeds=self.seeds[:1]) if same else self
-
-
-def _measured(
-    result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None
-) -> tuple[Result, dict[str, np.ndarray]]:
-    try:
-        return measured(result, Z_test, y_test, scoring)
-    except (ValueError, AttributeError) as error:
-        if scoring is None:
-            raise
-        raise ValueError(why_not(error, scoring, result)) from error
 
 
 def plan_protocol(

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from krepes.base.display import displayed
-from krepes.evaluation.probe_result import ProbeResult, RegressionResult
+from krepes.evaluation.probe_result import NAMES, ProbeResult
 from krepes.evaluation.scoring import jackknife_error
 
 PERCENT = ("accuracy", "balanced_accuracy")
-NAMES = {
-    "balanced_accuracy": "balanced accuracy",
-    "r2": "R²",
-    "mean_absolute_error": "mean absolute error",
-}
 
 
 @displayed
@@ -33,7 +29,7 @@ class ProtocolResult:
     without : {name of a score: its values without each group of test rows, shape (repeats, groups)}.
     """
 
-    results: Sequence[ProbeResult | RegressionResult]
+    results: Sequence[ProbeResult[Any]]
     probe: str
     seconds: float
     scoring: str | None = None
@@ -54,27 +50,17 @@ class ProtocolResult:
 
     def spread(self, metric: str | None = None) -> float:
         """The deviation of a score over the repeats; of a single one, its error by the choice of test rows."""
-        values = self.values(metric)
-        if len(values) > 1:
-            return float(values.std(ddof=1))
-        found = self.without.get(metric or self.metric, np.empty((1, 0)))
-        return jackknife_error(found[0])
-
-    @property
-    def accuracies(self) -> np.ndarray:
-        return self.values("accuracy")
-
-    @property
-    def balanced_accuracies(self) -> np.ndarray:
-        return self.values("balanced_accuracy")
+        if len(self.results) > 1:
+            return float(self.values(metric).std(ddof=1))
+        return jackknife_error(self.without.get(metric or self.metric, np.empty((1, 0)))[0])
 
     @property
     def accuracy(self) -> float:
-        return float(self.accuracies.mean())
+        return self.mean("accuracy")
 
     @property
     def balanced_accuracy(self) -> float:
-        return float(self.balanced_accuracies.mean())
+        return self.mean("balanced_accuracy")
 
     @property
     def n_labels(self) -> int:

@@ -12,25 +12,13 @@ Cost O(n h min(n, h)).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from krepes.evaluation.probe_inputs import check_regression_inputs
-from krepes.evaluation.probe_result import RegressionResult
+from krepes.evaluation.probe_inputs import check_inputs
+from krepes.evaluation.probe_result import ProbeResult
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
-
-
-@dataclass(frozen=True, kw_only=True)
-class RidgeProbeResult(RegressionResult):
-    """A ridge probe's result; `alpha` is the one chosen."""
-
-    alpha: float = float("nan")
-
-    @property
-    def choice(self) -> str:
-        return f"alpha={self.alpha:g}"
 
 
 def ridge_probe(
@@ -41,7 +29,7 @@ def ridge_probe(
     *,
     alphas: Sequence[float] = ALPHAS,
     random_state: int | np.random.Generator | None = 0,
-) -> RidgeProbeResult:
+) -> ProbeResult[LeaveOneOutRidge]:
     """Fit ridge regression on labelled rows of a representation and test it.
 
     Parameters
@@ -55,11 +43,9 @@ def ridge_probe(
     --------
     >>> x = np.arange(8.0)[:, None]
     >>> result = ridge_probe(x[::2], 2 * x[::2, 0] + 1, x[1::2], 2 * x[1::2, 0] + 1)
-    >>> round(result.r2, 6), result.alpha
-    (1.0, 1e-08)
+    >>> round(result.r2, 6), result.chosen
+    (1.0, {'alpha': 1e-08})
     """
-    data = check_regression_inputs(Z_train, y_train, Z_test, y_test)
-    if len(data.test) == 0:
-        raise ValueError(f"y_test has no target at all: all {len(y_test):,} are missing.")
+    data = check_inputs(Z_train, y_train, Z_test, y_test, quantity=True)
     fitted = LeaveOneOutRidge(alphas).fit(data.Z_train, data.train)
-    return RidgeProbeResult(**data.scored(fitted.predict(data.Z_test)), regressor=fitted, alpha=fitted.alpha_)
+    return data.result(fitted, fitted.predict(data.Z_test), {"alpha": fitted.alpha_})

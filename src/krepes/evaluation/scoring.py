@@ -22,10 +22,9 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from krepes.evaluation.probe_result import ProbeResult, RegressionResult, probe_scores, regression_scores
+from krepes.evaluation.probe_result import ProbeResult, basic_scores
 from krepes.evaluation.scorer_tags import CLASSIFIER, REGRESSOR
 
-Result = ProbeResult | RegressionResult
 Scores = Callable[[np.ndarray], dict[str, float]]  # of a part of the test rows, given by their numbers
 
 GROUPS = 10
@@ -48,47 +47,35 @@ def check_scoring(name: str) -> str:
 
 
 def measured(
-    result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None
-) -> tuple[Result, dict[str, np.ndarray]]:
+    result: ProbeResult[Any], Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None
+) -> tuple[ProbeResult[Any], dict[str, np.ndarray]]:
     """The result with the score of that name; and all its scores without each group of test rows."""
-    score = scores_of(result, Z_test, y_test, scoring)
-    whole = score(np.arange(len(y_test)))
-    if scoring is not None and scoring not in result.metrics:
-        result = replace(result, scores=result.scores | {scoring: whole[scoring]})
+    quantity = len(result.classes) == 0
+    truth, told = y_test, result.predicted
+    if not quantity:
+        truth, told = np.searchsorted(result.classes, truth), np.searchsorted(result.classes, told)
+    scorer = None if scoring is None or scoring in result.metrics else get_scorer(scoring)
+    answers = Answers(result, Z_test)
+
+    def score(rows: np.ndarray) -> dict[str, float]:
+        found = basic_scores(told[rows], truth[rows], quantity)
+        if scorer is not None and scoring is not None:
+            found[scoring] = float(scorer(answers, rows, y_test[rows]))
+        return found
+
+    try:
+        whole = score(np.arange(len(y_test)))
+    except (ValueError, AttributeError) as error:
+        raise ValueError(_why_not(error, str(scoring), result.model)) from error
     parts = [_of_part(score, rows, whole) for rows in rows_without_groups(len(y_test))]
-    return result, {name: np.array([part[name] for part in parts]) for name in whole}
+    without = {name: np.array([part[name] for part in parts]) for name in whole}
+    return replace(result, metrics=result.metrics | whole), without
 
 
 def rows_without_groups(n: int) -> list[np.ndarray]:
     """Numbers of the rows outside each of ten random groups of n rows; none of a single row."""
     groups = np.random.default_rng(n).permutation(n) % min(GROUPS, n)
     return [np.flatnonzero(groups != g) for g in range(min(GROUPS, n) if n > 1 else 0)]
-
-
-def scores_of(result: Result, Z_test: np.ndarray, y_test: np.ndarray, scoring: str | None) -> Scores:
-    """The scores of any part of the test rows; what the model says of them is asked once."""
-    plain: Scores
-    if isinstance(result, ProbeResult):
-        classes = result.classes
-        truth, told = np.searchsorted(classes, y_test), np.searchsorted(classes, result.predicted)
-
-        def plain(rows: np.ndarray) -> dict[str, float]:
-            found = probe_scores(told[rows], truth[rows], classes)
-            return {name: found[name] for name in ("accuracy", "balanced_accuracy")}
-
-    else:
-
-        def plain(rows: np.ndarray) -> dict[str, float]:
-            return regression_scores(result.predicted[rows], y_test[rows])
-
-    if scoring is None or scoring in result.metrics:
-        return plain
-    scorer, answers = get_scorer(scoring), Answers(result, Z_test)
-
-    def all_scores(rows: np.ndarray) -> dict[str, float]:
-        return plain(rows) | {scoring: float(scorer(answers, rows, y_test[rows]))}
-
-    return all_scores
 
 
 def _of_part(score: Scores, rows: np.ndarray, names: Iterable[str]) -> dict[str, float]:
@@ -116,11 +103,8 @@ def jackknife_error(without: np.ndarray) -> float:
 class Answers:
     """What a fitted model says of the test rows, as an estimator whose samples are the numbers of rows."""
 
-    def __init__(self, result: Result, Z: np.ndarray):
-        self.model = result.classifier if isinstance(result, ProbeResult) else result.regressor
-        self.Z, self.predicted = Z, result.predicted
-        self.tags = CLASSIFIER if isinstance(result, ProbeResult) else REGRESSOR
-        self.classes_ = result.classes if isinstance(result, ProbeResult) else None
+    def __init__(self, result: ProbeResult[Any], Z: np.ndarray):
+        self.model, self.Z, self.predicted, self.classes_ = result.model, Z, result.predicted, result.classes
         self._kept: dict[str, np.ndarray] = {}
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
@@ -142,35 +126,27 @@ class Answers:
 
     def _placed(self, found: np.ndarray) -> np.ndarray:
         """A column for every class: those that had no label to learn from are given the least."""
-        if found.ndim == 1 or self.classes_ is None or found.shape[1] in (1, len(self.classes_)):
+        if found.ndim == 1 or found.shape[1] in (1, len(self.classes_)):
             return found
         whole = np.full((len(found), len(self.classes_)), min(0.0, found.min()))
         whole[:, np.searchsorted(self.classes_, self.model.classes_)] = found
         return whole
 
     def __sklearn_tags__(self) -> Tags:
-        return self.tags
+        return CLASSIFIER if len(self.classes_) else REGRESSOR
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def why_not(error: Exception, scoring: str, result: Result) -> str:
+def _why_not(error: Exception, scoring: str, model: object) -> str:
     """Why a scorer did not work, in words, with the names that may."""
-    model = result.classifier if isinstance(result, ProbeResult) else result.regressor
     if isinstance(error, AttributeError):
         has = "no probabilities" if "predict_proba" in str(error) else "not what it asks for"
         hint = " Use classifier='logistic'." if hasattr(model, "logistic") else ""
         return f"scoring={scoring!r} cannot be computed: {type(model).__name__} has {has}.{hint}"
-    others = [
-        name
-        for name in get_scorer_names()
-        if name.startswith(f"{scoring}_") and not name.endswith("_samples")
-    ]
+    near = [name for name in get_scorer_names() if name.startswith(f"{scoring}_")]
+    others = [name for name in near if not name.endswith("_samples")]
     hint = f" Perhaps you want {', '.join(others)}." if others else ""
-    return f"scoring={scoring!r} does not fit these labels: {_first_line(error)}{hint}"
-
-
-def _first_line(error: Exception) -> str:
-    text: Any = str(error).strip().splitlines() or [type(error).__name__]
-    return text[0].rstrip(".") + "."
+    reason = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"scoring={scoring!r} does not fit these labels: {reason}.{hint}"

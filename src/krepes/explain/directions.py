@@ -44,7 +44,7 @@ def class_direction(
     Parameters
     ----------
     classifier : LinearClassifier or KernelRidgeClassifier
-        `linear_probe(...).classifier`; anything with `coef`, `classes` (or scikit-learn's `coef_`, `classes_`). Of a
+        `linear_probe(...).model`; anything with `coef`, `classes` (or scikit-learn's `coef_`, `classes_`). Of a
         machine, whose outputs are the scores of its classes, the direction is in the space of these scores.
     label : a class
     against : another class, default=None
@@ -65,7 +65,7 @@ def class_direction(
     if given is None or not classes:
         raise TypeError(
             f"A {type(classifier).__name__} is not a fitted linear probe: expected coef and classes, as "
-            "linear_probe(...).classifier has."
+            "linear_probe(...).model has."
         )
     coef = as_matrix(given, "coef").astype(np.float64)
     if len(coef) != (1 if len(classes) == 2 else len(classes)):

@@ -74,7 +74,7 @@ def tcav(
     Z : array of shape (n, h)
         Representations of rows of the class.
     classifier : a fitted classifier on representations, with `classes` or `classes_` and `predict_proba`
-        `linear_probe(...).classifier`, or any of scikit-learn's.
+        `linear_probe(...).model`, or any of scikit-learn's.
     label : the class
     step : float, default=0.1
         Half the step along the concept, in standard deviations of Z along it.
@@ -98,7 +98,7 @@ def tcav(
     if not classes or not hasattr(classifier, "predict_proba"):
         raise TypeError(
             f"A {type(classifier).__name__} is not a fitted classifier with probabilities: expected classes_ and "
-            "predict_proba, as linear_probe(...).classifier has."
+            "predict_proba, as linear_probe(...).model has."
         )
     place = class_place(label, classes)
     values = _sensitivities(classifier, Z, concept.direction_, place, step)

@@ -11,7 +11,7 @@ import numpy as np
 from krepes._version import __version__
 from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.evaluation import ProbeResult, ProtocolResult, RegressionResult, linear_probe
+from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.evaluation.splits import validation_split
@@ -129,7 +129,7 @@ def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[Probe
 
 def probe_words(probe: Probe) -> str:
     """A given result of `linear_probe`, `knn_probe` or `probe_protocol` in words."""
-    if isinstance(probe, ProtocolResult) and isinstance(probe.results[0], RegressionResult):
+    if isinstance(probe, ProtocolResult) and "r2" in probe.results[0].metrics:
         return f"R² {probe.words('r2')}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
     if isinstance(probe, ProtocolResult):
         return (
@@ -149,4 +149,4 @@ def probe_words(probe: Probe) -> str:
 def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None:
     """The classifier of a probe, or of its first repeat."""
     first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
-    return first.classifier if isinstance(first, ProbeResult) else None
+    return first.model if len(first.classes) else None

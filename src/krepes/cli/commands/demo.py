@@ -114,8 +114,8 @@ learns to predict a column of a small table.
     _next_steps(paths, explained.row)
     compared = {
         name: {
-            "accuracies": result.accuracies,
-            "balanced_accuracies": result.balanced_accuracies,
+            "accuracies": result.values("accuracy"),
+            "balanced_accuracies": result.values("balanced_accuracy"),
             "rank": rank,
             "seconds": seconds,
         }
@@ -173,14 +173,12 @@ def put_there_by(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
 
 def _table(rows: Compared) -> Table:
     from krepes.cli.terminal import table
-    from krepes.evaluation import ProbeResult
     from krepes.evaluation.linear import LinearClassifier
 
     columns = ("", "width", "rank", "accuracy", "balanced accuracy", "time to fit")
     shown = table(*columns, right=columns[1:])
     for name, (result, seconds, rank) in rows.items():
-        first = result.results[0]
-        classifier = first.classifier if isinstance(first, ProbeResult) else None
+        classifier = result.results[0].model
         assert isinstance(classifier, LinearClassifier)
         scores = (result.words(metric) for metric in ("accuracy", "balanced_accuracy"))
         style = "bold green" if name == "krepes" else ""

@@ -8,7 +8,8 @@ import numpy as np
 
 from krepes.evaluation.comparison.label_curve import LabelCurve
 from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
-from krepes.evaluation.protocol_result import NAMES, PERCENT
+from krepes.evaluation.probe_result import NAMES
+from krepes.evaluation.protocol_result import PERCENT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

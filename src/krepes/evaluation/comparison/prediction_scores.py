@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from krepes.base.estimators import Predictor, ProbabilisticClassifier
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
-from krepes.evaluation.probe_result import probe_scores, regression_scores
+from krepes.evaluation.probe_result import basic_scores
 from krepes.evaluation.scoring import jackknife_error, rows_without_groups
 from krepes.regression.calibration import expected_calibration_error
 from krepes.regression.ridge import LeaveOneOutRidge
+
+Fit = Callable[[np.ndarray, np.ndarray], Any]  # rows and targets -> what predicts
 
 LEAST_PROBABILITY = 1e-15
 MACHINE = "this machine"
@@ -53,23 +54,15 @@ class Predicted:
         >>> Predicted(np.array([0, 1]), np.array([[0.5, 0.5], [0.5, 0.5]])).scores(np.array([0, 1]), 2)["log_loss"]
         0.6931471805599453
         """
+        scores = basic_scores(self.values, y, quantity=n_classes is None)
         if n_classes is None:
-            found = regression_scores(self.values, y)
-            rmse = float(np.sqrt(np.square(self.values - y).mean()))
-            return {
-                "r2": found["r2"],
-                "root_mean_squared_error": rmse,
-                "mean_absolute_error": found["mean_absolute_error"],
-            }
-        found = probe_scores(self.values, y, np.arange(n_classes))
-        scores = {name: found[name] for name in ("accuracy", "balanced_accuracy")}
-        P = self.probabilities
-        if P is None:
+            return scores | {"root_mean_squared_error": float(np.sqrt(np.square(self.values - y).mean()))}
+        if self.probabilities is None:
             return scores
-        likely = P[np.arange(len(y)), y].clip(min=LEAST_PROBABILITY)
+        likely = self.probabilities[np.arange(len(y)), y].clip(min=LEAST_PROBABILITY)
         return scores | {
             "log_loss": float(-np.log(likely).mean()),
-            "calibration_error": expected_calibration_error(P.clip(0, 1), y),
+            "calibration_error": expected_calibration_error(self.probabilities.clip(0, 1), y),
         }
 
 
@@ -139,52 +132,51 @@ class ScoredPredictions:
         return f"This machine and {other} are level ({best.words(signed=True)}): chance can explain the difference."
 
 
-def rivals(task: str, n_labels: int, *, raw: bool = True, baselines: bool = False) -> dict[str, Predictor]:
-    """Unfitted estimators by name: a linear method, with `baselines` trees and more, and a constant."""
+def rivals(task: str, n_labels: int, *, raw: bool = True, baselines: bool = False) -> dict[str, Fit]:
+    """Functions that fit, by name: a linear method, with `baselines` trees and more, and a constant."""
     classes = task == "classification"
-    found: dict[str, Predictor] = {}
+    found: dict[str, Fit] = {}
     if raw:
         name = "logistic regression" if classes else "ridge regression"
-        found[f"raw features, {name}"] = LinearProbe() if classes else LeaveOneOutRidge()
+        found[f"raw features, {name}"] = _fit_linear if classes else LeaveOneOutRidge().fit
     if baselines:
-        found |= baseline_estimators(task, n_labels)
+        found |= {name: each.fit for name, each in baseline_estimators(task, n_labels).items()}
     floor = DummyClassifier(strategy="prior") if classes else DummyRegressor()
-    return found | {FLOORS[task]: floor}
+    return found | {FLOORS[task]: floor.fit}
+
+
+def _fit_linear(X: np.ndarray, y: np.ndarray) -> LinearClassifier:
+    return linear_probe(X, y, X[:1], y[:1]).model
 
 
 def fitted_elsewhere(
-    estimators: Mapping[str, Predictor], X: np.ndarray, y: np.ndarray, classes: int | None
+    fits: Mapping[str, Fit], X: np.ndarray, y: np.ndarray, classes: int | None
 ) -> Callable[[np.ndarray], dict[str, Predicted]]:
     """Fit all on some rows; a function that predicts others."""
-    fitted = {name: clone(each).fit(X, y) for name, each in estimators.items()}
+    fitted = {name: fit(X, y) for name, fit in fits.items()}
     return lambda rows: {name: predicted_by(each, rows, classes) for name, each in fitted.items()}
 
 
 def out_of_fold(
-    estimators: Mapping[str, Predictor],
+    fits: Mapping[str, Fit],
     X: np.ndarray,
     y: np.ndarray,
     folds: np.ndarray,
     classes: int | None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None],
 ) -> dict[str, Predicted]:
     """Predictions of every row by fits without its fold."""
-    parts: dict[str, list[Predicted]] = {name: [] for name in estimators}
-    places = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
-    for rows in places:
-        others = np.setdiff1d(np.arange(len(y)), rows)
-        predict = fitted_elsewhere(estimators, X[others], y[others], classes)
-        for name, found in predict(X[rows]).items():
+    parts: dict[str, list[Predicted]] = {name: [] for name in fits}
+    for fold in np.unique(folds):
+        predict = fitted_elsewhere(fits, X[folds != fold], y[folds != fold], classes)
+        for name, found in predict(X[folds == fold]).items():
             parts[name].append(found)
-        if progress is not None:
-            progress(len(estimators))
-    order = np.argsort(np.concatenate(places))
+        progress(len(fits))
+    order = np.argsort(np.argsort(folds, kind="stable"))
     return {name: all_predicted(found).take(order) for name, found in parts.items()}
 
 
-def predicted_by(
-    estimator: Predictor | ProbabilisticClassifier, X: np.ndarray, n_classes: int | None
-) -> Predicted:
+def predicted_by(estimator: Any, X: np.ndarray, n_classes: int | None) -> Predicted:
     """What a fitted estimator says of rows; classes that it has not seen have probability 0."""
     values = np.asarray(estimator.predict(X))
     if n_classes is None or not hasattr(estimator, "predict_proba") or not hasattr(estimator, "classes_"):
@@ -201,18 +193,3 @@ def all_predicted(parts: Iterable[Predicted]) -> Predicted:
     return Predicted(
         np.concatenate([each.values for each in found]), np.concatenate(P) if len(P) == len(found) else None
     )
-
-
-class LinearProbe(ClassifierMixin, BaseEstimator):
-    """`linear_probe` as an estimator: logistic regression whose strength is chosen on a part of the rows."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> LinearProbe:
-        self.classifier_: LinearClassifier = linear_probe(X, y, X[:1], y[:1]).classifier
-        self.classes_ = self.classifier_.classes
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.classifier_.predict(X)
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return self.classifier_.predict_proba(X)

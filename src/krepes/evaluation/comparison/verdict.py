@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from krepes.base.display import displayed
-from krepes.evaluation.protocol_result import NAMES, PERCENT, ProtocolResult, digits_of
+from krepes.evaluation.probe_result import NAMES
+from krepes.evaluation.protocol_result import PERCENT, ProtocolResult, digits_of
 from krepes.evaluation.scoring import jackknife_error
 
 OURS, RAW, PCA = "representation", "raw features", "kernel PCA"

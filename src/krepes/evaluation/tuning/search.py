@@ -175,7 +175,10 @@ class Search:
         Z = self._fitted(params).transform(self._validation)
         width = float(Z.shape[1])  # the regularisation may have cut components
         result = self.split.plan.run(Z, C_grid=PROBE_C_GRID)
-        values = {"accuracy": result.accuracies, "balanced_accuracy": result.balanced_accuracies}
+        values = {
+            "accuracy": result.values("accuracy"),
+            "balanced_accuracy": result.values("balanced_accuracy"),
+        }
         deviation = float(values[self.split.metric].std(ddof=min(1, len(result.results) - 1)))
         return {name: float(value.mean()) for name, value in values.items()} | {
             "deviation": deviation,

@@ -201,7 +201,7 @@ class _Data:
             free = np.setdiff1d(free, self.explained)
         drawn = np.sort(self.generator.permutation(free)[:PROBE_ROWS])
         Z = rows.expansion.at(self.kernel_values(model, drawn, of_fit)).cpu().numpy()
-        return linear_probe(Z, labels[drawn], Z, labels[drawn], random_state=0).classifier
+        return linear_probe(Z, labels[drawn], Z, labels[drawn], random_state=0).model
 
     def refits(self, model: Explained, n_refits: int, seed: int) -> list[tuple[Rows, Tensor]]:
         """The rows explained in models with other landmarks, and how close these are to the model's."""
