@@ -7,6 +7,7 @@ While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -18,8 +19,9 @@ from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import named_few
 from krepes.base.codec import FLOATS, Bounds, Count, Shape
+from krepes.base.linalg import row_blocks
 from krepes.base.random_streams import uniform
-from krepes.base.rows import Rows, concat_rows, take_rows
+from krepes.base.rows import Rows, concat_rows, slice_rows, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import Kernel
 
@@ -131,8 +133,9 @@ class KeptRows:
             raise ValueError(
                 f"{named_few('row', np.sort(never).tolist())}: never added to this model, or forgotten before."
             )
-        common = np.intersect1d(self.rows.numpy(), gone.rows.numpy())
-        first, second = (part.take(_places(part.rows.numpy(), common)) for part in (self, gone))
+        rows = self.rows.numpy(), gone.rows.numpy()
+        common, mine, theirs = np.intersect1d(*rows, assume_unique=True, return_indices=True)
+        first, second = self.take(mine), gone.take(theirs)
         different = ~(
             _same_inputs(first, second)
             & _same(first.y, second.y)
@@ -159,34 +162,25 @@ class KeepRows(SumOfValues[KeptRows]):
         inputs = block.inputs[0]
         if isinstance(inputs, Tensor):
             inputs = inputs.clone().cpu()
-        weight = np.ones(len(block)) if block.weight is None else block.weight
+        weight = np.ones(len(block)) if block.weight is None else block.weight.copy()
         assert block.y is not None
+        draws = uniform(block.rows, 1, self.seed, _KEPT)[:, 0]
         value = KeptRows(
-            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight.copy()),
-            self._draws(block.rows), most,
-        )  # fmt: skip
-        if (weight > 0).all():
-            return self._storable(value._smallest())
-        counting = np.flatnonzero(weight > 0)  # rows of weight zero are as if they were not there
-        return self._storable(replace(value.take(counting), seen=len(counting))._smallest())
-
-    def _storable(self, value: KeptRows) -> KeptRows:
+            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight), draws, most
+        )._smallest()
         return value if self.kernel is None else replace(value, inputs=self.kernel.storable(value.inputs))
 
-    def _draws(self, rows: Tensor) -> Tensor:
-        return uniform(rows, 1, self.seed, _KEPT)[:, 0]
-
     def _affordable(self, inputs: Rows) -> int:
-        if isinstance(inputs, SparseRows) and len(inputs):
-            return max(1, min(self.most, MOST_BYTES * len(inputs) // max(1, inputs.nbytes)))
-        if not isinstance(inputs, Tensor) or len(inputs) == 0:
+        if not isinstance(inputs, Tensor | SparseRows) or len(inputs) == 0:
             return self.most
-        return max(1, min(self.most, MOST_BYTES // max(1, inputs[0].numel() * inputs.element_size())))
+        return max(1, min(self.most, MOST_BYTES * len(inputs) // max(1, inputs.nbytes)))
 
 
-def _places(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    order = np.argsort(rows)
-    return order[np.searchsorted(rows, wanted, sorter=order)]
+def placed_blocks(inputs: Rows, device: torch.device, block: int = 2048) -> Iterator[tuple[slice, Rows]]:
+    """Rows block by block, on a device."""
+    for part in row_blocks(len(inputs), block):
+        rows = slice_rows(inputs, part.start, part.stop)
+        yield part, rows.to(device) if isinstance(rows, Tensor) else rows
 
 
 def _same(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -14,10 +14,9 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from krepes.base.codec import Shape
-from krepes.base.split import Key, Parts
+from krepes.base.split import Parts
 from krepes.regression.normal_sums import NormalSums
 
 PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows together in the kernel's space
@@ -129,11 +128,3 @@ class FoldErrors:
             W = training.solved(penalty)
             error += np.inf if W is None else held_out.error(W)
         return error / self.n
-
-
-def fold_solutions(
-    folds: Parts[NormalSums], penalty: float, intercept: bool
-) -> dict[Key, tuple[Tensor, Tensor]]:
-    """W and b of the fit without each fold."""
-    total = folds.total
-    return {key: (total - sums).solution(penalty, intercept) for key, sums in folds.items()}

@@ -11,9 +11,10 @@ C^T C = n / m T T^T + penalty I. Differs from [rudi]: they are the kept rows, wh
 because m rows tell little of m directions. With 300 landmarks, s = 1200 of 3000 rows and penalties of 1 and 0.05, a
 Gaussian kernel took 16 and 43 iterations instead of 41 and 106.
 
-Each iteration reads the rows once and sums K_bm^T D (K_bm P) over blocks; K_nm is never whole. The fits without each
-fold are further columns whose D is zero in the fold, so that all of them share every kernel value. The intercept, which
-[rudi] does not have, is exact: D K_nm P is centred in every pass, by the means of the first.
+The penalty is chosen on the kept rows with a part of the landmarks. Each iteration reads the rows once and sums
+K_bm^T D (K_bm P) over blocks; K_nm is never whole. The fits without each fold are further columns whose D is zero in
+the fold, so that all of them share every kernel value. The intercept, which [rudi] does not have, is exact: D K_nm P
+is centred in every pass, by the means of the first.
 
 Cost O(n m (d + (k + 1) c)) per iteration for k folds and c outputs, O(m^3 + s m^2) once; memory 3 times 8 m^2 bytes.
 """
@@ -22,30 +23,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.accumulator import FieldSums, SumOfValues
+from krepes.base.accumulator import Accumulator, FieldSums, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
 from krepes.base.codec import Shape
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.linalg import RELATIVE_CUT, row_blocks, symmetric
+from krepes.base.linalg import RELATIVE_CUT, symmetric
 from krepes.base.rows import Rows
-from krepes.base.split import ByFold
+from krepes.base.split import ByFold, Parts
 from krepes.features.space import FeatureSpace
 from krepes.kernels.checking.fit_check import landmark_matrix
-from krepes.machines.kept_rows import KeptRows
+from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
+from krepes.machines.kernel_ridge.solution import (
+    HeldOutPredictions,
+    RidgeSolution,
+    folds_of,
+    kept_features,
+    penalty_errors,
+    places_of,
+)
+from krepes.machines.labelled_machine import AUTO_LANDMARKS
 from krepes.machines.targets import Targets
+from krepes.regression.normal_sums import NormalSums
+from krepes.regression.penalty_choice import PenaltyErrors
 
 SOLVERS = ("auto", "direct", "conjugate_gradients")
 DIRECT_LANDMARKS = 6000  # up to which "auto" is direct
 TOLERANCE = 1e-8  # of the residual, relative to the right-hand side
 MOST_ITERATIONS = 200
-BLOCK = 2048
+
+Reduce = Callable[[Accumulator[Any, Any], str], Any]  # one read of the rows, with a name for its progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +152,9 @@ class FalkonPreconditioner:
         self.T = _upper(K, jitter)
         M, mean, share = torch.zeros_like(K), K.new_zeros(len(K)), (weight / weight.sum()).to(K)
         del K
-        for part in row_blocks(len(share), BLOCK):
-            rows = inputs[part]
-            K_b = space.features.kernel_block(rows.to(space.device) if isinstance(rows, Tensor) else rows)
-            Z = _solved(self.T.mT, K_b.double().mT, upper=False)  # (m, b)
+        for part, rows in placed_blocks(inputs, space.device):
+            K_b = space.features.kernel_block(rows).double()
+            Z = _solved(self.T.mT, K_b.mT, upper=False)  # (m, b)
             M += (Z * share[part]) @ Z.mT
             mean += Z @ share[part]
         self.C = _upper(n * (M - torch.outer(mean, mean) if intercept else M), penalty)
@@ -179,42 +191,16 @@ def _solved(U: Tensor, R: Tensor, upper: bool = True) -> Tensor:
     return torch.linalg.solve_triangular(U, R, upper=upper)
 
 
-@dataclass(frozen=True, eq=False)
-class Iterated:
-    """Fits by conjugate gradients: the first to all rows, the others without one fold each.
-
-    Attributes
-    ----------
-    A : Tensor of shape (k + 1, m, c)
-    b : Tensor of shape (k + 1, c)
-    iterations : int
-        Passes over the rows after the first.
-    """
-
-    A: Tensor
-    b: Tensor
-    iterations: int
-
-
 def iterated(
-    first: KernelProducts,
-    reduced: Callable[[KernelProducts, str], KernelSum],
+    first: KernelProducts,  # without P
+    reduced: Reduce,
     kept: KeptRows,
     penalty: float,
     intercept: bool,
-) -> Iterated:
-    """Solve by conjugate gradients.
+) -> tuple[Tensor, Tensor, int]:
+    """A (k + 1, m, c) and b (k + 1, c) of the fits to all rows and without each fold, and the passes after the first.
 
-    Parameters
-    ----------
-    first : KernelProducts
-        Without P.
-    reduced : callable(KernelProducts, name) -> KernelSum
-        Runs a pass over all rows.
-    kept : KeptRows
-        From which the preconditioner is made, where they are enough.
-    penalty : float
-    intercept : bool
+    The preconditioner is made from the kept rows, where they are enough.
     """
     g, c, m = 1 + len(first.keys), first.targets.n_outputs, len(first.space.landmarks)
     total = reduced(first, "Right-hand side").total
@@ -247,4 +233,54 @@ def iterated(
         )
     A = way.coefficients(V)
     b = ybar - offset(A).reshape(g, c)
-    return Iterated(A.reshape(m, g, c).permute(1, 0, 2).contiguous(), b, done)
+    return A.reshape(m, g, c).permute(1, 0, 2).contiguous(), b, done
+
+
+def iterated_solution(
+    space: FeatureSpace,
+    targets: Targets,
+    penalty: float | str,  # a number, or "auto"
+    intercept: bool,
+    n_folds: int,
+    n_kept: int,
+    reduced: Reduce,
+) -> RidgeSolution:
+    """Coefficients, the fits without each fold, and predictions of the kept rows."""
+    kept: KeptRows = reduced(KeepRows(n_kept, space.seed), "Keeping rows")
+    of_row = folds_of(space, kept, n_folds)
+    keys = np.unique(of_row).tolist()
+    errors = None
+    if penalty == "auto":  # on the kept rows, with at most AUTO_LANDMARKS of the landmarks
+        Phi = kept_features(space.with_few_landmarks(AUTO_LANDMARKS), kept)
+        Y, weight = targets.matrix(kept.y).to(Phi), kept.weight.to(Phi)
+        inside = {key: torch.from_numpy(of_row == key).to(Phi.device) for key in keys}
+        sums = Parts({key: NormalSums.of_rows(Phi[i], Y[i], weight[i]) for key, i in inside.items()})
+        errors, _ = penalty_errors(sums, Phi, Y, weight, True, penalty, space.dtype, intercept)
+    best = float(penalty) if errors is None else errors.best
+    products = KernelProducts(space, targets, ByFold(n_folds, space.seed), keys if len(keys) > 1 else [])
+    A, b, iterations = iterated(products, reduced, kept, best, intercept)
+    fold_A, fold_b, keys = (A[1:], b[1:], keys) if len(keys) > 1 else (A, b, [0])
+    places = places_of(of_row, keys)
+    predictions = predictions_by_folds(space, kept, fold_A, fold_b, places)
+    if errors is None:
+        misses = (targets.matrix(kept.y) - predictions).square().sum(1)
+        error = (kept.weight @ misses / kept.weight.sum()).item()
+        errors = PenaltyErrors.of(np.array([best]), np.array([error]), "folds")
+    held = HeldOutPredictions(kept.rows, places, kept.y, kept.weight, predictions, predictions)
+    return RidgeSolution(A[0], b[0], best, errors, keys, fold_A, fold_b, held, iterations)
+
+
+def predictions_by_folds(
+    space: FeatureSpace,
+    kept: KeptRows,
+    fold_A: Tensor,  # (k, m, c)
+    fold_b: Tensor,  # (k, c)
+    places: Tensor,  # (n,)
+) -> Tensor:
+    """What each kept row is predicted to be by the fit without its fold, (n, c)."""
+    found = []
+    for part, rows in placed_blocks(kept.inputs, space.device):
+        where = places[part].to(space.device)
+        scores = torch.einsum("bm,kmc->kbc", space.features.kernel_block(rows).double(), fold_A)
+        found.append(scores[where, torch.arange(len(where), device=where.device)] + fold_b[where])
+    return torch.cat(found).cpu()

@@ -33,20 +33,19 @@ from krepes.machines.kernel_ridge.column_importance import ColumnImportances, im
 from krepes.machines.kernel_ridge.conjugate_solver import (
     DIRECT_LANDMARKS,
     SOLVERS,
+    iterated_solution,
 )
-from krepes.machines.kernel_ridge.held_out_score import HeldOutScore, held_out_score
-from krepes.machines.kernel_ridge.iterated_fit import IteratedFit
 from krepes.machines.kernel_ridge.leave_one_out_score import KINDS, LeaveOneOutScore
 from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import (
     Fits,
     HeldOutPredictions,
+    HeldOutScore,
     RidgeSolution,
     folds_of,
     kept_features,
 )
-from krepes.machines.kernel_ridge.solving import ridge_fits, solution_of
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.regression.penalty_choice import PenaltyErrors
@@ -145,7 +144,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             return run.engine.reduce(accumulator, reader, progress=run.progress, name=name)
 
         settings = self.penalty, self.fit_intercept, self.n_folds, self.n_kept
-        solution = IteratedFit(space, self.targets_, *settings).solution(reduced)
+        solution = iterated_solution(space, self.targets_, *settings, reduced)
         self._own(Fit(space, unsummed(data.n_rows)), solution)
         self._record_input(X, space.inputs)
         return self
@@ -215,8 +214,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         if fits is None:
             folds, Y = value.by_fold(class_weight), self.targets_.matrix(kept.y)
             settings = self.penalty, space.dtype, self.fit_intercept
-            fits = ridge_fits(folds, Phi, Y, weight, kept.complete, *settings)
-        return solution_of(fits, space, kept, Phi, weight, of_row)
+            fits = Fits.by_ridge(folds, Phi, Y, weight, kept.complete, *settings)
+        return fits.solution(space, kept, Phi, weight, of_row)
 
     def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
         """Fits to the kept rows, for losses that sums do not give; None for the squared loss."""
@@ -245,7 +244,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     @property
     def held_out_score_(self) -> HeldOutScore:
         """Accuracy or R^2 on rows that were left out; print it."""
-        return held_out_score(self._solved(), self.targets_)
+        return self._solved().score(self.targets_)
 
     def column_importances(self, n_folds: int = 5) -> ColumnImportances:
         """How much each column of the table counts in the learned metric, in shares that sum to 1.

@@ -2,11 +2,21 @@
 
     f(x) = A^T k_x + b,        A = F W
 
-It is all that `predict`, probabilities and conformal intervals need, so that a file may come without the sums.
+It is all that `predict`, probabilities and conformal intervals need, so that a file may come without the sums. Here
+it follows from the sums, directly; `conjugate_solver` serves where there are too many landmarks for sums.
+
+How well rows that were left out are predicted:
+
+    accuracy  = sum of w over rows that are predicted right / sum w         beside it, the share of the largest class
+    R^2       = 1 - sum w (y - prediction)^2 / sum w (y - mean y)^2         beside it, 0 of the mean
+
+Kernel, metric and penalty were chosen with these rows, so that the score is a little too good. Rows that were kept
+apart tell the truth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar
@@ -16,11 +26,44 @@ import torch
 from torch import Tensor
 
 from krepes.base.codec import Bounds, Shape
-from krepes.base.split import ByFold
+from krepes.base.split import ByFold, Parts
 from krepes.features.space import FeatureSpace
-from krepes.machines.kept_rows import KeptRows
+from krepes.machines.kept_rows import KeptRows, placed_blocks
+from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
-from krepes.regression.penalty_choice import PenaltyErrors
+from krepes.regression.leave_one_out import LeaveOneOut
+from krepes.regression.normal_sums import NormalSums
+from krepes.regression.penalty_choice import FoldErrors, PenaltyErrors, penalty_grid, searched, walked
+
+FEW_ROWS = 2000  # up to which single rows are left out instead of folds
+
+
+@dataclass(frozen=True)
+class HeldOutScore:
+    """A score on rows that were left out. `str(score)` is one line.
+
+    Attributes
+    ----------
+    metric : "accuracy" or "r2"
+    value : float
+    floor : float
+        What a constant would have: the share of the largest class, or 0.
+    n_rows : int
+    by : "leave one out" or "folds"
+    """
+
+    metric: str
+    value: float
+    floor: float
+    n_rows: int
+    by: str
+
+    def __str__(self) -> str:
+        how = "leaving out one row at a time" if self.by == "leave one out" else "leaving out folds"
+        rows = f"{self.n_rows:,} rows, {how}"
+        if self.metric == "r2":
+            return f"R² {self.value:.3f} ({rows})"
+        return f"accuracy {100 * self.value:.1f} %; the largest class has {100 * self.floor:.1f} % ({rows})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,33 +93,6 @@ class HeldOutPredictions:
     weight: Annotated[Tensor, Shape("n"), Bounds(above=0)]
     predictions: Annotated[Tensor, Shape("n", "c")]
     by_folds: Annotated[Tensor, Shape("n", "c")]
-
-
-@dataclass(frozen=True, eq=False)
-class Fits:
-    """A machine fitted on features: to all rows, and to those outside each fold.
-
-    Attributes
-    ----------
-    errors : PenaltyErrors
-        The best of these penalties is that of the fits.
-    W : Tensor of shape (r, c)
-    b : Tensor of shape (c,)
-    without : dict of fold -> (W, b)
-    left_out : Tensor of shape (k, c) or None
-        Predictions of the kept rows by fits to all others, where these are known.
-    """
-
-    errors: PenaltyErrors
-    W: Tensor
-    b: Tensor
-    without: dict[int, tuple[Tensor, Tensor]]
-    left_out: Tensor | None = None
-
-    def places(self, folds: np.ndarray) -> Tensor:
-        """Which of the fits has not seen the rows of these folds, (k,)."""
-        keys = list(self.without)
-        return torch.from_numpy(np.searchsorted(keys, folds)).clamp(max=len(keys) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,40 +129,120 @@ class RidgeSolution:
         codes = np.asarray(self.held_out.y)
         return temperature(self.held_out.predictions.numpy(), codes, doubt=1 / (len(codes) + 2))
 
+    def score(self, targets: Targets) -> HeldOutScore:
+        """Of the predictions of rows that were not fitted; no data are read."""
+        held, by = self.held_out, self.errors.by
+        predicted, w = held.predictions.double().cpu().numpy(), held.weight.double().cpu().numpy()
+        if isinstance(targets, Classes):
+            shares = np.bincount(held.y, weights=w) / w.sum()
+            right = predicted.argmax(axis=1) == held.y
+            return HeldOutScore("accuracy", float(w @ right / w.sum()), float(shares.max()), len(w), by)
+        Y = targets.matrix(held.y).numpy()
+        around = Y - w @ Y / w.sum()
+        left, spread = (float((w @ np.square(part)).sum()) for part in (Y - predicted, around))
+        return HeldOutScore("r2", 1 - left / spread if spread > 0 else float("nan"), 0.0, len(w), by)
+
     def check_restored(self) -> None:
         k, held = len(self.folds), self.held_out.folds
         if not k or self.folds != sorted(set(self.folds)) or len(self.fold_A) != k or bool((held >= k).any()):
             raise ValueError("The file is damaged: the folds of the solution do not fit.")
 
 
-def kept_features(space: FeatureSpace, kept: KeptRows, block: int = 2048) -> Tensor:
+def kept_features(space: FeatureSpace, kept: KeptRows) -> Tensor:
     """phi of the kept rows, (k, r), float64."""
-    inputs = kept.inputs
-    parts = []
-    for start in range(0, len(inputs), block):
-        rows = inputs[start : start + block]
-        parts.append(space.features(rows.to(space.device) if isinstance(rows, Tensor) else rows).double())
-    return torch.cat(parts)
-
-
-def predictions_by_folds(
-    space: FeatureSpace,
-    kept: KeptRows,
-    fold_A: Tensor,  # (k, m, c)
-    fold_b: Tensor,  # (k, c)
-    places: Tensor,  # (n,)
-    block: int = 2048,
-) -> Tensor:
-    """What each kept row is predicted to be by the fit without its fold, (n, c)."""
-    found = []
-    for start in range(0, len(kept.rows), block):
-        rows, where = kept.inputs[start : start + block], places[start : start + block].to(space.device)
-        rows = rows.to(space.device) if isinstance(rows, Tensor) else rows
-        scores = torch.einsum("bm,kmc->kbc", space.features.kernel_block(rows).double(), fold_A)
-        found.append(scores[where, torch.arange(len(where), device=where.device)] + fold_b[where])
-    return torch.cat(found).cpu()
+    return torch.cat([space.features(rows).double() for _, rows in placed_blocks(kept.inputs, space.device)])
 
 
 def folds_of(space: FeatureSpace, kept: KeptRows, n_folds: int) -> np.ndarray:
     """The fold of every kept row, (k,)."""
     return ByFold(n_folds, space.seed)(kept.block())
+
+
+def places_of(folds: np.ndarray, keys: Sequence[int]) -> Tensor:
+    """Which of the fits without a fold has not seen the rows of these folds, (k,)."""
+    return torch.from_numpy(np.searchsorted(keys, folds)).clamp(max=len(keys) - 1)
+
+
+def penalty_errors(
+    folds: Parts[NormalSums],
+    Phi: Tensor,  # (k, r), features of the kept rows
+    Y: Tensor,  # (k, c)
+    weight: Tensor,  # (k,)
+    complete: bool,  # whether all rows are kept
+    penalty: float | str,  # a number, or "auto"
+    dtype: torch.dtype,  # of the features: smaller penalties are rounding
+    intercept: bool,
+) -> tuple[PenaltyErrors, LeaveOneOut | None]:
+    """Errors on rows that were not fitted: single rows left out where all of a few are at hand, else folds."""
+    penalties = penalty_grid(folds.total, dtype) if penalty == "auto" else np.array([float(penalty)])
+    if complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
+        left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
+        return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out"), left_out
+    if len(folds) < 2:  # a row or two, all in one fold: nothing to choose by
+        return PenaltyErrors(penalties[len(penalties) // 2 :][:1], np.zeros(1), "folds"), None
+    return PenaltyErrors.of(penalties, walked(FoldErrors(folds, intercept), penalties), "folds"), None
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """A machine fitted on features: to all rows, and to those outside each fold.
+
+    Attributes
+    ----------
+    errors : PenaltyErrors
+        The best of these penalties is that of the fits.
+    W : Tensor of shape (r, c)
+    b : Tensor of shape (c,)
+    without : dict of fold -> (W, b)
+    left_out : Tensor of shape (k, c) or None
+        Predictions of the kept rows by fits to all others, where these are known.
+    """
+
+    errors: PenaltyErrors
+    W: Tensor
+    b: Tensor
+    without: dict[int, tuple[Tensor, Tensor]]
+    left_out: Tensor | None = None
+
+    @classmethod
+    def by_ridge(
+        cls,
+        folds: Parts[NormalSums],
+        Phi: Tensor,
+        Y: Tensor,
+        weight: Tensor,
+        complete: bool,
+        penalty: float | str,
+        dtype: torch.dtype,
+        intercept: bool,
+    ) -> Fits:
+        """Ridge regression; parameters as for `penalty_errors`."""
+        errors, left_out = penalty_errors(folds, Phi, Y, weight, complete, penalty, dtype, intercept)
+        total, best = folds.total, errors.best
+        W, b = total.solution(best, intercept)
+        without = {0: (W, b)}
+        if len(folds) > 1:
+            without = {int(key): (total - sums).solution(best, intercept) for key, sums in folds.items()}
+        return cls(errors, W, b, without, None if left_out is None else left_out.predictions(best).cpu())
+
+    def solution(
+        self, space: FeatureSpace, kept: KeptRows, Phi: Tensor, weight: Tensor, fold_of_row: np.ndarray
+    ) -> RidgeSolution:
+        """Coefficients of the landmarks, and what the fits predict for kept rows that they have not seen."""
+        keys = list(self.without)
+        places = places_of(fold_of_row, keys)
+        by_folds = torch.empty(len(Phi), len(self.b), dtype=torch.float64)
+        for place, (fold_W, fold_b) in enumerate(self.without.values()):
+            inside = places == place
+            by_folds[inside] = (Phi[inside.to(Phi.device)] @ fold_W + fold_b).cpu()
+        F, single = space.features.F, by_folds if self.left_out is None else self.left_out
+        return RidgeSolution(
+            F @ self.W,
+            self.b,
+            self.errors.best,
+            self.errors,
+            keys,
+            torch.stack([F @ fold_W for fold_W, _ in self.without.values()]),
+            torch.stack([fold_b for _, fold_b in self.without.values()]),
+            HeldOutPredictions(kept.rows, places, kept.y, weight, single, by_folds),
+        )

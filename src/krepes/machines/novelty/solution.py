@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from krepes.base.linalg import row_blocks, rows_within
-from krepes.base.rows import slice_rows
+from krepes.base.linalg import rows_within
 from krepes.features.space import FeatureSpace
-from krepes.machines.kept_rows import KeptRows
+from krepes.machines.kept_rows import KeptRows, placed_blocks
 from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import TIES, Calibration
 from krepes.machines.novelty.novelty_pass import NoveltyTotal
@@ -44,10 +42,5 @@ class NoveltySolution:
 def _scores_of(kept: KeptRows, space: FeatureSpace, score: NoveltyScore) -> np.ndarray:
     """Of the calibration rows, (k,)."""
     size = rows_within(BLOCK_BYTES, max(1, space.bytes_per_row))
-    found = []
-    for part in row_blocks(len(kept.rows), size):
-        inputs = slice_rows(kept.inputs, part.start, part.stop)
-        if isinstance(inputs, Tensor):
-            inputs = inputs.to(space.device)
-        found.append(score(unit_features(space, inputs)))
-    return torch.cat(found).cpu().numpy()
+    blocks = placed_blocks(kept.inputs, space.device, size)
+    return torch.cat([score(unit_features(space, rows)) for _, rows in blocks]).cpu().numpy()
