@@ -106,7 +106,7 @@ def test_heat_is_bounded(digits, monkeypatch):
 def test_trust_is_the_definition_and_the_neighbour_map_has_more_of_it(digits):
     model, X, y = digits
     Z = model.transform(X[:60]).astype(np.float64)
-    found = {each.name: each for each in maps(model, Z, y[:60], "digit")}
+    found = {each.name: each for each in maps(model, Z, Column("digit", y[:60], None))}
     assert list(found) == ["neighbours (t-SNE)", "principal components", "discriminants of digit"]
     for each in found.values():
         assert abs(each.trust - loop_trust(Z, each.rows, 10)) < 1e-9
@@ -131,7 +131,7 @@ def test_points_that_are_not_laid_out_lie_among_their_nearest(digits, monkeypatc
         np.testing.assert_allclose(landmarks[i], rows[i], atol=1e-6 * np.abs(rows).max())
     again = neighbour_places(Z, Z[:30], "tsne", 0)
     assert np.array_equal(again[0], rows)
-    places = maps(model, Z, None, "", "tsne")[0]
+    places = maps(model, Z, None, "tsne")[0]
     assert places.trust > 0.9
     assert "200 rows are laid out" in places.about
 

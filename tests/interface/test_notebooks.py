@@ -23,7 +23,7 @@ from krepes.machines import (
     NoveltyDetector,
 )
 from krepes.report import write_machine_page, write_report
-from krepes.report.notebook import WrittenReport
+from krepes.report.page import WrittenReport
 from refusals import refuses
 from report_content import content
 

@@ -174,7 +174,7 @@ def test_rows_stand_beside_what_comes_back(people, digits, tmp_path):
     for name, (model, X) in {"t": people[:2], "d": digits[:2]}.items():
         page = content(write_quickly(model, X, tmp_path / f"{name}.html"))
         rows, error = model.reconstruct(X, return_error=True)
-        assert np.allclose(unpacked(page["rebuilt"]["error"]), error.actual, rtol=1e-3)
+        assert np.allclose(unpacked(page["rebuilt"]["actual"]), error.actual, rtol=1e-3)
         assert np.array_equal(unpacked(page["rebuilt"]["trusted"]) > 0, error.trusted)
         for feature in page["features"]:
             values = rows.column(feature["name"]).to_pylist()

@@ -113,12 +113,16 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
         return False
     order = np.argsort(rows)
-    found = reader.take(rows[order]).inputs[0]
+    try:
+        found = reader.take(rows[order]).inputs[0]
+    except ValueError:  # other rows, which this model cannot take
+        return False
+    landmarks = take_rows(model.landmarks_, order)
     if isinstance(found, SparseRows):
-        return found.equals(take_rows(model.landmarks_, order))
+        return found.equals(landmarks)
     if not isinstance(found, Tensor):
-        return bool(found == [model.landmarks_[i] for i in order])
-    return torch.equal(found, dense(model.landmarks_)[torch.from_numpy(order).to(found.device)])
+        return all(a is b or repr(a) == repr(b) for a, b in zip(found, landmarks))
+    return torch.allclose(found, dense(landmarks).to(found), rtol=1e-4, atol=1e-6)
 
 
 def by_landmark(model: Explained, M: Tensor) -> Tensor:

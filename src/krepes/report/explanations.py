@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation import ProtocolResult
 from krepes.evaluation.linear import LinearClassifier
-from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.explain import Concept, TopLandmarks, as_direction, class_direction
 from krepes.explain.attribution import contributions
 from krepes.explain.top_landmarks import n_landmarks
+from krepes.report.model_card import Probe
 from krepes.sources import Source
 
 N_COMPONENTS = 3  # directions among the components
@@ -53,27 +54,23 @@ class Direction:
 
 def choose_directions(
     model: KernelEmbedding,
-    classifier: LinearClassifier | NeighbourClassifier | None,
+    probe: Probe | None,
     label: str,
     concepts: Sequence[Concept],
     n_top: int,
-) -> tuple[list[Direction], str | None]:
+) -> tuple[list[Direction], list[str]]:
     """Components, concepts, and classes as far as the page has room; a note says what was left out."""
     h = len(model.intercept_)
     found = [Direction(f"component {j + 1}", "component", np.eye(h)[j]) for j in range(min(N_COMPONENTS, h))]
     found += [_of_concept(model, concept) for concept in concepts]
-    classes = _of_classes(classifier, label, h)
+    classes = _of_classes(probe, label, h)
     k = min(n_top, n_landmarks(model))
     each = (4 * k + 4) * 4 // 3  # bytes of a direction: landmarks, values and the largest of them, in base64
     room = max(len(found), ROW_BYTES // each)
     kept = [*found, *classes][:room]
     missing = len(found) + len(classes) - len(kept)
-    note = (
-        f"{missing:,} classes have no direction here: there is room for {len(kept)} directions."
-        if missing
-        else None
-    )
-    return kept, note
+    note = f"{missing:,} classes have no direction here: there is room for {len(kept)} directions."
+    return kept, [note] if missing else []
 
 
 def _of_concept(model: KernelEmbedding, concept: Concept) -> Direction:
@@ -81,24 +78,21 @@ def _of_concept(model: KernelEmbedding, concept: Concept) -> Direction:
     return Direction(str(concept.name), "concept", v, -float(concept.origin_ @ v))
 
 
-def _of_classes(
-    classifier: LinearClassifier | NeighbourClassifier | None, label: str, h: int
-) -> list[Direction]:
+def _of_classes(probe: Probe | None, label: str, h: int) -> list[Direction]:
     """The classes of a linear probe on this representation; of two classes, the second against the first."""
+    first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
+    classifier = None if first is None else first.model
     if not isinstance(classifier, LinearClassifier) or classifier.coef.shape[1] != h:
         return []
     classes, b = list(classifier.classes), np.asarray(classifier.intercept, dtype=np.float64)
     if len(classes) == 2:
-        name = f"{label}: {classes[1]} against {classes[0]}"
-        return [Direction(name, "class", class_direction(classifier, classes[1]), float(b[0]))]
+        names, starts = {classes[1]: f"{classes[1]} against {classes[0]}"}, b
+    else:
+        names = {name: f"{name} against the others" for name in classes}
+        starts = np.array([b[i] - np.delete(b, i).mean() for i in range(len(b))])
     return [
-        Direction(
-            f"{label}: {cls} against the others",
-            "class",
-            class_direction(classifier, cls),
-            float(b[i] - np.delete(b, i).mean()),
-        )
-        for i, cls in enumerate(classes)
+        Direction(f"{label}: {words}", "class", class_direction(classifier, name), float(start))
+        for (name, words), start in zip(names.items(), starts)
     ]
 
 

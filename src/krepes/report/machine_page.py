@@ -22,8 +22,7 @@ from krepes.machines.kernel_ridge.column_importance import ColumnImportances
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.report.machine_card import detector_facts, machine_facts
 from krepes.report.machine_rows import Machine, MachineRows, machine_rows
-from krepes.report.notebook import WrittenReport
-from krepes.report.page import plain_page, write_page
+from krepes.report.page import WrittenReport, plain_page, write_page
 from krepes.sources import Source, TableSource, open_source
 
 N_LANDMARKS, N_COLUMNS = 20, 8

@@ -12,10 +12,8 @@ from krepes._version import __version__
 from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
-from krepes.evaluation.linear import LinearClassifier
-from krepes.evaluation.neighbours import NeighbourClassifier
 from krepes.evaluation.splits import validation_split
-from krepes.explain import class_coverage, coefficient_spectrum, effective_rank
+from krepes.explain import class_coverage
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.report.shown_rows import Column, ShownRows
 from krepes.report.words import component_words, input_words, steps_words, views_words
@@ -31,30 +29,30 @@ def model_card(
     model: KernelEmbedding,
     shown: ShownRows,
     coverage: np.ndarray,
-    probe: str | None,
-    facts: Mapping[str, Any] | None,
+    rank: str,
+    facts: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
-    """(name, value) in the order in which they are shown."""
+    """(name, value) in the order in which they are shown; `rank` is the effective one, `facts` come last."""
     m, low = n_landmarks(model), int((coverage < LOW_COVERAGE).sum())
-    chosen = model.landmarks if isinstance(model.landmarks, str) else _rule(model.landmarks)
+    views = model.views_per_landmark_
+    chosen = model.landmarks if isinstance(model.landmarks, str) else "given"
+    if hasattr(model.landmarks, "select"):
+        chosen = component_words(model.landmarks)
     card = {
         "Data": shown.description,
-        "Rows shown": f"{len(shown.rows):,}"
-        + (f" of {shown.n_total:,}, a random sample" if _sampled(shown) else ""),
+        "Rows shown": f"{len(shown.rows):,}{f'{shown.of_all}, a random sample' if shown.of_all else ''}",
         "Fitted on": f"{model.n_samples_seen_:,} rows; {input_words(model.input_space_)}",
         "Kernel": component_words(model.kernel_),
         "Loss": component_words(model.loss_),
         "Views": views_words(model),
         "Solver": component_words(model.solver_) + steps_words(model),
         "Regularization": f"{model.regularization:g}",
-        "Landmarks": f"{m:,} ({chosen})"
-        + (f", {model.views_per_landmark_} views each" * (model.views_per_landmark_ > 1)),
+        "Landmarks": f"{m:,} ({chosen})" + (f", {views} views each" if views > 1 else ""),
         "Rank of the features": f"{model.rank_:,}",
         "Components": f"{len(model.intercept_):,}",
-        "Effective rank": f"{effective_rank(coefficient_spectrum(model)):.1f}",
+        "Effective rank": rank,
         "Coverage": f"median {np.median(coverage):.3f}; {low:,} rows below {LOW_COVERAGE}",
-        "Linear probe": probe,
-        **{str(name): str(value) for name, value in (facts or {}).items()},
+        **{str(name): None if value is None else str(value) for name, value in facts.items()},
         "Versions": _versions(),
     }
     return [(name, value) for name, value in card.items() if value]
@@ -69,26 +67,17 @@ def subtitle(model: KernelEmbedding) -> str:
 
 
 def tiles(
-    model: KernelEmbedding, shown: ShownRows, coverage: np.ndarray, probe: Probe | None
+    model: KernelEmbedding, shown: ShownRows, coverage: np.ndarray, rank: str, probe: Probe | None
 ) -> list[tuple[str, str]]:
     """(name, number) of what one looks at first."""
-    of = f" of {shown.n_total:,}" if _sampled(shown) else ""
     found = [
-        (f"rows{of}", f"{len(shown.rows):,}"),
+        (f"rows{shown.of_all}", f"{len(shown.rows):,}"),
         ("landmarks", f"{n_landmarks(model):,}"),
         ("components", f"{len(model.intercept_):,}"),
-        ("effective rank", f"{effective_rank(coefficient_spectrum(model)):.1f}"),
+        ("effective rank", rank),
         ("median coverage", f"{np.median(coverage):.3f}"),
     ]
     return found if probe is None else [*found, ("probe accuracy", f"{100 * probe.accuracy:.1f} %")]
-
-
-def _rule(landmarks: Any) -> str:
-    return component_words(landmarks) if hasattr(landmarks, "select") else "given"
-
-
-def _sampled(shown: ShownRows) -> bool:
-    return len(shown.rows) < shown.n_total
 
 
 def _versions() -> str:
@@ -111,8 +100,14 @@ def kappa_words(model: KernelEmbedding, of_landmarks: np.ndarray | None) -> str 
     return f"all {classes} within the {found.kappa:,} strongest (random order: {found.by_chance:.1f})"
 
 
-def small_probe(Z: np.ndarray, labels: Column, random_state: int) -> tuple[ProbeResult | None, str]:
-    """A linear probe on four fifths of the rows shown, tested on the others, and what it is in words."""
+def probed(
+    given: Probe | None, Z: np.ndarray, labels: Column | None, random_state: int
+) -> tuple[Probe | None, str | None]:
+    """The given probe, or a linear one on four fifths of the rows shown, tested on the others; and its words."""
+    if given is not None:
+        return given, probe_words(given)
+    if labels is None:
+        return None, None
     codes = labels.values
     there = np.flatnonzero(codes >= 0)
     if len(there) < PROBE_ROWS or len(np.unique(codes[there])) < 2:
@@ -144,9 +139,3 @@ def probe_words(probe: Probe) -> str:
     raise TypeError(
         f"probe= must be a result of linear_probe, knn_probe or probe_protocol; got {type(probe).__name__}."
     )
-
-
-def classifier_of(probe: Probe) -> LinearClassifier | NeighbourClassifier | None:
-    """The classifier of a probe, or of its first repeat."""
-    first = probe.results[0] if isinstance(probe, ProtocolResult) else probe
-    return first.model if len(first.classes) else None

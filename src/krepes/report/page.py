@@ -1,65 +1,62 @@
 """Templates filled in: HTML pages that need nothing else.
 
-Arrays are base64 of little-endian numbers inside one JSON text. The JSON is pure ASCII with <, > and & escaped, so
-that no text of the user's can end the script that holds it; on the page, text is only ever set as text. The page's
-content security policy forbids every request.
+Arrays are base64 of little-endian numbers inside one JSON text, dataclasses are objects of their fields. The JSON is
+pure ASCII with <, > and & escaped, so that no text of the user's can end the script that holds it; on the page, text is
+only ever set as text. The page's content security policy forbids every request.
 """
 
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
+from dataclasses import fields
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from krepes.base.files import atomic_path
-from krepes.report.notebook import WrittenReport
 
 SCRIPTS = (
     "data.js", "colours.js", "charts.js", "painting.js", "map.js", "parts.js", "agreement.js", "heat.js", "sample.js",
     "copied.js", "concepts.js", "comparison.js", "groups.js", "main.js",
 )  # fmt: skip
+HEIGHT = 900  # pixels of a page in a notebook
+WHOLE = ("uint8", "int16", "uint16", "int32", "uint32")  # the types of whole numbers that scripts read
 _PLACE = re.compile(r"\{\{(title|style|script|data|body)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def packed(array: ArrayLike, dtype: str) -> dict[str, Any]:
-    """An array as the page reads it.
+def packed(array: np.ndarray) -> dict[str, str]:
+    """An array as the page reads it, in the smallest type that holds it.
 
-    >>> packed([1, 2], "uint16")
-    {'type': 'uint16', 'base64': 'AQACAA=='}
+    >>> packed(np.array([1, 256]))
+    {'type': 'int16', 'base64': 'AQAAAQ=='}
     """
-    little = np.ascontiguousarray(array).astype(np.dtype(dtype).newbyteorder("<"))
-    return {"type": dtype, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
+    kind = _float_type(array) if array.dtype.kind == "f" else _whole_type(array)
+    little = np.ascontiguousarray(array).astype(np.dtype(kind).newbyteorder("<"))
+    return {"type": kind, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
-def packed_numbers(values: ArrayLike) -> dict[str, Any]:
-    """Numbers in single precision; in double precision if they are beyond its range, or hardly differ in it.
+def _float_type(array: np.ndarray) -> str:
+    """Single precision; double if numbers are beyond its range, or hardly differ in it.
 
-    >>> packed_numbers([1.5])["type"], packed_numbers([1e100, np.nan])["type"], packed_numbers([1e-100])["type"]
-    ('float32', 'float64', 'float64')
+    >>> [_float_type(np.array(numbers)) for numbers in ([1.5], [1e100, np.nan], [1e-100])]
+    ['float32', 'float64', 'float64']
     """
-    numbers = np.asarray(values, dtype=np.float64)
-    numbers = numbers[np.isfinite(numbers)]
+    numbers = array[np.isfinite(array)].astype(np.float64)
     largest = np.max(np.abs(numbers), initial=0.0)
     fits = largest == 0 or (1e-30 < largest < 1e38 and not 0 < np.ptp(numbers) < 1e-3 * largest)
-    return packed(values, "float32" if fits else "float64")
+    return "float32" if fits else "float64"
 
 
-def packed_codes(codes: ArrayLike) -> dict[str, Any]:
-    """Small integers, -1 among them."""
-    return packed(codes, "int16" if np.max(codes, initial=0) < 2**15 else "int32")
-
-
-def packed_places(places: ArrayLike, largest: int) -> dict[str, Any]:
-    """Positions 0 .. largest - 1."""
-    return packed(places, "uint16" if largest <= 2**16 else "uint32")
+def _whole_type(array: np.ndarray) -> str:
+    low, high = np.min(array, initial=0), np.max(array, initial=0)
+    fitting = (kind for kind in WHOLE if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return next(fitting, "float64")
 
 
 def safe_json(content: dict[str, Any]) -> str:
@@ -68,8 +65,15 @@ def safe_json(content: dict[str, Any]) -> str:
     >>> safe_json({"label": "</script>"})
     '{"label":"\\\\u003c/script\\\\u003e"}'
     """
-    text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(content, default=_plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda found: _ESCAPES[found.group()], text)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """Arrays packed, other results as their fields."""
+    if isinstance(value, np.ndarray):
+        return packed(value)
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def map_page(title: str, content: dict[str, Any]) -> str:
@@ -83,6 +87,26 @@ def plain_page(title: str, body: str) -> str:
     return _filled("plain", title, body=body)
 
 
+class WrittenReport(type(Path())):  # type: ignore[misc]  # the path of this system
+    """The path of a written page, which a notebook shows as the page itself.
+
+    The notebook then holds the page, with the rows that are on it, as long as the output is kept.
+
+    >>> WrittenReport("report.html").name
+    'report.html'
+    """
+
+    def _repr_html_(self) -> str:
+        """The page in a frame; what is no file is shown as a path."""
+        if not self.is_file():
+            return f"<code>{escape(str(self))}</code>"
+        page = escape(self.read_text(encoding="utf-8"), quote=True)
+        return (
+            f'<iframe title="{escape(self.name, quote=True)}" sandbox="allow-scripts allow-downloads" '
+            f'style="width:100%;height:{HEIGHT}px;border:0" srcdoc="{page}"></iframe>'
+        )
+
+
 def write_page(text: str, target: Path, overwrite: bool) -> WrittenReport:
     """Write a page that only its owner can read. Halves of characters, which UTF-8 cannot hold, become "?"."""
     with atomic_path(target, overwrite, private=True) as temporary:
@@ -91,7 +115,7 @@ def write_page(text: str, target: Path, overwrite: bool) -> WrittenReport:
 
 
 def _filled(name: str, title: str, **parts: str) -> str:
-    parts |= {"title": html.escape(title), "style": _template(f"{name}.css")}
+    parts |= {"title": escape(title), "style": _template(f"{name}.css")}
     # One substitution, so that a title or a label that looks like a place is left as it is.
     return _PLACE.sub(lambda found: parts[found.group(1)], _template(f"{name}.html"))
 

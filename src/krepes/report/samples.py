@@ -15,7 +15,7 @@ the usual. A common level that both share says little, a rare one much. The page
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,7 @@ from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.columns import Category, Column, Standardised, YesNo
+from krepes.report import shown_rows
 from krepes.report.heat_maps import Heat, image_heat, moved_without
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
@@ -42,35 +43,29 @@ SHOWN_ENTRIES = 12  # of a sparse row
 
 
 @dataclass(frozen=True)
-class Feature:
+class Feature(shown_rows.Column):
     """A column of the rows and of the landmarks.
 
     Attributes
     ----------
-    name : str
-    levels : list of str or None
-        None for numbers; then values are numbers (NaN where missing), else codes.
-    values : ndarray of shape (n,)
+    name, values, levels : as in `Column`
     of_landmarks : ndarray of shape (m,)
+    rebuilt : ndarray of shape (n,) or None
+        The values of the reconstructed rows.
     mean, scale, fill : float
         A number v enters the kernel as (v - mean) / scale; a missing one as that of `fill`.
     indicator : bool
-        Whether that it is missing enters the kernel too.
-    rebuilt : ndarray of shape (n,) or None
-        The values of the reconstructed rows.
+        Whether a missing value enters the kernel as such, too.
     pair : list of str or None
         The words that 1 and 0 were in the table.
     """
 
-    name: str
-    levels: list[str] | None
-    values: np.ndarray
     of_landmarks: np.ndarray
+    rebuilt: np.ndarray | None = None
     mean: float = 0.0
     scale: float = 1.0
     fill: float = 0.0
     indicator: bool = False
-    rebuilt: np.ndarray | None = None
     pair: list[str] | None = None
 
 
@@ -84,9 +79,16 @@ class ShownSamples:
     features: list[Feature]
     n_features: int
     images: Thumbnails | None = None
-    texts: tuple[list[str], list[str]] | None = None  # of rows, of landmarks
+    texts: dict[str, list[str]] | None = None  # of "rows" and "landmarks"
     errors: ErrorEstimate | None = None
     heat: Heat | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Says so if columns were left out."""
+        n = len(self.features)
+        about = f"{n} of {self.n_features:,} columns are shown: those in which landmarks differ most."
+        return [] if n == self.n_features else [about]
 
 
 def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
@@ -95,11 +97,11 @@ def read_samples(model: KernelEmbedding, source: Source) -> ShownSamples:
     landmarks = model.landmarks_[:m]
     if space.kind in ("objects", "series"):
         rows = [_text(row) for _, batch in source.batches(BATCH_ROWS) for row in batch]
-        return ShownSamples([], 0, texts=(rows, [_text(row) for row in landmarks]))
+        return ShownSamples([], 0, texts={"rows": rows, "landmarks": [_text(row) for row in landmarks]})
     if space.kind == "sparse":
         found = (space.tensor(batch, model.space_.dtype) for _, batch in source.batches(BATCH_ROWS))
-        texts = [text for rows in found for text in _largest_entries(rows)]
-        return ShownSamples([], 0, texts=(texts, _largest_entries(landmarks)))
+        rows = [text for batch in found for text in _largest_entries(batch)]
+        return ShownSamples([], 0, texts={"rows": rows, "landmarks": _largest_entries(landmarks)})
     encoded = space.unshifted(dense(landmarks).cpu()).numpy()
     rebuilt, errors = model.reconstruct(source, return_error=True) if model.can_decode else (None, None)
     if space.kind == "images":
@@ -133,10 +135,8 @@ def _pixels(source: Source) -> Iterator[np.ndarray]:
 def _raw_pixels(space: InputSpace, landmarks: np.ndarray) -> np.ndarray:
     """Landmarks in the units of the images that were given."""
     if space.normalize is not None:
-        mean, std = np.asarray(space.normalize.mean), np.asarray(space.normalize.std)
-        landmarks = landmarks * (std if landmarks.ndim == 4 else std[0]) + (
-            mean if landmarks.ndim == 4 else mean[0]
-        )
+        mean, std = (np.asarray(part) for part in (space.normalize.mean, space.normalize.std))
+        landmarks = landmarks * std + mean if landmarks.ndim == 4 else landmarks * std[0] + mean[0]
     return landmarks * space.divide
 
 
@@ -150,14 +150,11 @@ def _features(
     space = model.input_space_
     if space.encoder is None:
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(landmarks.shape[1])])
-        columns: list[Column | str] = [
-            str(name) for name in names
-        ]  # the columns of vectors have a name alone
-        groups = [[j] for j in range(len(columns))]
+        encoded: list[tuple[Column | str, list[int]]] = [(str(name), [j]) for j, name in enumerate(names)]
     else:
-        columns, groups = [*space.encoder.columns_], space.encoder.groups_
-    shown_roles = [j for j, column in enumerate(columns) if _can_be_shown(column)]
-    columns, groups = [columns[j] for j in shown_roles], [groups[j] for j in shown_roles]
+        encoded = [pair for pair in zip(space.encoder.columns_, space.encoder.groups_) if _is_plain(pair[0])]
+    columns = [column for column, _ in encoded]
+    groups = [group for _, group in encoded]
     kept = _most_varied(landmarks, groups)
     shown = rebuilt if len(kept) * source.n_rows <= REBUILT_CELLS else None
     parts: list[list[np.ndarray]] = [[] for _ in kept]
@@ -166,9 +163,11 @@ def _features(
         for found, j in zip(parts, kept):
             found.append(_decoded(columns[j], rows[:, groups[j]]))
     features = [
-        replace(
-            _feature(columns[j], np.concatenate(found), _decoded(columns[j], landmarks[:, groups[j]])),
-            rebuilt=None if shown is None else _rebuilt(columns[j], shown, j),
+        _feature(
+            columns[j],
+            np.concatenate(found),
+            _decoded(columns[j], landmarks[:, groups[j]]),
+            None if shown is None else _rebuilt(columns[j], shown, j),
         )
         for j, found in zip(kept, parts)
     ]
@@ -209,22 +208,25 @@ def _rebuilt(column: Column | str, rows: OriginalRows, j: int) -> np.ndarray:
     return np.round(column.decoded_numbers(rows.column(column.name)), decimals) + 0.0
 
 
-def _can_be_shown(column: Column | str) -> bool:
+def _is_plain(column: Column) -> bool:
     """Whether a column is one number or one level: not running text, nor a time of day."""
-    return isinstance(column, str | Category) or column.linear
+    return isinstance(column, Category) or column.linear
 
 
-def _feature(column: Column | str, values: np.ndarray, of_landmarks: np.ndarray) -> Feature:
+def _feature(
+    column: Column | str, values: np.ndarray, of_landmarks: np.ndarray, rebuilt: np.ndarray | None
+) -> Feature:
     if isinstance(column, Category):
-        return Feature(column.name, column.outcomes, values, of_landmarks)
+        return Feature(column.name, values, column.outcomes, of_landmarks, rebuilt)
     if isinstance(column, str):
-        return Feature(column, None, values, of_landmarks)
+        return Feature(column, values, None, of_landmarks, rebuilt)
     assert isinstance(column, Standardised)
     return Feature(
         column.name,
-        None,
         values,
+        None,
         of_landmarks,
+        rebuilt,
         mean=column.mean,
         scale=column.scale,
         fill=column.median,

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
-from krepes.base.rows import dense
-from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import landmark_rows
+from krepes.explain.top_landmarks import landmark_rows, landmarks_are_rows_of
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.row_subset import subset
@@ -52,6 +49,11 @@ class ShownRows:
     description: str
     landmark_rows: np.ndarray | None
 
+    @property
+    def of_all(self) -> str:
+        """Says of how many rows these are a sample; nothing if all are shown."""
+        return f" of {self.n_total:,}" if len(self.rows) < self.n_total else ""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -66,35 +68,21 @@ def open_rows(model: KernelEmbedding, X: Any, max_rows: int, random_state: int) 
     """Open the data as the model takes them, and choose the rows to show."""
     model.check_input(X)
     source = model.input_space_.open(X)
+    landmarks = landmark_rows(model) if landmarks_are_rows_of(model, source) else None
+    part, rows = some_rows(source, max_rows, random_state)
+    return ShownRows(part, rows, source.n_rows, source.describe(), landmarks)
+
+
+def some_rows(source: Source, at_most: int, random_state: int) -> tuple[Source, np.ndarray]:
+    """All rows, or a uniform sample in the order of the data; and their numbers."""
     n = source.n_rows
-    rows = np.arange(n)
-    if n > max_rows:
-        rows = np.sort(generator_of(random_state).choice(n, max_rows, replace=False))
-    if source.random_access:
-        part: Source = subset(source, rows) if n > max_rows else source
-    else:  # files are read once, not in every pass
-        part = open_source(source.take(rows))
-    return ShownRows(part, rows, n, source.describe(), _landmarks_among(model, source))
-
-
-def _landmarks_among(model: KernelEmbedding, source: Source) -> np.ndarray | None:
-    """The landmarks' row numbers, if the rows of these data with those numbers are the landmarks."""
-    rows = landmark_rows(model)
-    if rows is None or model.views_per_landmark_ > 1 or rows.max() >= source.n_rows:
-        return None
-    space = model.space_
-    try:
-        found = space.inputs.tensor(source.take(rows), space.dtype, space.device)
-    except ValueError:  # other rows, that this model cannot take
-        return None
-    if isinstance(found, torch.Tensor):
-        same = torch.allclose(found, dense(model.landmarks_).to(found), rtol=1e-4, atol=1e-6)
-    elif isinstance(found, SparseRows):
-        same = found.equals(model.landmarks_)
+    if n > at_most:
+        rows = np.sort(generator_of(random_state).choice(n, at_most, replace=False))
     else:
-        landmarks: Any = model.landmarks_
-        same = all(a is b or repr(a) == repr(b) for a, b in zip(found, landmarks))
-    return rows if same else None
+        rows = np.arange(n)
+    if not source.random_access:  # files are read once, not in every pass
+        return open_source(source.take(rows)), rows
+    return subset(source, rows) if n > at_most else source, rows
 
 
 def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarray | None]:
@@ -148,7 +136,9 @@ def as_column(name: str, values: np.ndarray) -> Column:
     present = values[~missing]
     numbers = present.dtype.kind in "iuf"
     if present.dtype == object and len(present):
-        numbers = all(isinstance(value, int | float | np.number) and not _is_bool(value) for value in present)
+        numbers = all(
+            isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in present
+        )
     if numbers:
         out = np.full(len(values), np.nan)
         out[~missing] = present.astype(np.float64)
@@ -168,10 +158,6 @@ def as_column(name: str, values: np.ndarray) -> Column:
     codes[~missing] = [place[level] for level in present.tolist()]
     codes, names = _with_few_levels(codes, names)
     return Column(name, codes, names)
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool | np.bool_)
 
 
 def _with_few_levels(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

@@ -17,8 +17,7 @@ from krepes.explain import Concept
 from krepes.report.advice import IN_PYTHON, Advice
 from krepes.report.contents import Given, contents
 from krepes.report.maps.neighbour_map import check_map
-from krepes.report.notebook import WrittenReport
-from krepes.report.page import map_page, write_page
+from krepes.report.page import WrittenReport, map_page, write_page
 from krepes.report.samples import read_samples
 from krepes.report.shown_rows import Columns, extra_columns, label_column, open_rows
 

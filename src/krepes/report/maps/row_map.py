@@ -21,6 +21,7 @@ from sklearn.manifold import trustworthiness
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_profile import landmark_representation
 from krepes.report.maps.neighbour_map import NAMES, neighbour_places
+from krepes.report.shown_rows import Column
 
 TRUSTED = 2000  # rows for trustworthiness
 NEAREST = 10  # its k
@@ -49,12 +50,11 @@ class Places:
 def maps(
     model: KernelEmbedding,
     Z: np.ndarray,
-    codes: np.ndarray | None,
-    label: str,
+    labels: Column | None,
     method: str = "tsne",
     random_state: int = 0,
 ) -> list[Places]:
-    """A neighbour-preserving map, principal components, and discriminants of labels (codes, -1 is none)."""
+    """A neighbour-preserving map, principal components, and discriminants of labels."""
     centre = Z.mean(0, dtype=np.float64)
     centred, landmarks = Z - centre, landmark_representation(model) - centre
     basis, shares = _principal(centred)
@@ -63,13 +63,13 @@ def maps(
         "of the representation."
     )
     drawn = [("principal components", about, centred @ basis, landmarks @ basis)]
-    axes = None if codes is None else _discriminants(centred, codes)
-    if axes is not None:
+    axes = None if labels is None else _discriminants(centred, labels.values)
+    if labels is not None and axes is not None:
         about = (
-            f"Linear discriminants 1 (across) and 2 (up) of {label}: chosen with the labels, so that classes look "
-            "further apart than they are."
+            f"Linear discriminants 1 (across) and 2 (up) of {labels.name}: chosen with the labels, so that classes "
+            "look further apart than they are."
         )
-        drawn.append((f"discriminants of {label}", about, centred @ axes, landmarks @ axes))
+        drawn.append((f"discriminants of {labels.name}", about, centred @ axes, landmarks @ axes))
     near = None if method == "none" else neighbour_places(centred, landmarks, method, random_state)
     if near is not None:
         rows, of_landmarks, n_laid = near

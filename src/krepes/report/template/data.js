@@ -36,7 +36,8 @@ function unpackTops(tops) {
 const unpackColumn = (column) => ({ ...column, values: unpack(column.values) });
 
 const headline = { ...report.headline, ...unpackTops(report.headline) };
-const nearest = { count: report.nearest.n_nearest, rows: unpack(report.nearest.rows), distances: unpack(report.nearest.distances) };
+const nearest = { rows: unpack(report.nearest.rows), distances: unpack(report.nearest.distances) };
+nearest.count = nearest.rows.length / n;
 const heat = report.heat && { ...report.heat, shares: unpack(report.heat.shares), largest: unpack(report.heat.largest) };
 const directions = report.directions.map((d) => ({ ...d, ...unpackTops(d), totals: unpack(d.totals) }));
 const conceptDirections = directions.filter((d) => d.kind === "concept");
@@ -44,7 +45,7 @@ const labels = report.labels && unpackColumn(report.labels);
 const extraColumns = report.columns.map(unpackColumn);
 const features = report.features.map((f) => ({ ...unpackColumn(f), ofLandmarks: unpack(f.of_landmarks), rebuilt: unpack(f.rebuilt) }));
 const rebuilt = report.rebuilt && {
-  error: unpack(report.rebuilt.error), expected: unpack(report.rebuilt.expected), trusted: unpack(report.rebuilt.trusted),
+  error: unpack(report.rebuilt.actual), expected: unpack(report.rebuilt.expected), trusted: unpack(report.rebuilt.trusted),
 };
 
 /** The top landmarks of a row: [{landmark, value}], largest first. */
