@@ -11,7 +11,7 @@ from krepes.machines import GaussianProcessClassifier, NoveltyDetector
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.report.machine_card import detector_facts, detector_kernel, machine_facts, plain_kernel
+from krepes.report.machine_card import machine_facts, plain_kernel
 from krepes.report.words import component_words, input_words, steps_words, views_words
 from krepes.solvers import WORK
 
@@ -29,9 +29,7 @@ SHARE_IT = "of the training data: share the file as you would the data."
 
 def facts_of(model: OnePassEstimator) -> dict[str, str]:
     """What a fitted model is, line by line."""
-    if isinstance(model, NoveltyDetector):
-        return detector_facts(model)
-    if isinstance(model, LabelledMachine):
+    if isinstance(model, NoveltyDetector | LabelledMachine):
         return machine_facts(model)
     assert isinstance(model, KernelEmbedding)
     return model_facts(model)
@@ -110,12 +108,12 @@ def _machine(machine: LabelledMachine[Any, Any]) -> dict[str, Any]:
 
 
 def _detector(machine: NoveltyDetector) -> dict[str, Any]:
-    kernel, metric = detector_kernel(machine)
+    kernel = plain_kernel(machine)
     return {
         "calibration_rows": machine.n_calibration_,
         "measure": machine.measure,
         "kernel": part(kernel),
-        "standardised": bool(metric),
+        "standardised": kernel is not machine.kernel_,
         "penalty": machine.penalty_,
         "false_alarm_rate": machine.false_alarm_rate,
         "attainable_rate": machine.attainable_rate_,

@@ -15,14 +15,16 @@ from krepes.report.words import component_words, input_words
 SHOWN_CLASSES = 10
 
 
-def plain_kernel(machine: LabelledMachine[Any, Any]) -> Kernel:
+def plain_kernel(machine: LabelledMachine[Any, Any] | NoveltyDetector) -> Kernel:
     """The kernel without its metric."""
     kernel = machine.kernel_
     return kernel.kernel if isinstance(kernel, Reweighted) and kernel.kernel is not None else kernel
 
 
-def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
-    """What a trained machine is, in the order in which it is shown."""
+def machine_facts(machine: LabelledMachine[Any, Any] | NoveltyDetector) -> dict[str, str]:
+    """What a trained machine or detector is, in the order in which it is shown."""
+    if isinstance(machine, NoveltyDetector):
+        return _detector(machine)
     chosen = machine.landmarks if isinstance(machine.landmarks, str) else component_words(machine.landmarks)
     return {
         "rows": _rows(machine),
@@ -37,9 +39,9 @@ def machine_facts(machine: LabelledMachine[Any, Any]) -> dict[str, str]:
     }
 
 
-def detector_facts(machine: NoveltyDetector) -> dict[str, str]:
-    """What a trained detector is, in the order in which it is shown."""
-    kernel, metric = detector_kernel(machine)
+def _detector(machine: NoveltyDetector) -> dict[str, str]:
+    kernel = plain_kernel(machine)
+    metric = "" if kernel is machine.kernel_ else ", columns standardised"
     n, rate = machine.n_calibration_, machine.attainable_rate_
     alarms = f"{100 * rate:.2g} % of normal rows" if rate else f"none possible with {n:,} calibration rows"
     how = "as given" if machine.penalty != "auto" else "chosen"
@@ -54,28 +56,20 @@ def detector_facts(machine: NoveltyDetector) -> dict[str, str]:
     }
 
 
-def detector_kernel(machine: NoveltyDetector) -> tuple[Kernel, str]:
-    """The kernel without its metric, and the metric in words."""
-    kernel = machine.kernel_
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
-        return kernel.kernel, ", columns standardised"
-    return kernel, ""
-
-
 def _penalty(machine: RidgeMachine) -> dict[str, str]:
     how = "as given" if machine.penalty != "auto" else f"the best by {machine.penalty_errors_.by}"
     return {"penalty": f"{machine.penalty_:.3g}, {how}"}
 
 
 def _variances(machine: GaussianProcess) -> dict[str, str]:
-    found = {"amplitude": f"{machine.amplitude_:.3g}"}
-    exact = "" if machine.n_samples_seen_ <= len(machine.landmarks_) else " (a bound)"
-    if isinstance(machine, GaussianProcessRegressor):
-        found = {"amplitude": f"{machine.amplitude_:.3g} of the variance of the target"}
-        found["noise"] = f"{machine.noise_:.3g} of it"
-    else:
-        exact = " (Laplace's approximation)"
-    return found | {"evidence": f"{machine.log_marginal_likelihood_:,.1f}{exact}"}
+    amplitude, evidence = f"{machine.amplitude_:.3g}", f"{machine.log_marginal_likelihood_:,.1f}"
+    if not isinstance(machine, GaussianProcessRegressor):
+        return {"amplitude": amplitude, "evidence": f"{evidence} (Laplace's approximation)"}
+    return {
+        "amplitude": f"{amplitude} of the variance of the target",
+        "noise": f"{machine.noise_:.3g} of it",
+        "evidence": evidence + ("" if machine.n_samples_seen_ <= len(machine.landmarks_) else " (a bound)"),
+    }
 
 
 def metric_words(metric: str | None) -> str:
@@ -94,13 +88,11 @@ def metric_words(metric: str | None) -> str:
 
 def _rows(machine: LabelledMachine[Any, Any]) -> str:
     """How many rows were trained on."""
-    seen = machine.n_samples_seen_
-    used = (
-        machine.total_.kept.seen if isinstance(machine, RidgeMachine) and machine.total_ is not None else seen
-    )
-    return (
-        f"{seen:,}" if used == seen else f"{used:,} of {seen:,}, the others have no label or are for testing"
-    )
+    used = seen = machine.n_samples_seen_
+    if isinstance(machine, RidgeMachine) and machine.total_ is not None:
+        used = machine.total_.kept.seen
+    others = "" if used == seen else f" of {seen:,}, the others have no label or are for testing"
+    return f"{used:,}{others}"
 
 
 def _target(machine: LabelledMachine[Any, Any]) -> str:

@@ -20,8 +20,8 @@ from krepes.explain.top_landmarks import landmark_rows
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.report.machine_card import detector_facts, machine_facts
-from krepes.report.machine_rows import Machine, MachineRows, machine_rows
+from krepes.report.machine_card import machine_facts
+from krepes.report.machine_rows import Machine, MachineRows, cell, machine_rows
 from krepes.report.page import WrittenReport, plain_page, write_page
 from krepes.sources import Source, TableSource, open_source
 
@@ -66,7 +66,7 @@ def write_machine_page(
     source = X if isinstance(X, Source) else open_source(X)
     held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
     body = [
-        _table([], _facts(machine)),
+        _table([], machine_facts(machine).items()),
         _rows(machine_rows(machine, source, samples)),
         *(_learned(machine, source, samples) if isinstance(machine, RidgeMachine) else []),
         f'<p class="note">This file holds {held}.</p>',
@@ -80,24 +80,23 @@ def _heading(machine: Machine) -> str:
     return f"Predicting {machine.label_ or 'the target'}"
 
 
-def _facts(machine: Machine) -> list[tuple[str, str]]:
-    found = detector_facts(machine) if isinstance(machine, NoveltyDetector) else machine_facts(machine)
-    return list(found.items())
-
-
 def _rows(found: MachineRows) -> str:
     """The table of rows; intervals are drawn too."""
-    drawn = [""] * len(found.cells)
+    heads, drawn = list(found.columns), None
+    cells = [[column[i] for column in found.columns.values()] for i in found.order]
     if found.spans is not None:
+        heads.append("low to high")
         drawn = [
             f'<td><div class="span"><i style="left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"></i>'
             f'<b style="left:{100 * at:.1f}%"></b></div></td>'
-            for low, high, at in found.spans
+            for low, high, at in found.spans[found.order]
         ]
-    heads = [*found.heads, *([] if found.spans is None else ["low to high"])]
-    table = _table(heads, found.cells, drawn)
-    about = f"<h2>Rows</h2><p>{escape(found.about)}</p>"
-    return f'{about}<div class="wide" tabindex="0" role="region" aria-label="Rows">{table}</div>'
+    return f"<h2>Rows</h2><p>{escape(found.about)}</p>{_wide('Rows', _table(heads, cells, drawn))}"
+
+
+def _wide(name: str, table: str) -> str:
+    """A table that scrolls sideways."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{name}">{table}</div>'
 
 
 def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[str]:
@@ -114,8 +113,7 @@ def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[str]:
         columns,
         "<h2>Landmarks of the largest weight</h2>",
         "<p>A prediction is a sum over landmarks, of their weight times their similarity to the row.</p>",
-        f'<div class="wide" tabindex="0" role="region" aria-label="Landmarks">'
-        f"{_landmarks(machine, source, importances, samples)}</div>",
+        _wide("Landmarks", _landmarks(machine, source, importances, samples)),
     ]
 
 
@@ -136,19 +134,16 @@ def _landmarks(
 ) -> str:
     norms, rows = landmark_norms(machine), landmark_rows(machine)
     first = np.argsort(-norms, kind="stable")[:N_LANDMARKS]
-    named = [str(index) if rows is None else f"{rows[index]:,}" for index in first]
+    places = (first if rows is None else rows[first]).tolist()
     heads = ["row", "weight"]
-    values = [[name, f"{norms[i]:.3g}"] for name, i in zip(named, first)]
-    if not samples or rows is None or not isinstance(source, TableSource):
-        return _table(heads, values)
-    if landmarks_are_rows_of(machine, source):
-        order = np.sort(rows[first])
+    values = [[f"{place:,}", f"{norms[i]:.3g}"] for place, i in zip(places, first)]
+    if samples and isinstance(source, TableSource) and landmarks_are_rows_of(machine, source):
         names = [name for name in _shown_columns(machine, importances) if name in source.column_names]
-        taken: Any = source.select(names).take(order)  # a pyarrow table
-        by_row = dict(zip(order.tolist(), taken.to_pylist()))
+        taken: Any = source.select(names).take(np.sort(places))  # a pyarrow table
+        by_row = dict(zip(sorted(places), taken.to_pylist()))
         heads += names
-        for cells, i in zip(values, first):
-            cells += [_text(by_row[int(rows[i])][name]) for name in names]
+        for cells, place in zip(values, places):
+            cells += [cell(by_row[place][name]) for name in names]
     return _table(heads, values)
 
 
@@ -160,10 +155,6 @@ def _shown_columns(machine: RidgeMachine, importances: ColumnImportances | None)
         used = [importances.names[j] for j in importances.order]
     label = [] if encoder is None or encoder.label is None else [encoder.label]
     return [*label, *used[:N_COLUMNS]]
-
-
-def _text(value: object) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _table(heads: list[str], rows: Iterable[Iterable[str]], drawn: Sequence[str] | None = None) -> str:

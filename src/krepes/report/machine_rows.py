@@ -10,11 +10,11 @@ the columns on which the scores of a row depend most (`heat_maps.py`). A sample 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from krepes.base.validation import generator_of
 from krepes.machines import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -24,11 +24,12 @@ from krepes.machines import (
 )
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.report.heat_maps import moved_without
-from krepes.sources import Source, TableSource, open_source
-from krepes.sources.row_subset import subset
+from krepes.report.shown_rows import some_rows
+from krepes.sources import Source, TableSource
 
 SHOWN = 200
 CONFIDENCE = 0.9
+PERCENT = f"{100 * CONFIDENCE:.0f} %"
 DEPENDS = 3  # columns
 
 Machine = RidgeMachine | GaussianProcessClassifier | GaussianProcessRegressor | NoveltyDetector
@@ -36,46 +37,38 @@ Machine = RidgeMachine | GaussianProcessClassifier | GaussianProcessRegressor | 
 
 @dataclass(frozen=True)
 class MachineRows:
-    """Rows as a table, those that deserve a look first.
+    """Rows as a table.
 
     Attributes
     ----------
     about : str
-    heads : list of str
-    cells : list of lists of str
-    spans : list of (float, float, float) or None
+    columns : dict of lists of str
+    order : ndarray of shape (n,)
+        The rows that deserve a look first.
+    spans : ndarray of shape (n, 3) or None
         Where the interval of each row begins and ends and its prediction lies, as shares of the width of all.
     """
 
     about: str
-    heads: list[str]
-    cells: list[list[str]]
-    spans: list[tuple[float, float, float]] | None = None
+    columns: dict[str, list[str]]
+    order: np.ndarray
+    spans: np.ndarray | None = None
 
 
 def machine_rows(machine: Machine, source: Source, samples: bool, random_state: int = 0) -> MachineRows:
     """The table of a sample of the rows; without `samples`, no value and no column of the data."""
-    n = source.n_rows
-    rows = np.arange(n)
-    if n > SHOWN:
-        rows = np.sort(generator_of(random_state).choice(n, SHOWN, replace=False))
-    shown = subset(source, rows) if source.random_access else open_source(source.take(rows))
-    order, about, columns, ends = _said(machine, shown, samples)
-    columns = {"row": [f"{row:,}" for row in rows], **_truth(machine, shown, samples), **columns}
+    shown, rows = some_rows(source, SHOWN, random_state)
+    said = _said(machine, shown, samples)
+    columns = {"row": [f"{row:,}" for row in rows], **_truth(machine, shown, samples), **said.columns}
     columns["coverage"] = [f"{value:.2f}" for value in machine.coverage(shown)]
     if samples and isinstance(machine, RidgeMachine):
         columns |= _depends(machine, shown)
+    n = source.n_rows
     sampled = f" {len(rows):,} of {n:,} rows, a random sample." if n > len(rows) else ""
-    cells = [[column[i] for column in columns.values()] for i in order]
-    spans = None if ends is None else [tuple(map(float, ends[i])) for i in order]
-    return MachineRows(about + sampled, list(columns), cells, spans)  # type: ignore[arg-type]
+    return replace(said, about=said.about + sampled, columns=columns)
 
 
-Said = tuple[np.ndarray, str, dict[str, list[str]], np.ndarray | None]
-
-
-def _said(machine: Machine, source: Source, samples: bool) -> Said:
-    """Order of the rows, what the table is, its columns, and the ends of intervals."""
+def _said(machine: Machine, source: Source, samples: bool) -> MachineRows:
     if isinstance(machine, NoveltyDetector):
         return _novelty(machine, source, samples)
     if isinstance(machine, KernelRidgeClassifier | GaussianProcessClassifier):
@@ -84,7 +77,7 @@ def _said(machine: Machine, source: Source, samples: bool) -> Said:
     return _quantities(machine, source)
 
 
-def _classes(machine: KernelRidgeClassifier | GaussianProcessClassifier, source: Source) -> Said:
+def _classes(machine: KernelRidgeClassifier | GaussianProcessClassifier, source: Source) -> MachineRows:
     P = machine.predict_proba(source)
     names = [str(value) for value in machine.classes_]
     best = P.argmax(1)
@@ -93,37 +86,35 @@ def _classes(machine: KernelRidgeClassifier | GaussianProcessClassifier, source:
         "probability": [f"{100 * p:.1f} %" for p in P.max(1)],
     }
     about = "The least certain rows first."
+    sets = None
     if isinstance(machine, KernelRidgeClassifier):
-        try:
+        with suppress(ValueError):  # all rows in one fold
             sets = machine.predict_set(source, confidence=CONFIDENCE)
-        except ValueError:  # all rows in one fold
-            return np.argsort(P.max(1), kind="stable"), about, columns, None
-        columns[f"set ({100 * CONFIDENCE:.0f} %)"] = [
+    if sets is not None:
+        columns[f"set ({PERCENT})"] = [
             ", ".join(name for name, inside in zip(names, row) if inside) or "none" for row in sets
         ]
-        about += f" The set holds the class in about {100 * CONFIDENCE:.0f} % of cases."
-    return np.argsort(P.max(1), kind="stable"), about, columns, None
+        about += f" The set holds the class in about {PERCENT} of cases."
+    return MachineRows(about, columns, np.argsort(P.max(1), kind="stable"))
 
 
-def _quantities(machine: KernelRidgeRegressor | GaussianProcessRegressor, source: Source) -> Said:
+def _quantities(machine: KernelRidgeRegressor | GaussianProcessRegressor, source: Source) -> MachineRows:
     predicted = np.asarray(machine.predict(source)).reshape(source.n_rows, -1)
     try:
         intervals = machine.predict_interval(source, confidence=CONFIDENCE).reshape(source.n_rows, -1, 2)
     except ValueError:  # all rows in one fold
         columns = {"prediction": [", ".join(f"{value:.4g}" for value in row) for row in predicted]}
-        return np.arange(source.n_rows), "Predictions.", columns, None
+        return MachineRows("Predictions.", columns, np.arange(source.n_rows))
     columns = {}
     for j, (values, ends) in enumerate(zip(predicted.T, intervals.swapaxes(0, 1))):
         end = "" if predicted.shape[1] == 1 else f" {j}"
         columns[f"prediction{end}"] = [f"{value:.4g}" for value in values]
-        columns[f"interval{end} ({100 * CONFIDENCE:.0f} %)"] = [
-            f"{low:.4g} to {high:.4g}" for low, high in ends
-        ]
+        columns[f"interval{end} ({PERCENT})"] = [f"{low:.4g} to {high:.4g}" for low, high in ends]
     if isinstance(machine, GaussianProcessRegressor):
         found = np.asarray(machine.predict(source, return_std=True)[1]).reshape(source.n_rows, -1)
         columns["std"] = [", ".join(f"{value:.3g}" for value in row) for row in found]
     order = np.argsort(-(intervals[..., 1] - intervals[..., 0]).sum(1), kind="stable")
-    return order, "The widest intervals first.", columns, _spans(predicted, intervals)
+    return MachineRows("The widest intervals first.", columns, order, _spans(predicted, intervals))
 
 
 def _spans(predicted: np.ndarray, intervals: np.ndarray) -> np.ndarray | None:
@@ -134,7 +125,7 @@ def _spans(predicted: np.ndarray, intervals: np.ndarray) -> np.ndarray | None:
     return (np.hstack([intervals[:, 0], predicted]) - low) / ((high - low) or 1.0)
 
 
-def _novelty(machine: NoveltyDetector, source: Source, samples: bool) -> Said:
+def _novelty(machine: NoveltyDetector, source: Source, samples: bool) -> MachineRows:
     found = machine.explain(source)
     columns = {
         "p-value": [f"{p:.3g}" for p in found.p_values],
@@ -151,24 +142,21 @@ def _novelty(machine: NoveltyDetector, source: Source, samples: bool) -> Said:
         "The most novel rows first. The p-value is the share of normal rows that are at least as novel; an alarm is "
         f"one up to {100 * machine.false_alarm_rate:g} %."
     )
-    return np.lexsort((found.scores, found.p_values)), about, columns, None
+    return MachineRows(about, columns, np.lexsort((found.scores, found.p_values)))
 
 
 def _truth(machine: Machine, source: Source, samples: bool) -> dict[str, list[str]]:
     """The labels of the rows, where the table has the column that was learned."""
     label = None if isinstance(machine, NoveltyDetector) else machine.label_
-    if (
-        not samples
-        or label is None
-        or not isinstance(source, TableSource)
-        or label not in source.column_names
-    ):
+    if label is None or not samples or not isinstance(source, TableSource):
         return {}
-    return {label: ["" if value is None else _cell(value) for value in source.label_column(label).tolist()]}
+    known = [label] if label in source.column_names else []
+    return {name: [cell(value) for value in source.label_column(name).tolist()] for name in known}
 
 
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def cell(value: object) -> str:
+    """A value of a table in few characters."""
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _depends(machine: RidgeMachine, source: Source) -> dict[str, list[str]]:
