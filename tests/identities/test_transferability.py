@@ -18,6 +18,8 @@ from krepes.alignment import (
     one_hot,
     transferability,
 )
+from krepes.alignment.similarity.augmented_grams import AugmentedGrams
+from krepes.alignment.similarity.signed_sums import Sketches
 from refusals import refuses
 from transfer_oracles import naive_h_score, naive_leep, naive_logme, naive_shrunk_h_score, published_logme
 
@@ -260,13 +262,13 @@ def test_wide_features_keep_no_square_matrix():
     X, y = problem(100, 40)
     wide = TransferStatistics(y, max_width=39, n_permutations=9).update(X)
     narrow = TransferStatistics(y, max_width=40).update(X)
-    assert wide.result().moments is None
-    assert narrow.result().sketches is None
+    assert isinstance(wide.result().features, Sketches)
+    assert isinstance(narrow.result().features, AugmentedGrams)
     assert wide.score().method == "sketch"
     assert np.isnan(wide.score().logme)
     for names in (None, ("log_cka",)):
         sketched = TransferStatistics(y, scores=names, method="sketch", n_permutations=9).update(X)
-        assert sketched.result().moments is None
+        assert isinstance(sketched.result().features, Sketches)
     assert list(transferability({"x": X}, y, method="sketch").scores) == ["log_cka"]
 
 

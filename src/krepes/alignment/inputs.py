@@ -105,6 +105,14 @@ def class_codes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return labels.classes, labels.codes
 
 
+def labelled(features: Any, y: Any, name: str = "features") -> tuple[np.ndarray, np.ndarray, int]:
+    """Features (n, d), the class codes of their rows (n,) and the number of classes."""
+    F = as_flat_matrix(features, name)
+    classes, codes = class_codes(y)
+    check_same_rows(len(codes), len(F), "y", name)
+    return F, codes, len(classes)
+
+
 def target_matrix(y: Any) -> np.ndarray:
     """A target as columns: one-hot for labels (text, integers, true/false), as it is for numbers with fractions."""
     values = as_array(y, "y")

@@ -6,8 +6,8 @@ A subclass writes pure functions of its running sums. The sums themselves are re
 everything has been computed, so an exception in the middle of a block (memory that ran out) adds nothing and the block
 can be tried again in halves. That is the whole point of the split between `plus` and `add`.
 
-Results are values: immutable dataclasses, with `+`, `-`, `* float` and a number of samples `n`. So passes over parts of
-the data add up to a pass over all of it, on one machine or on many.
+Results are values: immutable dataclasses, with `+` (often `-` and `* float`) and a number of samples `n`. So passes
+over parts of the data add up to a pass over all of it, on one machine or on many.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from krepes.base.blocks import Block
 from krepes.base.codec import CPU, Reader, encode
 
 
-class Value(Protocol):
-    """What a pass results in."""
+class Addend(Protocol):
+    """What a pass over some rows results in."""
 
     @property
     def n(self) -> float: ...
 
     def __add__(self, other: Self, /) -> Self: ...
+
+
+class Value(Addend, Protocol):
+    """A result from which rows can be taken away again, or weighted."""
 
     def __sub__(self, other: Self, /) -> Self: ...
 
@@ -57,6 +61,7 @@ class FieldSums:
 S = TypeVar("S")  # running sums
 R = TypeVar("R")  # what a pass results in
 T = TypeVar("T", bound=Value)  # where results of parts add up
+A = TypeVar("A", bound=Addend)
 
 
 class Accumulator(ABC, Generic[S, R]):
@@ -182,29 +187,29 @@ class Accumulator(ABC, Generic[S, R]):
         self.sums = self.sums_from(state)
 
 
-class SumOfValues(Accumulator[T | None, T]):
+class SumOfValues(Accumulator[A | None, A]):
     """An accumulator whose running sums are the result itself, or None before the first rows.
 
     A subclass names the dataclass of its values, SumOfValues[...], and says what a block is worth, `of(block, before)`.
     """
 
     @abstractmethod
-    def of(self, block: Block, before: T | None) -> T:
+    def of(self, block: Block, before: A | None) -> A:
         """The value of a block alone; `before`, the value so far, has what both must share."""
 
-    def zero(self) -> T | None:
+    def zero(self) -> A | None:
         return None
 
-    def plus(self, sums: T | None, block: Block) -> T | None:
+    def plus(self, sums: A | None, block: Block) -> A | None:
         value = self.of(block, sums)
         return value if sums is None else sums + value
 
-    def joined(self, first: T | None, second: T | None) -> T | None:
+    def joined(self, first: A | None, second: A | None) -> A | None:
         if first is None or second is None:
             return second if first is None else first
         return first + second
 
-    def value(self, sums: T | None) -> T:
+    def value(self, sums: A | None) -> A:
         if sums is None:
             raise ValueError("No rows were given yet.")
         return sums

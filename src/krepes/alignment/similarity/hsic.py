@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from krepes.alignment.similarity.augmented_rows import origin_of
+from krepes.alignment.similarity.augmented_grams import origin_of
 
 ESTIMATORS = ("unbiased", "biased")
 

@@ -27,7 +27,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from krepes.alignment.inputs import KernelChoice, Numbers, target_matrix
-from krepes.alignment.similarity.augmented_rows import origin_of
+from krepes.alignment.similarity.augmented_grams import origin_of
 from krepes.alignment.similarity.cka import (
     centred,
     check_enough_rows,

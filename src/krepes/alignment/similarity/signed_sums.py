@@ -10,7 +10,6 @@ of two, which does not round.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -40,6 +39,12 @@ class SignedSums:
     count: Annotated[np.ndarray, Shape("M")]
     next_row: Count
 
+    def __add__(self, other: SignedSums) -> SignedSums:
+        if self.table.shape != other.table.shape:
+            raise ValueError(f"The rows have {self.table.shape[1]} and {other.table.shape[1]} features.")
+        next_row = max(self.next_row, other.next_row)
+        return SignedSums(self.table + other.table, self.count + other.count, next_row)
+
     def scaled(self, n_hashes: int) -> tuple[np.ndarray, int]:
         """The sums a_b over 2^e, (M, d), centred exactly, and e: the largest is near 1, so that products are in range.
 
@@ -62,11 +67,6 @@ class SignedSums:
         second = math.frexp(np.abs(A).max())[1]
         return np.ldexp(A, -second), first + second
 
-    def centred(self, n_hashes: int) -> np.ndarray:
-        """The sums a_b, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
-        A, exponent = self.scaled(n_hashes)
-        return np.ldexp(A, exponent)
-
     def unit_gram(self, n_hashes: int, debias: bool) -> tuple[np.ndarray, int]:
         """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased, over 2^e; and e."""
         A, exponent = self.scaled(n_hashes)
@@ -76,62 +76,23 @@ class SignedSums:
         np.fill_diagonal(G, 0.0)
         return G / np.sqrt(M * (M - 1)), 2 * exponent
 
-    def gram(self, n_hashes: int, debias: bool) -> np.ndarray:
-        """The same in the units of the rows."""
-        return in_units(*self.unit_gram(n_hashes, debias))
-
 
 @dataclass(frozen=True, eq=False)
-class Sketches(Mapping[str, SignedSums]):
+class Sketches:
     """Sketches by the name of the representation. When two are added, a name that only one of them has is kept."""
 
-    sketches: Mapping[str, SignedSums]
+    sketches: dict[str, SignedSums]
     n_hashes: int = 1
-
-    def __getitem__(self, name: str) -> SignedSums:
-        return self.sketches[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sketches)
-
-    def __len__(self) -> int:
-        return len(self.sketches)
-
-    def rows_of(self, name: str) -> float:
-        """Rows seen of a representation."""
-        return self[name].count.sum() / self.n_hashes
 
     @property
     def n(self) -> float:
         """Rows seen of the representation that has seen most."""
-        return max((self.rows_of(name) for name in self), default=0.0)
+        return max((sketch.count.sum() / self.n_hashes for sketch in self.sketches.values()), default=0.0)
 
     def __add__(self, other: Sketches) -> Sketches:
-        return self._combined(other, 1.0)
-
-    def __sub__(self, other: Sketches) -> Sketches:
-        unknown = [name for name in other if name not in self]
-        if unknown:
-            raise ValueError(f"Cannot subtract sketches of {', '.join(map(repr, unknown))}: none were added.")
-        return self._combined(other, -1.0)
-
-    def __mul__(self, factor: float) -> Sketches:
-        scaled = {
-            name: SignedSums(s.table * factor, s.count * factor, s.next_row) for name, s in self.items()
-        }
-        return Sketches(scaled, self.n_hashes)
-
-    def _combined(self, other: Sketches, sign: float) -> Sketches:
-        found = {**self.sketches, **other.sketches}
-        for name in set(self) & set(other):
-            mine, theirs = self[name], other[name]
-            if mine.table.shape != theirs.table.shape:
-                raise ValueError(f"{name!r} has {mine.table.shape[1]} and {theirs.table.shape[1]} features.")
-            found[name] = SignedSums(
-                mine.table + sign * theirs.table,
-                mine.count + sign * theirs.count,
-                max(mine.next_row, theirs.next_row),
-            )
+        found = dict(self.sketches)
+        for name, sketch in other.sketches.items():
+            found[name] = found[name] + sketch if name in found else sketch
         return Sketches(found, self.n_hashes)
 
 

@@ -96,9 +96,9 @@ class SketchedCKA(SumOfValues[Sketches]):
         super().__init__()
 
     @property
-    def sketches(self) -> Sketches:
-        """All that was seen."""
-        return Sketches({}, self.n_hashes) if self.sums is None else self.sums
+    def sketches(self) -> dict[str, SignedSums]:
+        """What was seen, by representation."""
+        return {} if self.sums is None else self.sums.sketches
 
     @property
     def names(self) -> list[str]:
@@ -111,7 +111,7 @@ class SketchedCKA(SumOfValues[Sketches]):
     @property
     def n_rows(self) -> dict[str, int]:
         """Rows seen of each representation."""
-        return {name: round(self.sketches.rows_of(name)) for name in self.names}
+        return {name: round(sketch.count.sum() / self.n_hashes) for name, sketch in self.sketches.items()}
 
     def update(
         self, features: Mapping[str, Any], first_row: int | None = None, rows: Any = None
@@ -134,16 +134,14 @@ class SketchedCKA(SumOfValues[Sketches]):
         if not matrices:
             return self
         n = len(next(iter(matrices.values())))
-        if rows is None and first_row is None:
-            starts = {name: self.next_row.get(name, 0) for name in matrices}
-        else:
-            starts = dict.fromkeys(matrices, first_row or 0)
+        going_on = rows is None and first_row is None
+        starts = {name: self.next_row.get(name, 0) if going_on else first_row or 0 for name in matrices}
         found = Sketches({}, self.n_hashes)
         for start in sorted(set(starts.values())):
             indices = np.arange(start, start + n) if rows is None else row_indices(rows)
             some = {name: X for name, X in matrices.items() if starts[name] == start}
             found = found + self._sketched(some, indices, n)
-        self.sums = found if self.sums is None else self.sums + found
+        self.sums = self.joined(self.sums, found)
         return self
 
     def read(self, features: Mapping[str, Any], *, engine: Engine | str | None = None) -> SketchedCKA:
@@ -152,20 +150,16 @@ class SketchedCKA(SumOfValues[Sketches]):
         `features`: {name: (n, d)}, of the same n rows, which have the global indices 0 to n - 1. `engine` is as in
         `KernelEmbedding`: None is this process, "dask" or an address a cluster.
         """
-        part = SketchedCKA(
-            self.n_buckets, self.n_hashes, debias=self.debias, seed=self.seed, inputs=list(features)
-        )
+        part = self.empty()
+        part.inputs = tuple(features)
         as_engine(engine).reduce(part, FeatureReader.of(features), name="Sketch")
-        self.merge(part)
-        return self
+        return self.merge(part)
 
     def of(self, block: Block, before: Sketches | None) -> Sketches:
         """The inputs of a block are representations, named by `inputs`."""
         names = self.inputs or tuple(map(str, range(len(block.inputs))))
-        matrices = {
-            name: as_flat_matrix(X, repr(name), finite=False)
-            for name, X in zip(names, block.inputs, strict=True)
-        }
+        inputs = zip(names, block.inputs, strict=True)
+        matrices = {name: as_flat_matrix(X, repr(name), finite=False) for name, X in inputs}
         return self._sketched(matrices, block.rows.numpy(), len(block))
 
     def fingerprint(self) -> dict[str, str]:
@@ -175,8 +169,8 @@ class SketchedCKA(SumOfValues[Sketches]):
         """Sketches of n rows with these global indices."""
         for name, X in matrices.items():
             check_same_rows(len(X), n, repr(name), "the first representation")
-            if name in self.sketches and self.sketches[name].table.shape[1] != X.shape[1]:
-                before = self.sketches[name].table.shape[1]
+            before = self.sketches[name].table.shape[1] if name in self.sketches else X.shape[1]
+            if before != X.shape[1]:
                 raise ValueError(f"{name!r} has {X.shape[1]} features, but had {before} before.")
         check_same_rows(len(indices), n, "rows", "the representations")
         sums = {name: np.zeros((2 * self.n_buckets, X.shape[1])) for name, X in matrices.items()}
@@ -185,12 +179,15 @@ class SketchedCKA(SumOfValues[Sketches]):
             block = slice(start, min(start + BLOCK_ROWS, n))
             for cells in self.cells(indices[block]):
                 count += np.bincount(cells, minlength=len(count))
-                _add(matrices, block, cells, sums)
+                for name, X in matrices.items():
+                    # A sparse product is one addition of a row per row, in order: close to the speed of reading.
+                    signs = np.ones(len(cells), dtype=X.dtype), cells, np.arange(len(cells) + 1)
+                    sums[name] += scipy.sparse.csc_array(signs, shape=(len(count), len(cells))) @ X[block]
         for name, X in matrices.items():
             if not np.isfinite(sums[name]).all():  # a check of every number would cost as much as the sketch
                 check_finite(X, repr(name))
             if not np.isfinite(sums[name]).all() and X.dtype == np.float32:  # its sums overflow
-                sums[name] = self._sketched({name: X.astype(np.float64)}, indices, n)[name].table
+                sums[name] = self._sketched({name: X.astype(np.float64)}, indices, n).sketches[name].table
             elif (X[-1] == X[0]).all() and (X[0] == X).all():  # whose sums in float32 differ by rounding
                 sums[name] = np.outer(count, X[0].astype(np.float64))
         end = int(indices.max()) + 1 if len(indices) else 0
@@ -224,17 +221,6 @@ class SketchedCKA(SumOfValues[Sketches]):
             )
         return self.sketches[name]
 
-    def centred(self, name: str) -> np.ndarray:
-        """The sums a_b of a representation, centred exactly: (M, d) with |A^T A'|_F^2 / M^2 the published estimate."""
-        return self.sketch(name).centred(self.n_hashes)
-
-    def gram(self, name: str) -> np.ndarray:
-        """The M x M Gram matrix of a representation's sums.
-
-        Frobenius products of these matrices are the estimates of |X^T Y|_F^2.
-        """
-        return self.sketch(name).gram(self.n_hashes, self.debias)
-
     def unit_grams(self, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """The M x M Gram matrices of representations over 2^e, one per row, (len(names), M^2), and e of each."""
         self._check_rows(names)
@@ -243,24 +229,20 @@ class SketchedCKA(SumOfValues[Sketches]):
 
     def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
         """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
-        rows = self.names if rows is None else rows
-        columns = rows if columns is None else columns
-        both = list(dict.fromkeys([*rows, *columns]))
-        grams, exponents = self.unit_grams(both)
-        r, c = ([both.index(name) for name in names] for names in (rows, columns))
+        names, r, c = self._places(rows, columns)
+        grams, exponents = self.unit_grams(names)
         return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
 
     def score(self, first: str, second: str) -> float:
         """CKA of two representations of any scale. Raises an error if all rows of one of them are the same."""
-        value = self.table([first], [second])[1][0, 0]
-        if np.isnan(value):
-            own = dict(zip((first, second), (self.table([name])[1][0, 0] for name in (first, second))))
-            constant = next(name for name, known in own.items() if np.isnan(known))
-            raise ValueError(
-                f"All rows of {constant!r} are the same, or fall into one bucket: its alignment with anything is "
-                "undefined."
-            )
-        return float(value)
+        values = self.table([first, second])[1]
+        for name, own in zip((first, second), values.diagonal()):
+            if np.isnan(own):
+                raise ValueError(
+                    f"All rows of {name!r} are the same, or fall into one bucket: its alignment with anything is "
+                    "undefined."
+                )
+        return float(values[0, 1])
 
     def table(
         self, rows: list[str] | None = None, columns: list[str] | None = None
@@ -269,15 +251,22 @@ class SketchedCKA(SumOfValues[Sketches]):
 
         Rows and columns of representations that are constant are NaN.
         """
-        rows = self.names if rows is None else list(rows)
-        columns = rows if columns is None else list(columns)
-        both = list(dict.fromkeys([*rows, *columns]))
-        grams, _ = self.unit_grams(both)
+        names, r, c = self._places(rows, columns)
+        grams, _ = self.unit_grams(names)
         lengths = np.linalg.norm(grams, axis=1, keepdims=True)
         grams = np.divide(grams, lengths, out=np.full_like(grams, np.nan), where=lengths > 0)
-        R = grams[[both.index(name) for name in rows]]
-        C = R if columns == rows else grams[[both.index(name) for name in columns]]
-        return rows, np.clip(R @ C.T, -1.0, 1.0)
+        R = grams[r]
+        C = R if c == r else grams[c]  # because a product with itself is exactly symmetric
+        return [names[place] for place in r], np.clip(R @ C.T, -1.0, 1.0)
+
+    def _places(
+        self, rows: list[str] | None, columns: list[str] | None
+    ) -> tuple[list[str], list[int], list[int]]:
+        """All names, and where rows and columns are among them; by default all, and columns as rows."""
+        rows = self.names if rows is None else list(rows)
+        columns = rows if columns is None else list(columns)
+        names = list(dict.fromkeys([*rows, *columns]))
+        return names, [names.index(name) for name in rows], [names.index(name) for name in columns]
 
     def _check_rows(self, names: list[str]) -> None:
         """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""
@@ -291,15 +280,3 @@ class SketchedCKA(SumOfValues[Sketches]):
                     f"{self.n_rows[name]:,}): give both the same global row indices."
                 )
         check_enough_rows(self.n_rows[first])
-
-
-def _add(
-    matrices: Mapping[str, np.ndarray], block: slice, cells: np.ndarray, sums: dict[str, np.ndarray]
-) -> None:
-    """Add every row of a block to its cell."""
-    starts = np.arange(len(cells) + 1)
-    for name, X in matrices.items():
-        # A sparse product is one addition of a row per row, in order: close to the speed of reading.
-        shape = (len(sums[name]), len(cells))
-        S = scipy.sparse.csc_array((np.ones(len(cells), dtype=X.dtype), cells, starts), shape=shape)
-        sums[name] += S @ X[block]

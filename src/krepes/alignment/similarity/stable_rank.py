@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.alignment.similarity.augmented_rows import origin_of
+from krepes.alignment.similarity.augmented_grams import origin_of
 from krepes.base.validation import as_flat_matrix
 
 

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from krepes.alignment.inputs import class_codes
-from krepes.alignment.transfer.class_moments import ClassMoments
-from krepes.base.validation import as_flat_matrix, check_same_rows
+from krepes.alignment.inputs import labelled
+from krepes.alignment.similarity.augmented_grams import AugmentedGrams
+from krepes.base.limits import check_choice
 
 
 def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
@@ -60,14 +60,11 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
     >>> round(h_score(F, y), 12)
     0.0
     """
-    F = as_flat_matrix(features, "features")
-    classes, codes = class_codes(y)
-    check_same_rows(len(codes), len(F), "y", "features")
-    size = np.abs(F).max()
-    moments = ClassMoments.of(
-        F / size if size > 0 else F, codes, len(classes)
-    )  # the score does not see the scale
-    return h_score_of(*moments.seen_from(moments.mean), shrink=shrink)
+    F, codes, n_classes = labelled(features, y)
+    size = np.abs(F).max()  # the score does not see the scale
+    moments = AugmentedGrams.by_class(F / size if size > 0 else F, codes, n_classes)
+    grams = moments.seen_from(moments.means).grams
+    return h_score_of(grams["xx"], grams["cx"], shrink=shrink)
 
 
 def h_score_of(
@@ -77,14 +74,13 @@ def h_score_of(
     *,
     shrink: bool | str = True,
 ) -> float:
-    """The H-score from `ClassMoments.seen_from(mean)`; NaN for features that are constant.
+    """The H-score from `AugmentedGrams` at the mean; NaN for features that are constant.
 
     Parameters
     ----------
     spectrum : eigenvalues and eigenvectors of gram[:-2, :-2], where they are known; not for shrink=True.
     """
-    if shrink not in (True, False, "total"):
-        raise ValueError(f"shrink={shrink!r}: expected True, False or 'total'.")
+    check_choice("shrink", shrink, (True, False, "total"))
     if shrink is True:
         return _shrunk_within(gram, sums)
     n, d = gram[-1, -1], len(gram) - 2

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.alignment.inputs import Numbers, class_codes
-from krepes.base.validation import as_flat_matrix, check_same_rows
+from krepes.alignment.inputs import Numbers, labelled
 
 
 def leep(probabilities: Numbers, y: Any) -> float:
@@ -28,27 +27,16 @@ def leep(probabilities: Numbers, y: Any) -> float:
     >>> round(leep(uniform, ["a", "b", "a", "b"]), 4)                            # log 1/2
     -0.6931
     """
-    theta = check_probabilities(probabilities, "probabilities")
-    classes, codes = class_codes(y)
-    check_same_rows(len(codes), len(theta), "y", "probabilities")
-    joint = np.stack([theta[codes == c].sum(axis=0, dtype=np.float64) for c in range(len(classes))])
-    marginal = joint.sum(axis=0)
-    conditional = np.divide(
-        joint, marginal, out=np.zeros_like(joint), where=marginal > 0
-    )  # P(y | z), (classes, z)
-    total = 0.0
-    for c, row in enumerate(conditional):
-        total += np.log(theta[codes == c] @ row).sum()
-    return float(total / len(codes))
-
-
-def check_probabilities(probabilities: Numbers, name: str) -> np.ndarray:
-    """Rows that are not negative and sum to 1."""
-    theta = as_flat_matrix(probabilities, name).astype(np.float64)
+    theta, codes, n_classes = labelled(probabilities, y, "probabilities")
+    theta = theta.astype(np.float64)
     worst = np.abs(theta.sum(axis=1) - 1).max()
     if theta.min() < 0 or worst > 1e-3:
         raise ValueError(
-            f"The rows of {name} are not probabilities (smallest number {theta.min():.3g}, sums off by up to "
-            f"{worst:.3g}). Give the softmax of the source classifier's outputs."
+            f"The rows of probabilities do not sum to 1 (off by up to {worst:.3g}), or are negative (smallest number "
+            f"{theta.min():.3g}). Give the softmax of the source classifier's outputs."
         )
-    return theta
+    joint = np.stack([theta[codes == c].sum(axis=0) for c in range(n_classes)])
+    marginal = joint.sum(axis=0)
+    conditional = joint / np.where(marginal > 0, marginal, 1.0)  # P(y | z), (classes, z)
+    total = sum(np.log(theta[codes == c] @ row).sum() for c, row in enumerate(conditional))
+    return float(total / len(codes))

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from krepes.alignment.inputs import class_codes
-from krepes.alignment.transfer.class_moments import ClassMoments
-from krepes.base.validation import as_flat_matrix, check_same_rows
+from krepes.alignment.inputs import labelled
+from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of
 
 GRID = np.linspace(-40.0, 40.0, 161)  # of log t, relative to the mean of the spectrum
 SMALLEST_RESIDUAL = 1e-12  # of y^T y: below it is rounding, and the evidence of a perfect fit is unbounded
@@ -40,20 +39,20 @@ def logme(features: Any, y: Any) -> float:
     >>> round(logme(np.zeros((6, 2)), [0, 1, 0, 1, 0, 1]), 4)                           # -log(pi e) / 2
     -1.0724
     """
-    F = as_flat_matrix(features, "features")
-    classes, codes = class_codes(y)
-    check_same_rows(len(codes), len(F), "y", "features")
-    return logme_of_moments(ClassMoments.of(F, codes, len(classes)))
+    return logme_of_moments(AugmentedGrams.by_class(*labelled(features, y)))
 
 
-def logme_of_moments(moments: ClassMoments) -> float:
+def logme_of_moments(moments: AugmentedGrams) -> float:
     """LogME from second moments and sums by class."""
-    gram, sums = moments.about_zero()
-    s, V = np.linalg.eigh(gram[:-2, :-2])
+    n, mean = int(moments.n), moments.means["x"]
+    zero = np.zeros(len(mean))
+    unit = max(moments.units["x"], unit_of(mean[None], zero))
+    grams = moments.seen_from({"x": zero}, {"x": unit}).grams
+    s, V = np.linalg.eigh(grams["xx"][:-2, :-2])
     kept = s > len(s) * np.finfo(float).eps * max(s[-1], 0.0)
-    Z = (sums[:, :-2] @ V)[:, kept]  # (classes, rank)
-    values = [max_log_evidence(s[kept], z, y_squared, int(moments.n)) for z, y_squared in zip(Z, sums[:, -1])]
-    return float(np.mean(values) / int(moments.n))
+    Z = (grams["cx"][:, :-2] @ V)[:, kept]  # (classes, rank)
+    values = [max_log_evidence(s[kept], z, y_squared, n) for z, y_squared in zip(Z, grams["cx"][:, -1])]
+    return float(np.mean(values) / n)
 
 
 def max_log_evidence(s: np.ndarray, z: np.ndarray, y_squared: float, n: int) -> float:

@@ -19,16 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from krepes.alignment.inputs import row_indices
-from krepes.alignment.similarity.augmented_rows import unit_of, varies
+from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of, varies
 from krepes.alignment.similarity.hsic import unbiased_value
-from krepes.alignment.similarity.sketched_cka import SignedSums, SketchedCKA, Sketches
-from krepes.alignment.transfer.class_moments import ClassMoments
+from krepes.alignment.similarity.signed_sums import Sketches
 from krepes.alignment.transfer.h_score import h_score_of
 from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget
@@ -41,6 +40,8 @@ from krepes.base.validation import as_flat_matrix, check_same_rows
 METHODS = ("auto", "exact", "sketch")
 SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
 DEFAULT_SCORES = SCORES[:3]
+NAN = float("nan")
+UNKNOWN = (NAN, NAN, NAN, NAN)  # CKA, its mean and deviation by chance, and the p-value
 SHRINK: dict[str, bool | str] = {"h_score": True, "h_score_regularized": "total", "h_score_published": False}
 
 
@@ -56,6 +57,7 @@ class TransferScores:
     logme, h_score, h_score_regularized, h_score_published : NaN where they were not asked for, or CKA was sketched.
     method : "exact" or "sketch", how CKA was found.
     n_rows, width : int
+    leep : NaN where no probabilities were given.
     """
 
     cka: float
@@ -69,6 +71,7 @@ class TransferScores:
     method: str
     n_rows: int
     width: int
+    leep: float = NAN
 
     @property
     def log_cka(self) -> float:
@@ -89,74 +92,43 @@ class TransferSums:
 
     Attributes
     ----------
-    n : float
-    width : int
-        Features of a row.
-    moments : ClassMoments or None
-        Kept if CKA is exact, or if other scores are asked for.
-    sketches : Sketches or None
-        The sketch of the one representation "x", if CKA is sketched.
+    features : AugmentedGrams, or Sketches of the one representation "x"
+        Second moments and sums by class if CKA is exact.
+    row_sums : pair of int
+        Sums of the row indices and of their squares, modulo 2^64, which tell which rows were seen.
     squares : float
         sum |x|^2 with x divided by `unit`; kept together with a sketch.
-    row_sums : pair of int, or None
-        Sums of the row indices and of their squares, modulo 2^64, which tell which rows were seen. None if some rows
-        do not count exactly once.
     unit : float
         A power of two near the largest number, because squares of 1e200 overflow.
     """
 
-    n: float
-    width: int
-    moments: ClassMoments | None
-    sketches: Sketches | None
-    squares: float
-    row_sums: tuple[int, int] | None
+    features: AugmentedGrams | Sketches
+    row_sums: tuple[int, int]
+    squares: float = 0.0
     unit: float = 1.0
 
+    @property
+    def n(self) -> float:
+        return self.features.n
+
+    @property
+    def width(self) -> int:
+        """Features of a row."""
+        seen = self.features
+        return seen.widths[0] if isinstance(seen, AugmentedGrams) else seen.sketches["x"].table.shape[1]
+
+    def check_width(self, width: int) -> None:
+        """Refuse rows of another width."""
+        if width != self.width:
+            raise ValueError(f"The batch has {width:,} features; earlier ones had {self.width:,}.")
+
     def __add__(self, other: TransferSums) -> TransferSums:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: TransferSums) -> TransferSums:
-        return self._combined(other, -1)
-
-    def _combined(self, other: TransferSums, sign: int) -> TransferSums:
-        if self.width != other.width:
-            raise ValueError(f"The batch has {other.width:,} features; earlier ones had {self.width:,}.")
-        rows = None
-        if self.row_sums is not None and other.row_sums is not None:
-            first, second = ((a + sign * b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
-            rows = (first, second)
+        self.check_width(other.width)
+        first, second = ((a + b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
         unit = max(self.unit, other.unit)
-        mine, theirs = (part.squares * (part.unit / unit) ** 2 for part in (self, other))
-        return TransferSums(
-            self.n + sign * other.n,
-            self.width,
-            _combined(self.moments, other.moments, sign),
-            _combined(self.sketches, other.sketches, sign),
-            mine + sign * theirs,
-            rows,
-            unit,
-        )
-
-    def __mul__(self, factor: float) -> TransferSums:
-        return TransferSums(
-            self.n * factor,
-            self.width,
-            None if self.moments is None else self.moments * factor,
-            None if self.sketches is None else self.sketches * factor,
-            self.squares * factor,
-            None,
-            self.unit,
-        )
-
-
-V = TypeVar("V", ClassMoments, Sketches)
-
-
-def _combined(mine: V | None, theirs: V | None, sign: int) -> V | None:
-    if mine is None or theirs is None:
-        return None
-    return mine + theirs if sign > 0 else mine - theirs
+        squares = sum(part.squares * (part.unit / unit) ** 2 for part in (self, other))
+        # Parts of one width are both sketched, or neither is.
+        return TransferSums(self.features + other.features, (first, second), squares, unit)  # type: ignore[operator]
 
 
 class TransferStatistics(SumOfValues[TransferSums]):
@@ -199,21 +171,15 @@ class TransferStatistics(SumOfValues[TransferSums]):
         max_width: int = 2048,
         seed: int = 0,
     ):
-        scores = chosen_scores(scores, method)
+        self.names, self.method, self.max_width = chosen_scores(scores, method), method, max_width
         shared = isinstance(y, TransferTarget)
         self.target = y if shared else TransferTarget(y, n_buckets, n_permutations, seed)
-        self.names, self.method, self.max_width = scores, method, max_width
         super().__init__()
 
     @property
     def n_rows(self) -> int:
         """Rows seen."""
         return 0 if self.sums is None else int(self.sums.n)
-
-    @property
-    def width(self) -> int | None:
-        """Features of a row; None before the first."""
-        return None if self.sums is None else self.sums.width
 
     def update(self, features: Any, first_row: int | None = None, rows: Any = None) -> TransferStatistics:
         """Add a batch of features (b, ...).
@@ -239,18 +205,19 @@ class TransferStatistics(SumOfValues[TransferSums]):
             raise ValueError(
                 f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."
             )
-        width = X.shape[1]
-        if before is not None and before.width != width:
-            raise ValueError(f"The batch has {width:,} features; earlier ones had {before.width:,}.")
-        if self._exactly(width):
-            origin = None if before is None or before.moments is None else before.moments.origin
-            moments = ClassMoments.of(X, self.target.codes[indices], len(self.target.classes), origin)
-            return TransferSums(len(X), width, moments, None, 0.0, _row_sums(indices))
-        sketch = SketchedCKA(self.target.n_buckets, seed=self.target.seed).update({"x": X}, rows=indices)
-        unit = unit_of(X, np.zeros(width))
+        if before is not None:
+            before.check_width(X.shape[1])
+        if self._exactly(X.shape[1]):
+            seen = None if before is None else before.features
+            origins = seen.origins if isinstance(seen, AugmentedGrams) else None
+            codes, n_classes = self.target.codes[indices], len(self.target.classes)
+            moments = AugmentedGrams.by_class(X, codes, n_classes, origins)
+            return TransferSums(moments, _row_sums(indices))
+        sketch = self.target.sketch().update({"x": X}, rows=indices)
+        unit = unit_of(X, np.zeros(X.shape[1]))
         scaled = X if unit == 1.0 else X.astype(np.float64) / unit
         squares = float(np.einsum("ij,ij->i", scaled, scaled).sum(dtype=np.float64))
-        return TransferSums(len(X), width, None, sketch.sketches, squares, _row_sums(indices), unit)
+        return TransferSums(sketch.result(), _row_sums(indices), squares, unit)
 
     def _exactly(self, width: int) -> bool:
         """Whether second moments are kept of features of this width, and not a sketch."""
@@ -261,17 +228,14 @@ class TransferStatistics(SumOfValues[TransferSums]):
     def fingerprint(self) -> dict[str, str]:
         target = self.target
         settings = [list(self.names), self.method, self.max_width, target.n_buckets, target.seed]
-        return {"scores": digest(settings), "labels": digest(target.codes)}
+        return {"settings": digest(settings), "labels": digest(target.codes)}
 
     def merge(self, other: Self) -> Self:
         """Add the rows that another has seen of the same model, for the same labels; returns self."""
-        settings = ("names", "method", "max_width")
-        mine, theirs = self.target, other.target
-        same = all(getattr(self, name) == getattr(other, name) for name in settings)
-        if not same or (mine.n_buckets, mine.seed) != (theirs.n_buckets, theirs.seed):
-            raise ValueError("Statistics with different settings cannot be merged.")
-        if not np.array_equal(mine.codes, theirs.codes):
-            raise ValueError("Statistics for different labels cannot be merged.")
+        mine, theirs = self.fingerprint(), other.fingerprint()
+        different = [name for name in mine if mine[name] != theirs[name]]
+        if different:
+            raise ValueError(f"Statistics with different {different[0]} cannot be merged.")
         return super().merge(other)
 
     def score(self) -> TransferScores:
@@ -283,58 +247,55 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
-        found = dict.fromkeys((name for name in SCORES if name != "log_cka"), float("nan"))
-        cka = (float("nan"),) * 4
-        if seen.moments is not None:
-            mean = seen.moments.mean
-            gram, sums = seen.moments.seen_from(mean)
-            if varies(gram.diagonal()[:-2] / n, seen.moments.unit, mean):
-                spectrum = np.linalg.eigh(gram[:-2, :-2])
-                cka = self._exact(gram, sums, spectrum[0])
-                for name in SHRINK.keys() & set(self.names):
-                    found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
-            if "logme" in self.names:
-                found["logme"] = logme_of_moments(seen.moments)
-        if seen.sketches is not None:
-            cka = self._sketched(seen.sketches["x"], seen)
-        return TransferScores(
-            *cka, **found, method="exact" if seen.sketches is None else "sketch", n_rows=n, width=seen.width
-        )
+        found, cka = dict.fromkeys(SCORES[1:], NAN), UNKNOWN
+        moments = seen.features
+        if isinstance(moments, Sketches):
+            cka = self._sketched(seen, moments)
+            return TransferScores(*cka, **found, method="sketch", n_rows=n, width=seen.width)
+        grams = moments.seen_from(moments.means).grams
+        gram, sums = grams["xx"], grams["cx"]
+        if varies(gram.diagonal()[:-2] / n, moments.units["x"], moments.means["x"]):
+            spectrum = np.linalg.eigh(gram[:-2, :-2])
+            cka = self._exact(gram, sums, spectrum[0])
+            for name in SHRINK.keys() & set(self.names):
+                found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
+        if "logme" in self.names:
+            found["logme"] = logme_of_moments(moments)
+        return TransferScores(*cka, **found, method="exact", n_rows=n, width=seen.width)
 
     def _exact(
         self, gram: np.ndarray, sums: np.ndarray, spectrum: np.ndarray
     ) -> tuple[float, float, float, float]:
         """Unbiased CKA and its null distribution, from sums about the mean."""
         n, target = self.n_rows, self.target
-        trace = gram[-2, -1]
+        trace, squares = gram[-2, -1], np.square(spectrum).sum()
         # The columns of X are centred, so that those of Y need not be.
-        cross = unbiased_value(
-            n, np.square(sums[:, :-2]).sum(), sums[:, -2] @ target.diagonal, trace * target.trace
-        )
-        own = unbiased_value(n, np.square(spectrum).sum(), gram[-2, -2], trace**2)
-        if not own > 1e-13 * np.square(spectrum).sum() / n**2 or not target.self_hsic > 0:
-            return (float("nan"),) * 4
+        diagonals = sums[:, -2] @ target.diagonal
+        cross = unbiased_value(n, np.square(sums[:, :-2]).sum(), diagonals, trace * target.trace)
+        own = unbiased_value(n, squares, gram[-2, -2], trace**2)
+        if not own > 1e-13 * squares / n**2 or not target.self_hsic > 0:
+            return UNKNOWN
         cka = float(min(cross / np.sqrt(own * target.self_hsic), 1.0))
         return cka, *target.exact_null(cka, spectrum)
 
-    def _sketched(self, sketch: SignedSums, seen: TransferSums) -> tuple[float, float, float, float]:
+    def _sketched(self, seen: TransferSums, sketches: Sketches) -> tuple[float, float, float, float]:
         """CKA from sketches, corrected for chance, and that of permuted labels."""
-        n, M, target = self.n_rows, self.target.n_buckets, self.target
+        n, target, sketch = self.n_rows, self.target, sketches.sketches["x"]
         mean = (sketch.table / seen.unit).sum(axis=0) / sketch.count.sum()
         trace = max(seen.squares - n * mean @ mean, 0.0)
         gram, exponent = sketch.unit_gram(1, debias=True)
         exponent -= 2 * round(np.log2(seen.unit))  # because the trace is in this unit
-        G = np.ldexp(gram[np.triu_indices(M, 1)], exponent)
+        G = np.ldexp(gram[np.triu_indices(len(gram), 1)], exponent)
         own = 2 * G @ G - trace**2 / (n - 1)
         if not trace > 1e-12 * seen.squares or not own > 0:
-            return (float("nan"),) * 4
+            return UNKNOWN
         products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
         selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)
         with np.errstate(invalid="ignore"):
             values = products / np.sqrt(own * selves)
         value, null = min(float(values[0]), 1.0), values[1:]
         p = (1 + np.sum(null >= values[0])) / (1 + len(null))
-        return value, float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else float("nan"), float(p)
+        return value, float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else NAN, float(p)
 
 
 def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:

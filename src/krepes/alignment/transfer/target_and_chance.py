@@ -21,8 +21,11 @@ import numpy as np
 from scipy.special import gammaincc, ndtr
 
 from krepes.alignment.inputs import class_codes
+from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.hsic import unbiased_value
-from krepes.alignment.similarity.sketched_cka import SignedSums, SketchedCKA
+from krepes.alignment.similarity.signed_sums import SignedSums
+from krepes.alignment.similarity.sketched_cka import SketchedCKA
+from krepes.base.limits import check_count
 
 
 class TransferTarget:
@@ -51,11 +54,9 @@ class TransferTarget:
     """
 
     def __init__(self, y: Any, n_buckets: int = 256, n_permutations: int = 99, seed: int = 0):
-        if n_permutations < 1:
-            raise ValueError(f"n_permutations={n_permutations!r}: expected at least 1.")
+        check_count("n_permutations", n_permutations)
         self.classes, self.codes = class_codes(y)
-        if len(self.codes) < 4:
-            raise ValueError(f"Alignment needs at least 4 rows; got {len(self.codes)} labels.")
+        check_enough_rows(len(self.codes))
         self.n_buckets, self.n_permutations, self.seed = n_buckets, n_permutations, seed
 
     @property
@@ -91,11 +92,14 @@ class TransferTarget:
         squares = float(np.square(self.spectrum).sum())
         return unbiased_value(self.n_rows, squares, float(self.counts @ self.diagonal**2), self.trace**2)
 
+    def sketch(self) -> SketchedCKA:
+        """An empty sketch of features, for these labels."""
+        return SketchedCKA(self.n_buckets, seed=self.seed)
+
     @cached_property
     def sketches(self) -> np.ndarray:
         """The M x M matrices of the labels and of each permutation, above the diagonal, (1 + P, M (M - 1) / 2)."""
-        sketch = SketchedCKA(self.n_buckets, seed=self.seed)
-        (cells,), C, size = sketch.cells(np.arange(self.n_rows)), len(self.classes), 2 * self.n_buckets
+        (cells,), C, size = self.sketch().cells(np.arange(self.n_rows)), len(self.classes), 2 * self.n_buckets
         count = np.bincount(cells, minlength=size).astype(np.float64)
         above = np.triu_indices(self.n_buckets, 1)
         rng = np.random.default_rng(self.seed)
@@ -103,9 +107,8 @@ class TransferTarget:
         for number in range(len(found)):
             codes = self.codes if number == 0 else rng.permutation(self.codes)
             table = np.bincount(cells * C + codes, minlength=size * C).reshape(size, C)
-            found[number] = SignedSums(table.astype(np.float64), count, self.n_rows).gram(1, debias=True)[
-                above
-            ]
+            sums = SignedSums(table.astype(np.float64), count, self.n_rows)
+            found[number] = np.ldexp(*sums.unit_gram(1, debias=True))[above]
         return found
 
     def exact_null(self, cka: float, spectrum: np.ndarray) -> tuple[float, float, float]:

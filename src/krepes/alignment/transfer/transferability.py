@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,40 +52,51 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Transferability:
-    """A table of models and scores, in the order in which the models were given.
+    """A table of models and scores.
 
     Attributes
     ----------
-    names : list of str
-    scores : {score: array of shape (models,)}
-        Larger is better for all.
-    cka, null_mean, null_sd, p_values : arrays of shape (models,)
-        CKA, its distribution for labels permuted at random, and the p-value of "unrelated".
-    widths : array of shape (models,)
-        Features.
-    methods : list of str
-        "exact" or "sketch", how CKA was found.
+    models : {name: TransferScores}
+        In the order in which the models were given.
+    score_names : tuple of str
+        The scores asked for.
     rank_by : str
         The score that orders the models.
     n_rows, n_classes : int
     """
 
-    names: list[str]
-    scores: dict[str, np.ndarray]
-    cka: np.ndarray
-    null_mean: np.ndarray
-    null_sd: np.ndarray
-    p_values: np.ndarray
-    widths: np.ndarray
-    methods: list[str]
+    models: dict[str, TransferScores]
+    score_names: tuple[str, ...]
     rank_by: str
     n_rows: int
     n_classes: int
 
+    def column(self, name: str) -> np.ndarray:
+        """A number of every model, in the order given: a score, "cka", "z", "p_value", "width" and so on."""
+        return np.array([getattr(model, name) for model in self.models.values()])
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.models)
+
+    @property
+    def scores(self) -> dict[str, np.ndarray]:
+        """{score: array of shape (models,)}; larger is better for all."""
+        return {name: self.column(name) for name in self.score_names}
+
+    @property
+    def cka(self) -> np.ndarray:
+        return self.column("cka")
+
     @property
     def z(self) -> np.ndarray:
         """CKA in deviations above chance."""
-        return (self.cka - self.null_mean) / self.null_sd
+        return self.column("z")
+
+    @property
+    def p_values(self) -> np.ndarray:
+        """P-values of "features and labels are unrelated"."""
+        return self.column("p_value")
 
     @property
     def ranking(self) -> list[str]:
@@ -96,31 +107,18 @@ class Transferability:
     def best(self) -> str:
         return self.ranking[0]
 
-    def order(self, by: str | None = None) -> np.ndarray:
-        """Positions of the models by a score, the best first."""
-        by = self.rank_by if by is None else by
-        if by not in self.scores:
-            raise ValueError(
-                f"by={by!r} is not a score of this table. Its scores are {', '.join(map(repr, self.scores))}."
-            )
-        values = self.cka if by == "log_cka" else self.scores[by]  # because log CKA is -inf below zero
+    def order(self) -> np.ndarray:
+        """Positions of the models, the best first."""
+        # Because log CKA is -inf below zero, CKA itself is compared.
+        values = self.column("cka" if self.rank_by == "log_cka" else self.rank_by)
         return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per model, the best first."""
+        columns = ("width", *self.score_names, "cka", "null_mean", "null_sd", "z", "p_value", "method")
         return [
-            {
-                "model": self.names[i],
-                "width": int(self.widths[i]),
-                **{name: float(values[i]) for name, values in self.scores.items()},
-                "cka": float(self.cka[i]),
-                "null_mean": float(self.null_mean[i]),
-                "null_sd": float(self.null_sd[i]),
-                "z": float(self.z[i]),
-                "p_value": float(self.p_values[i]),
-                "method": self.methods[i],
-            }
-            for i in self.order()
+            {"model": name} | {column: getattr(self.models[name], column) for column in columns}
+            for name in self.ranking
         ]
 
     def to_frame(self) -> pd.DataFrame:
@@ -135,20 +133,20 @@ class Transferability:
 
     def cells(self) -> tuple[list[list[str]], list[str]]:
         """The table as text, the headings first, and the remarks below it."""
-        mixed = len(set(self.methods)) > 1
-        table = [["model", "features", *(HEADINGS[name] for name in self.scores), "z", "p"]]
+        methods = {model.method for model in self.models.values()}
+        mixed = len(methods) > 1
+        last = ["CKA by"] if mixed else []
+        table = [["model", "features", *(HEADINGS[name] for name in self.score_names), "z", "p", *last]]
         for row in self.rows():
-            scores = [_score_text(row[name]) for name in self.scores]
-            width = f"{row['width']:,}"
-            line = [row["model"], width, *scores, number_text(row["z"], 1), p_text(row["p_value"])]
-            table.append([*line, row["method"]] if mixed else line)
-        if mixed:
-            table[0].append("CKA by")
+            scores = [_score_text(row[name]) for name in self.score_names]
+            last = [row["method"]] if mixed else []
+            chance = [number_text(row["z"], 1), p_text(row["p_value"])]
+            table.append([row["model"], f"{row['width']:,}", *scores, *chance, *last])
         notes = []
-        if "sketch" in self.methods:
+        if "sketch" in methods:
             which = "Sketched" if mixed else "All are sketched:"
             notes.append(f"{which} CKA, z and p are estimates; p comes from permuted labels.")
-        if "log_cka" in self.scores and np.isneginf(self.scores["log_cka"]).any():
+        if "log_cka" in self.score_names and (self.cka <= 0).any():
             notes.append(f"{NEGATIVE}: CKA is not above zero, and has no logarithm; it counts as the lowest.")
         if np.isnan(self.cka).any():
             notes.append("No log CKA: it is undefined, as for features that are the same in all rows.")
@@ -228,11 +226,8 @@ def transferability(
     if not isinstance(models, Mapping) or not models:
         raise ValueError(f"Give models as {{name: features}}, at least one; got {type(models).__name__}.")
     probabilities = {} if probabilities is None else dict(probabilities)
-    unknown = [name for name in probabilities if name not in models]
-    if unknown:
-        raise ValueError(
-            f"probabilities= names {', '.join(map(repr, unknown))}, which is not among the models."
-        )
+    for name in probabilities:
+        check_choice("probabilities of", name, models)
     wanted = chosen_scores(scores, method)
     known = (*wanted, "leep") if probabilities else wanted
     check_choice("rank_by", rank_by, known)
@@ -242,50 +237,18 @@ def transferability(
         statistics = TransferStatistics(target, scores=wanted, method=method, max_width=max_width)
         try:
             if _is_source(features) or (engine is not None and _is_array(features)):
-                _read_all(statistics, name, features, target.n_rows, engine)
+                reader = FeatureReader.of({name: features})
+                check_same_rows(reader.n_rows, target.n_rows, "Its features", "y")
+                as_engine(engine).reduce(statistics, reader, name=f"Features of {name}")
             else:
                 for batch in _batches(features, X, batch_rows, target.n_rows):
                     statistics.update(batch)
             found[name] = statistics.score()
         except ValueError as error:
             raise ValueError(f"Model {name!r}: {error}") from error
-    leeps = [leep(probabilities[name], y) if name in probabilities else np.nan for name in models]
-    return table_of(found, target, wanted, rank_by, leeps if probabilities else None)
-
-
-def table_of(
-    found: Mapping[str, TransferScores],
-    target: TransferTarget,
-    scores: tuple[str, ...],
-    rank_by: str,
-    leeps: list[float] | None = None,
-) -> Transferability:
-    """The table of models that were scored one by one."""
-    each = list(found.values())
-    columns = {name: np.array([getattr(one, name) for one in each]) for name in scores}
-    if leeps is not None:
-        columns["leep"] = np.array(leeps)
-    return Transferability(
-        names=list(found),
-        scores=columns,
-        cka=np.array([one.cka for one in each]),
-        null_mean=np.array([one.null_mean for one in each]),
-        null_sd=np.array([one.null_sd for one in each]),
-        p_values=np.array([one.p_value for one in each]),
-        widths=np.array([one.width for one in each]),
-        methods=[one.method for one in each],
-        rank_by=rank_by,
-        n_rows=target.n_rows,
-        n_classes=len(target.classes),
-    )
-
-
-def _read_all(
-    statistics: TransferStatistics, name: str, features: Any, n_rows: int, engine: Engine | str | None
-) -> None:
-    reader = FeatureReader.of({name: features})
-    check_same_rows(reader.n_rows, n_rows, "Its features", "y")
-    as_engine(engine).reduce(statistics, reader, name=f"Features of {name}")
+    for name, theta in probabilities.items():
+        found[name] = replace(found[name], leep=leep(theta, y))
+    return Transferability(found, known, rank_by, target.n_rows, len(target.classes))
 
 
 def _is_source(features: Any) -> bool:
