@@ -19,6 +19,7 @@ from krepes.evaluation import (
     choose_bandwidth,
     contrastive_bound,
     downstream_bound,
+    reconstruction_bound,
 )
 
 SMALL = {"n_components": 2, "n_landmarks": 5, "random_state": 0}
@@ -50,7 +51,7 @@ def bounds_of_triplets(draw: Draw) -> Any:
 POSITIVE = mostly([0.0, 0.1, 1.0, 1e3, 1e-200], [-1, None, "large", float("nan"), float("inf"), 1e200, True])
 
 
-@target("autoencoder_bound", "downstream_bound", "GeneralizationBound", weight=1)
+@target("reconstruction_bound", "downstream_bound", "GeneralizationBound", weight=1)
 def bounds_of_autoencoders(draw: Draw) -> Any:
     names = ("radius", "encoder_norm", "decoder_norm", "kappa", "lipschitz")
     eigenvalues = draw(
@@ -58,9 +59,9 @@ def bounds_of_autoencoders(draw: Draw) -> Any:
             (4, st.sampled_from([0.5 ** np.arange(20), [1.0], np.zeros(5), [0.1, -1e-18]])), (1, features())
         )
     )
-    bound = autoencoder_bound(
+    bound = reconstruction_bound(
         draw(POSITIVE),
-        eigenvalues=eigenvalues,
+        eigenvalues,
         n_components=draw(mostly([1, 2, 16], [0, -1, 2.5, "two"])),
         delta=draw(DELTAS),
         **{name: draw(POSITIVE) for name in names},

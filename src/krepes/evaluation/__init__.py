@@ -13,6 +13,7 @@ from krepes.evaluation.generalization import (
     autoencoder_bound,
     contrastive_bound,
     downstream_bound,
+    reconstruction_bound,
 )
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
@@ -53,6 +54,7 @@ __all__ = [
     "plan_protocol",
     "plot_label_curve",
     "probe_protocol",
+    "reconstruction_bound",
     "ridge_probe",
     "same_kernel_pca",
     "search",

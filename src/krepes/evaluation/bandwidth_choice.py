@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from krepes.autoencoder import KernelAutoencoder
 from krepes.base.limits import check_count, is_number
+from krepes.base.validation import check_same_rows
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.neighbours import vote
 from krepes.preprocessing.labels import encode_labels
@@ -96,36 +97,30 @@ def choose_bandwidth(
         )
     models: dict[float, Model] = {}
     failures: dict[float, str] = {}
-    accuracies = []
-    for value in map(float, bandwidths):
+    values = np.array(bandwidths, dtype=float)
+    scores = np.full(len(values), np.nan)
+    for place, value in enumerate(values.tolist()):
         try:
-            fitted = clone(model).set_params(kernel__lengthscale=value).fit(X, **given)
+            models[value] = clone(model).set_params(kernel__lengthscale=value).fit(X, **given)
         except ValueError as error:
             if "lengthscale" in str(error) and "Invalid parameter" in str(error):
                 raise ValueError(f"kernel={model.kernel!r} has no lengthscale to choose.") from error
             failures[value] = str(error)
-            accuracies.append(float("nan"))
             continue
-        models[value] = fitted
-        Z = fitted.transform(X)
-        if len(Z) != len(labels.codes):
-            raise ValueError(
-                f"y has {len(labels.codes)} labels, X has {len(Z)} rows: one is needed for every row."
-            )
-        accuracies.append(left_out_accuracy(Z[rows], codes, n_neighbors))
+        Z = models[value].transform(X)
+        check_same_rows(len(labels.codes), len(Z), "y")
+        scores[place] = left_out_accuracy(Z[rows], codes, n_neighbors)
     if not models:
         raise ValueError(
             f"The model could be fitted with none of the lengthscales: {next(iter(failures.values()))}"
         )
-    scores = np.array(accuracies)
-    best = [value for value, score in zip(map(float, bandwidths), scores) if score == np.nanmax(scores)]
-    chosen = sorted(best)[len(best) // 2]
-    return BandwidthChoice(models[chosen], chosen, np.array(bandwidths, dtype=float), scores, failures)
+    best = np.sort(values[scores == np.nanmax(scores)])
+    chosen = float(best[len(best) // 2])
+    return BandwidthChoice(models[chosen], chosen, values, scores, failures)
 
 
 def left_out_accuracy(Z: np.ndarray, codes: np.ndarray, k: int) -> float:
     """The share of rows whose class, one of 0, 1, ..., is that of most of their k nearest others."""
-    near = (
-        NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
-    )  # a row is not its own neighbour
+    index = NearestNeighbors(n_neighbors=k).fit(Z)
+    near = index.kneighbors(return_distance=False)  # a row is not its own neighbour
     return float((vote(codes[near], k, int(codes.max()) + 1) == codes).mean())

@@ -45,15 +45,15 @@ depend on them, because the class is all of the kernel's space.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from krepes.autoencoder import KernelAutoencoder
-from krepes.base.limits import check_count, check_number, check_share, is_number
+from krepes.base.limits import check_count, check_number, check_share
 from krepes.base.linalg import row_blocks
 from krepes.base.rows import Rows, dense, slice_rows
 from krepes.base.validation import as_numbers
@@ -166,18 +166,17 @@ def contrastive_bound(
     if isinstance(loss, SimpleContrastive):
         if isinstance(model.n_components, str):
             raise ValueError("n_components='auto' is chosen by the data, and voids the bound: give a number.")
-        s = math.sqrt(model.n_components)
+        s, t, b, values = math.sqrt(model.n_components), 1.0, 4 * kappa, apart - aligned
         delta_sq = np.maximum(k_n + k_p - 2 * _paired(space.kernel, rows[2], rows[1]), 0)
         R = s / n * math.sqrt((k * delta_sq).sum())
-        empirical = float((apart - aligned).mean())
-        found = (empirical, 2 * R, _deviation(4 * kappa, n, delta), s)
-        return GeneralizationBound(*found, largest_margin=2 * kappa, margin=sum(found[:3]))
-    s, delta = _rounded_up(_norm_of(scaled), 1 / kappa, delta)
-    R = 2 * s / n * math.sqrt((k * k_p).sum()) + 2 * s**2 * kappa / n * math.sqrt((k * k_n).sum())
-    empirical = float((apart**2 - 2 * aligned).mean())
-    found = (empirical, 2 * R, _deviation(4 * s * kappa + (s * kappa) ** 2, n, delta), s)
-    # -2 a + b^2 >= 2 (b - a) - 1
-    return GeneralizationBound(*found, largest_margin=2 * s * kappa, margin=(1 + sum(found[:3])) / 2)
+    else:
+        s, delta = _rounded_up(_norm_of(scaled), 1 / kappa, delta)
+        t, b, values = s, 4 * s * kappa + (s * kappa) ** 2, apart**2 - 2 * aligned
+        R = 2 * s / n * math.sqrt((k * k_p).sum()) + 2 * s**2 * kappa / n * math.sqrt((k * k_n).sum())
+    bound = GeneralizationBound(float(values.mean()), 2 * R, _deviation(b, n, delta), s)
+    # of the spectral loss, -2 a + b^2 >= 2 (b - a) - 1
+    margin = bound.total if isinstance(loss, SimpleContrastive) else (1 + bound.total) / 2
+    return replace(bound, largest_margin=2 * t * kappa, margin=margin)
 
 
 def downstream_bound(bound: GeneralizationBound, collision: float) -> DownstreamBound:
@@ -197,8 +196,7 @@ def downstream_bound(bound: GeneralizationBound, collision: float) -> Downstream
     >>> downstream_bound(GeneralizationBound(-0.5, 0.03, 0.02, 1.0, largest_margin=1.0, margin=-0.45), 0.5)
     DownstreamBound(margin=-0.9, error=0.09999999999999998)
     """
-    if not is_number(collision, least=0, below=1):
-        raise ValueError(f"collision={collision!r}: expected a probability below 1.")
+    check_number("collision", collision, "a probability", least=0, below=1)
     if bound.margin is None or bound.largest_margin is None:
         raise ValueError("This bound is not one of a contrastive loss, and says nothing about classes.")
     margin = bound.margin / (1 - collision)
@@ -206,111 +204,29 @@ def downstream_bound(bound: GeneralizationBound, collision: float) -> Downstream
 
 
 def autoencoder_bound(
-    reconstruction: float | KernelAutoencoder,
-    X: Any = None,
+    model: KernelAutoencoder,
+    X: Any,
     *,
     radius: float,
-    eigenvalues: ArrayLike | None = None,
-    n_components: int | None = None,
-    encoder_norm: float | None = None,
-    decoder_norm: float | None = None,
     kappa: float | None = None,
     lipschitz: float | None = None,
     delta: float = 0.05,
 ) -> GeneralizationBound:
-    """Bound the squared reconstruction error of a kernel autoencoder on new rows.
+    """Bound the squared reconstruction error of a fitted kernel autoencoder on new rows.
 
     Parameters
     ----------
-    reconstruction : KernelAutoencoder or float
-        A fitted model, with its rows as X; or the figures of any autoencoder, the mean |x - x'|^2 over n rows being the
-        first of them.
+    model : KernelAutoencoder
     X : n independent rows, as `fit` takes them
-        With a model only; part of its training rows is enough.
+        Part of the training rows is enough.
     radius : float
         The largest |x| of any row, B: as the model sees rows, encoded or scaled.
-    eigenvalues : array of shape (n,)
-        Of the encoder's kernel matrix between the n rows, divided by n. This and the next three are for figures: a
-        model has them.
-    n_components : int
-        Width of the bottleneck, h.
-    encoder_norm, decoder_norm : float
-        |W_1| and |W_2| in their kernels' spaces.
     kappa : float, default=None
-        The largest k_2(z, z) of the decoder's kernel; 1 for figures, and for models whose decoder has a kernel of
-        distances.
+        The largest k_2(z, z) of the decoder's kernel; 1 for kernels of distances.
     lipschitz : float, default=None
-        |phi_2(z) - phi_2(z')| <= lipschitz |z - z'|; 1 for figures, 1 / lengthscale for models whose decoder has a
-        Gaussian kernel.
+        |phi_2(z) - phi_2(z')| <= lipschitz |z - z'|; 1 / lengthscale for Gaussian kernels.
     delta : float, default=0.05
-
-    Examples
-    --------
-    >>> bound = autoencoder_bound(0.1, eigenvalues=0.5 ** np.arange(100), n_components=2, radius=1.0, encoder_norm=1.0,
-    ...                           decoder_norm=1.0)
-    >>> bound.total > bound.empirical, bound.norm
-    (True, (1.0, 1.0))
     """
-    check_share("delta", delta)
-    figures = {
-        "eigenvalues": eigenvalues,
-        "n_components": n_components,
-        "encoder_norm": encoder_norm,
-        "decoder_norm": decoder_norm,
-    }
-    if isinstance(reconstruction, KernelAutoencoder):
-        given = [name for name, value in figures.items() if value is not None]
-        if given:
-            raise ValueError(f"{given[0]}= is known from the model: give it with figures, without a model.")
-        of_model = _autoencoder_figures(reconstruction, X, kappa, lipschitz)
-        return autoencoder_bound(**of_model, radius=radius, delta=delta)
-    missing = [name for name, value in figures.items() if value is None]
-    if missing or X is not None:
-        raise ValueError(
-            f"{missing[0]}= is missing."
-            if missing
-            else "X goes with a fitted KernelAutoencoder, not with figures."
-        )
-    return _bound_of_figures(
-        reconstruction=reconstruction,
-        radius=radius,
-        kappa=1.0 if kappa is None else kappa,
-        lipschitz=1.0 if lipschitz is None else lipschitz,
-        delta=delta,
-        **figures,
-    )
-
-
-def _bound_of_figures(
-    *, eigenvalues: Any, n_components: Any, delta: float, **numbers: Any
-) -> GeneralizationBound:
-    """The bound above; `numbers` are the others of its arguments."""
-    check_count("n_components", n_components)
-    for name, value in numbers.items():
-        if not is_number(value, least=0, most=LARGEST):
-            raise ValueError(f"{name}={value!r}: expected a number from 0 to {LARGEST:g}.")
-    radius, lipschitz = numbers["radius"], numbers["lipschitz"]
-    e = np.sort(as_numbers(eigenvalues, "eigenvalues").astype(np.float64).ravel().clip(min=0))[::-1]
-    n = len(e)
-    w_1, delta = _rounded_up(numbers["encoder_norm"], 1.0, delta)
-    w_2, delta = _rounded_up(numbers["decoder_norm"], 1.0, delta)
-    reach = radius + w_2 * math.sqrt(numbers["kappa"])
-    b = reach**2
-    longest = w_1 * math.sqrt(e[0])  # of the encoders' values on the sample
-    eps = np.append(np.geomspace(1e-4, 2, 60) * longest, 2 * longest)
-    q = (w_1 * np.sqrt(e) > eps[:, None] / 2).sum(1)
-    log_n = q * n_components * np.log1p(4 * longest / np.maximum(eps, np.finfo(float).tiny))
-    encoder = (b * np.sqrt(log_n / (2 * n)) + 2 * reach * w_2 * lipschitz * eps).min()
-    R = (b - radius**2) / math.sqrt(n) + float(encoder)
-    return GeneralizationBound(float(numbers["reconstruction"]), 2 * R, _deviation(b, n, delta), (w_1, w_2))
-
-
-def _autoencoder_figures(
-    model: KernelAutoencoder, X: Any, kappa: float | None, lipschitz: float | None
-) -> dict[str, Any]:
-    """What the bound needs, of a fitted model and some rows."""
-    if X is None:
-        raise ValueError("X is missing: the rows whose reconstruction error is bounded on new rows.")
     model.check_input(X)
     space, encoder, decoder = model.space_, model._encoder(), model._solved()
     reader = space.reader(X)
@@ -326,15 +242,70 @@ def _autoencoder_figures(
         if not (isinstance(kernel, Gaussian) and isinstance(kernel.lengthscale, int | float)):
             raise ValueError(f"lipschitz= is needed: that of the features of {kernel}, the decoder's kernel.")
         lipschitz = 1 / kernel.lengthscale
-    return {
-        "reconstruction": (rows.double().flatten(1) - found).square().sum(1).mean().item(),
-        "eigenvalues": np.linalg.eigvalsh(space.kernel(rows).double().cpu().numpy() / len(rows)),
-        "n_components": model._n_features_out,
-        "encoder_norm": encoder.norm,
-        "decoder_norm": math.sqrt((decoder.W.square().sum() + decoder.mean.square().sum()).item()),
-        "kappa": 1 + _kappa(kernel, kappa),
-        "lipschitz": lipschitz,
-    }
+    return reconstruction_bound(
+        (rows.double().flatten(1) - found).square().sum(1).mean().item(),
+        np.linalg.eigvalsh(space.kernel(rows).double().cpu().numpy() / len(rows)),
+        n_components=model._n_features_out,
+        radius=radius,
+        encoder_norm=encoder.norm,
+        decoder_norm=math.sqrt((decoder.W.square().sum() + decoder.mean.square().sum()).item()),
+        kappa=1 + _kappa(kernel, kappa),
+        lipschitz=lipschitz,
+        delta=delta,
+    )
+
+
+def reconstruction_bound(
+    error: float,
+    eigenvalues: ArrayLike,
+    *,
+    n_components: int,
+    radius: float,
+    encoder_norm: float,
+    decoder_norm: float,
+    kappa: float = 1.0,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+) -> GeneralizationBound:
+    """Bound the squared reconstruction error of any autoencoder of kernels, from its figures.
+
+    Parameters
+    ----------
+    error : float
+        The mean |x - x'|^2 over n rows.
+    eigenvalues : array of shape (n,)
+        Of the encoder's kernel matrix between the n rows, divided by n.
+    n_components : int
+        Width of the bottleneck, h.
+    encoder_norm, decoder_norm : float
+        |W_1| and |W_2| in their kernels' spaces.
+    radius, kappa, lipschitz, delta : as in `autoencoder_bound`
+
+    Examples
+    --------
+    >>> bound = reconstruction_bound(0.1, 0.5 ** np.arange(100), n_components=2, radius=1.0, encoder_norm=1.0,
+    ...                              decoder_norm=1.0)
+    >>> bound.total > bound.empirical, bound.norm
+    (True, (1.0, 1.0))
+    """
+    check_share("delta", delta)
+    check_count("n_components", n_components)
+    numbers = {"error": error, "radius": radius, "kappa": kappa, "lipschitz": lipschitz}
+    for name, value in (numbers | {"encoder_norm": encoder_norm, "decoder_norm": decoder_norm}).items():
+        check_number(name, value, least=0, most=LARGEST)
+    e = np.sort(as_numbers(eigenvalues, "eigenvalues").astype(np.float64).ravel().clip(min=0))[::-1]
+    n = len(e)
+    w_1, delta = _rounded_up(encoder_norm, 1.0, delta)
+    w_2, delta = _rounded_up(decoder_norm, 1.0, delta)
+    reach = radius + w_2 * math.sqrt(kappa)
+    b = reach**2
+    longest = w_1 * math.sqrt(e[0])  # of the encoders' values on the sample
+    eps = np.append(np.geomspace(1e-4, 2, 60) * longest, 2 * longest)
+    q = (w_1 * np.sqrt(e) > eps[:, None] / 2).sum(1)
+    log_n = q * n_components * np.log1p(4 * longest / np.maximum(eps, np.finfo(float).tiny))
+    encoder = (b * np.sqrt(log_n / (2 * n)) + 2 * reach * w_2 * lipschitz * eps).min()
+    R = (b - radius**2) / math.sqrt(n) + float(encoder)
+    return GeneralizationBound(float(error), 2 * R, _deviation(b, n, delta), (w_1, w_2))
 
 
 def _deviation(b: float, n: int, delta: float) -> float:
@@ -369,8 +340,8 @@ def _kappa(kernel: Kernel, given: float | None) -> float:
 
 def _paired(kernel: Kernel, first: Rows, second: Rows) -> np.ndarray:
     """k(x_i, y_i), shape (n,)."""
-    parts: list[Tensor] = [
-        kernel(slice_rows(first, part.start, part.stop), slice_rows(second, part.start, part.stop)).diagonal()
-        for part in row_blocks(len(first), BLOCK)
-    ]
-    return np.concatenate([part.double().cpu().numpy() for part in parts])
+    parts = []
+    for block in row_blocks(len(first), BLOCK):
+        x, y = (slice_rows(rows, block.start, block.stop) for rows in (first, second))
+        parts.append(kernel(x, y).diagonal())
+    return torch.cat(parts).double().cpu().numpy()

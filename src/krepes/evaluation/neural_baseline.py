@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -193,7 +193,10 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     def _train(
         self, network: nn.Sequential, rows: Tensor, generator: torch.Generator, progress: Progress
     ) -> list[dict[str, float]]:
-        own = self._own_parameters(generator, rows)
+        own = {
+            name: value.to(rows).requires_grad_(True)
+            for name, value in own_parameters(self.loss_, self.n_components, generator).items()
+        }
         moving = ability(self.loss_, MovingTarget)
         target = None if moving is None else copy.deepcopy(network).eval()
         network.train()
@@ -204,14 +207,12 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         schedule = Schedule(1.0, self.max_epochs)
         n = len(rows)
         size = min(self.batch_size, n)
+        starts = range(0, n - size + 1, size)
         history = []
         with progress.stage("Training", self.max_epochs * n) as stage:
             for epoch in range(self.max_epochs):
-                order = torch.from_numpy(
-                    np.random.default_rng(stream_key(self.seed_, ORDER, epoch)).permutation(n)
-                )
-                means: dict[str, float] = {}
-                starts = range(0, n - size + 1, size)
+                generated = np.random.default_rng(stream_key(self.seed_, ORDER, epoch))
+                order, sums = torch.from_numpy(generated.permutation(n)), Counter[str]()
                 for step, start in enumerate(starts):
                     chosen = order[start : start + size]
                     rate = schedule.rate(epoch + (step + 1) / len(starts))
@@ -220,31 +221,21 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                     batch = self._batch(network, target, own, rows[chosen.to(rows.device)], chosen, epoch)
                     terms = self.loss_.terms(batch)
                     total = torch.stack(list(terms.values())).sum()
-                    values = {name: value.item() for name, value in {"loss": total, **terms}.items()}
-                    if not math.isfinite(values["loss"]):
-                        raise ValueError(
-                            f"The loss is not finite at epoch {epoch + 1}, step {step + 1} ({_listed(values)}): "
-                            f"lower learning_rate={self.learning_rate}."
-                        )
                     total.backward()
                     optimizer.step()
                     if target is not None and moving is not None:
                         _follow(target, network, float(moving.target_decay))
-                    for name, value in values.items():
-                        means[name] = means.get(name, 0.0) + value / len(starts)
+                    sums.update({name: value.item() for name, value in {"loss": total, **terms}.items()})
                     stage.advance(size)
+                history.append({name: value / len(starts) for name, value in sums.items()})
+                listed = ", ".join(f"{name} {value:.4g}" for name, value in history[-1].items())
+                logger.info("epoch %d: %s", epoch + 1, listed)
                 if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
                     raise ValueError(
-                        f"The weights are not finite after epoch {epoch + 1}: lower learning_rate={self.learning_rate}."
+                        f"Loss or weights are not finite in epoch {epoch + 1} ({listed}): "
+                        f"lower learning_rate={self.learning_rate}."
                     )
-                history.append(means)
-                logger.info("epoch %d: %s", epoch + 1, _listed(means))
         return history
-
-    def _own_parameters(self, generator: torch.Generator, like: Tensor) -> dict[str, Tensor]:
-        """Parameters that the loss brings, such as BYOL's predictor."""
-        own = own_parameters(self.loss_, self.n_components, generator)
-        return {name: value.to(like).requires_grad_(True) for name, value in own.items()}
 
     def _batch(
         self,
@@ -269,21 +260,11 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         return Batch(Z, X=X, target_Z=target_Z, parameters=own)
 
 
-def _listed(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-
-
 def _checked_loss(loss: Loss) -> Loss:
-    kernel_only = set(loss.needs) - {"X"}
-    if kernel_only or loss.constraint is not None or loss.uses_negatives:
-        reason = (
-            f"it needs {', '.join(sorted(kernel_only))}"
-            if kernel_only
-            else "it constrains W or takes negatives"
-        )
+    if set(loss.needs) - {"X"} or loss.constraint is not None or loss.uses_negatives:
         raise ValueError(
-            f"{type(loss).__name__} is not a loss for networks here ({reason}): "
-            "use barlow_twins, vicreg, simclr or byol."
+            f"{type(loss).__name__} is not a loss for networks here, because it needs a kernel's feature space, "
+            "constrains W or takes negatives: use barlow_twins, vicreg, simclr or byol."
         )
     return loss
 

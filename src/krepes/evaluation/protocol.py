@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from krepes.base.limits import check_choice, check_count, check_number, check_share
@@ -211,6 +211,8 @@ def probe_protocol(
     Z = check_matrix(Z)
     if hasattr(y, "__len__") and not isinstance(y, str) and len(y) != len(Z):
         raise ValueError(f"y has {len(y):,} labels for {len(Z):,} rows of Z; one is needed for every row.")
+    estimator = options.get("estimator")
+    quantity = probe == "ridge" or (estimator is not None and is_regressor(estimator))
     plan = plan_protocol(
         y,
         train,
@@ -219,30 +221,24 @@ def probe_protocol(
         n_repeats=n_repeats,
         test_fraction=test_fraction,
         random_state=random_state,
-        task="regression" if _of_quantity(probe, options.get("estimator")) else "classification",
+        task="regression" if quantity else "classification",
     )
     return plan.run(Z[plan.rows], probe, scoring=scoring, **options)
-
-
-def _of_quantity(probe: str, estimator: BaseEstimator | None) -> bool:
-    return probe == "ridge" or (estimator is not None and is_regressor(estimator))
 
 
 def _given_rows(train: ArrayLike, test: ArrayLike | None, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """The given training and test rows that have a label."""
     n_rows = len(labels.codes)
-    fitted, held = chosen_rows(train, n_rows, "train"), chosen_rows(test, n_rows, "test")
-    fitted, held = _labelled(fitted, labels, "train"), _labelled(held, labels, "test")
+    found = []
+    for name, given in (("train", train), ("test", test)):
+        rows = chosen_rows(given, n_rows, name)
+        found.append(rows[labels.codes[rows] != MISSING])
+        if len(found[-1]) == 0:
+            raise ValueError(f"None of the {len(rows):,} {name} rows has a label.")
+    fitted, held = found
     if np.isin(held, fitted).any():
         raise ValueError(f"{np.isin(held, fitted).sum():,} rows are in both train= and test=.")
     return fitted, held
-
-
-def _labelled(rows: np.ndarray, labels: Labels, name: str) -> np.ndarray:
-    kept = rows[labels.codes[rows] != MISSING]
-    if len(kept) == 0:
-        raise ValueError(f"None of the {len(rows):,} {name} rows has a label.")
-    return kept
 
 
 def _random_test(

@@ -42,16 +42,13 @@ def baseline_estimators(task: str, n_labels: int) -> dict[str, Predictor]:
     """Unfitted estimators by name, for "classification" or "regression" with about `n_labels` labels."""
     leaf = int(np.clip(n_labels // 20, 1, 20))
     threads = torch.get_num_threads()  # because --threads sets them
-    if task == "regression":
-        return {
-            BOOSTING: HistGradientBoostingRegressor(min_samples_leaf=leaf, early_stopping=False),
-            FOREST: RandomForestRegressor(N_TREES, n_jobs=threads),
-            MACHINE: TunedMachine("regression"),
-        }
+    quantity = task == "regression"
+    boosting = HistGradientBoostingRegressor if quantity else HistGradientBoostingClassifier
+    forest = RandomForestRegressor if quantity else RandomForestClassifier
     return {
-        BOOSTING: HistGradientBoostingClassifier(min_samples_leaf=leaf, early_stopping=False),
-        FOREST: RandomForestClassifier(N_TREES, n_jobs=threads),
-        MACHINE: TunedMachine("classification"),
+        BOOSTING: boosting(min_samples_leaf=leaf, early_stopping=False),
+        FOREST: forest(N_TREES, n_jobs=threads),
+        MACHINE: TunedMachine(task),
     }
 
 

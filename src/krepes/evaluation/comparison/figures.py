@@ -47,16 +47,8 @@ def plot_label_curve(curve: LabelCurve, title: str = "") -> Figure:
         colour = COLOURS.get(name) or next(others)
         mean = factor * np.array([result.mean() for result in results])
         spread = factor * np.nan_to_num([result.spread() for result in results])
-        ours = name == OURS
-        axes.plot(
-            curve.counts,
-            mean,
-            "o-",
-            color=colour,
-            lw=2.6 if ours else 1.8,
-            ms=6 if ours else 4.5,
-            zorder=3 + ours,
-        )
+        width, size = (2.6, 6) if name == OURS else (1.8, 4.5)
+        axes.plot(curve.counts, mean, "o-", color=colour, lw=width, ms=size, zorder=3 + (name == OURS))
         axes.fill_between(curve.counts, mean - spread, mean + spread, color=colour, alpha=0.13, lw=0)
         ends[name] = (mean[-1], colour)
     axes.set_xscale("log")
@@ -73,27 +65,18 @@ def plot_label_curve(curve: LabelCurve, title: str = "") -> Figure:
     _name_lines(axes, ends, curve.counts[-1])
     if title:
         axes.set_title(title, loc="left", color=INK, weight="bold", fontsize=12, pad=12)
-    draws = len(first.results)
-    if draws > 1:
-        figure.supxlabel(
-            f"bands: deviation over {draws} draws of the labels", fontsize=8.5, color=FAINT, x=0.02, ha="left"
-        )
+    if len(first.results) > 1:
+        note = f"bands: deviation over {len(first.results)} draws of the labels"
+        figure.supxlabel(note, fontsize=8.5, color=FAINT, x=0.02, ha="left")
     return figure
 
 
 def _name_lines(axes: Axes, ends: dict[str, tuple[float, str]], last: int) -> None:
     """Names at the right end of the lines, moved apart where they would cover one another."""
     low, high = axes.get_ylim()
-    gap = APART * (high - low)
     order = sorted(ends, key=lambda name: ends[name][0])
-    places = np.array([ends[name][0] for name in order])
-    for _ in range(200):
-        near = np.flatnonzero(np.diff(places) < gap * 0.999)
-        if not len(near):
-            break
-        for k in near:
-            middle = (places[k] + places[k + 1]) / 2
-            places[k], places[k + 1] = middle - gap / 2, middle + gap / 2
+    raised = APART * (high - low) * np.arange(len(order))  # each at least this far above the lowest
+    places = np.maximum.accumulate([ends[name][0] for name in order] - raised) + raised
     for name, place in zip(order, places):
         axes.annotate(
             name,
