@@ -8,7 +8,7 @@ import torch
 
 from krepes.kernels import Gaussian, Laplacian
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
-from krepes.machines.kernel_ridge import conjugate_solver, iterated_fit, machine
+from krepes.machines.kernel_ridge import conjugate_solver, machine
 from refusals import refuses, warns_of
 
 
@@ -101,7 +101,7 @@ def test_the_penalty_is_chosen_on_kept_rows_with_fewer_landmarks(monkeypatch):
     assert iterated.penalty_ == pytest.approx(direct.penalty_, rel=0.05)  # its grid has steps of 3
     found, expected = (model.penalty_errors_.errors.min() for model in (iterated, direct))
     assert found == pytest.approx(expected, rel=0.01)
-    monkeypatch.setattr(iterated_fit, "AUTO_LANDMARKS", 40)
+    monkeypatch.setattr(conjugate_solver, "AUTO_LANDMARKS", 40)
     fewer = both(X=X, y=y, n_landmarks=80, n_kept=400)[1]
     assert fewer.score(X, y) > 0.9
 

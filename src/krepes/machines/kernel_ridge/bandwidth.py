@@ -34,23 +34,22 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
-from krepes.base.rows import Rows, take_rows
+from krepes.base.rows import Rows, dense, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
 from krepes.kernels.vectors import as_rows
+from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.sample_fit import Sample, clearly_lower
 from krepes.machines.kernel_ridge.solution import RidgeSolution
-from krepes.regression.penalty_choice import PenaltyErrors
 
 FAR = 0.05  # nearest similarity, and share of the targets' spread, below which a prediction has decayed
 ALIKE = 0.99  # similarity of two rows at random above which all look alike
 BETTER = 0.9  # times the error, below which another lengthscale is better
 FACTORS = (4.0, 16.0)  # other lengthscales that are tried, longer and shorter
-RANK_ROWS = 1000  # from which the effective rank is found
-BLOCK = 2048
+RANK_ROWS = 1000  # from which the effective rank is found, at most one block of rows
 PERCENTILES = (10, 50, 90)
 
 Percentiles = tuple[float, float, float]
@@ -149,10 +148,12 @@ def diagnosed(
         deviation = (solution.held_out.predictions - solution.b.cpu()).norm(dim=1).numpy()
     near = similarity >= FAR
     order = np.random.default_rng(space.seed).permutation(len(inputs))[:RANK_ROWS]
-    some = _placed(space, take_rows(inputs, order))
+    [(_, some)] = placed_blocks(take_rows(inputs, order), space.device)
     K = symmetric(space.kernel(some).double())
     lengthscale, medians = _lengthscale(space.kernel, some)
-    edge = _edge(solution.errors)
+    tried = solution.errors.penalties
+    edges = {tried.min(): "lowest", tried.max(): "highest"} if len(tried) > 1 else {}
+    edge = edges.get(solution.errors.best)
     return Bandwidth(
         len(inputs),
         lengthscale,
@@ -183,29 +184,32 @@ def _hint(kernel: Kernel, far: bool, alike: bool, sample: Sample | None) -> str:
     return "fine" if factor == 1 else "too short" if factor > 1 else "too long"
 
 
+def _radial(kernel: Kernel) -> RadialKernel | None:
+    """A kernel, behind its metric, that has numbers for lengthscales; None for others."""
+    inner = kernel.kernel if isinstance(kernel, Reweighted) else kernel
+    return inner if isinstance(inner, RadialKernel) and not isinstance(inner.lengthscale, str) else None
+
+
 def _stretched(kernel: Kernel, factor: float) -> Kernel | None:
     """The kernel with its lengthscale times a factor; None if it has no lengthscale."""
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
-        inner = _stretched(kernel.kernel, factor)
-        return None if inner is None else Reweighted(inner, kernel.M)
-    if not isinstance(kernel, RadialKernel) or isinstance(kernel.lengthscale, str):
+    inner = _radial(kernel)
+    if inner is None:
         return None
-    stretched = factor * np.asarray(kernel.lengthscale, dtype=np.float64)
-    return clone(kernel).set_params(lengthscale=float(stretched) if stretched.ndim == 0 else stretched)
+    stretched = factor * np.asarray(inner.lengthscale, dtype=np.float64)
+    longer = clone(inner).set_params(lengthscale=float(stretched) if stretched.ndim == 0 else stretched)
+    return Reweighted(longer, kernel.M) if isinstance(kernel, Reweighted) else longer
 
 
 def _lengthscale(kernel: Kernel, rows: Rows) -> tuple[float, float] | tuple[None, None]:
     """As a number, and in median distances between rows."""
-    if not isinstance(rows, Tensor | SparseRows):
+    inner = _radial(kernel)
+    if inner is None or not inner.one_scale or not isinstance(rows, Tensor | SparseRows):
         return None, None
     flat = rows.double() if isinstance(rows, SparseRows) else as_rows(rows).double()
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None and isinstance(flat, Tensor):
-        flat = kernel.weighed(flat)
-        kernel = kernel.kernel
-    if not isinstance(kernel, RadialKernel) or isinstance(kernel.lengthscale, str) or not kernel.one_scale:
-        return None, None
-    length = float(np.asarray(kernel.lengthscale))
-    return length, length * kernel.reach / median_distance(flat, kernel.distances_to, None)
+    if isinstance(kernel, Reweighted):
+        flat = kernel.weighed(dense(flat))
+    length = float(np.asarray(inner.lengthscale))
+    return length, length * inner.reach / median_distance(flat, inner.distances_to, None)
 
 
 def _against_landmarks(
@@ -216,12 +220,11 @@ def _against_landmarks(
     own = _own_landmarks(space.landmarks, inputs)
     by_others = _coverage_by_others(space, root.square()) if covered and (own >= 0).any() else None
     found: list[tuple[Tensor, Tensor, Tensor]] = []
-    for start in range(0, len(inputs), BLOCK):
-        rows = _placed(space, inputs[start : start + BLOCK])
+    for part, rows in placed_blocks(inputs, space.device):
         K = space.features.kernel_block(rows).double()
         norms = space.kernel.diag(rows).double().sqrt()
         S = K / (norms[:, None] * root).clamp(min=torch.finfo(K.dtype).tiny)
-        mine = torch.from_numpy(own[start : start + BLOCK]).to(K.device)
+        mine = torch.from_numpy(own[part]).to(K.device)
         places = torch.arange(len(K), device=K.device)[mine >= 0]
         S[places, mine[mine >= 0]] = 0.0
         coverage = space.features.coverage(rows) if covered else norms
@@ -268,17 +271,6 @@ def _alike(K: Tensor) -> bool:
     return S.numel() > 0 and S.median().item() > ALIKE
 
 
-def _edge(errors: PenaltyErrors) -> str | None:
-    """Where the best penalty is the lowest or highest of several."""
-    if len(errors.penalties) < 2:
-        return None
-    return {errors.penalties.min(): "lowest", errors.penalties.max(): "highest"}.get(errors.best)
-
-
 def _percentiles(values: np.ndarray) -> Percentiles:
     low, middle, high = (float(v) for v in np.percentile(values, PERCENTILES))
     return low, middle, high
-
-
-def _placed(space: FeatureSpace, rows: Rows) -> Rows:
-    return rows.to(space.device) if isinstance(rows, Tensor) else rows

@@ -13,7 +13,6 @@ Cost: k times the choice of lengthscale and metric for one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +21,12 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.display import displayed
-from krepes.kernels import Kernel, Reweighted
+from krepes.kernels import Reweighted
 from krepes.kernels.radial import RadialKernel
 from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
 from krepes.machines.kernel_ridge.sample_fit import Sample
-from krepes.machines.kernel_search import compared
+from krepes.machines.kernel_search import KernelSearch, compared
+from krepes.preprocessing.input_space import InputSpace
 
 SHOWN = 20
 
@@ -75,23 +75,19 @@ def importances(
     kernel: Reweighted,
     names: list[str],
     n_folds: int,
-    *,
-    search_lengthscale: bool,
-    standardise: bool,
-    groups: list[list[int]] | None,
+    search: KernelSearch,
+    inputs: InputSpace,
 ) -> ColumnImportances:
-    """The importances in a kernel's metric, and in those of the sample without each fold; see `compared`."""
-    columns = groups or [[j] for j in range(sample.rows.shape[1])]
+    """The importances in a kernel's metric, and in those that are learned without each fold of the sample."""
+    columns = inputs.groups or [[j] for j in range(sample.rows.shape[1])]
     variances = weighted_variances(sample.rows, sample.weight)
-    without = metrics_without_folds(
-        sample,
-        kernel,
-        np.random.default_rng(sample.seed).permutation(len(sample.rows)) % max(n_folds, 1),
-        search_lengthscale=search_lengthscale,
-        standardise=standardise,
-        groups=groups,
-    )
-    shares = [shares_of(M, variances, columns) for M in without] if n_folds else []
+    of_row = np.random.default_rng(sample.seed).permutation(len(sample.rows)) % max(n_folds, 1)
+    shares = []
+    for fold in np.unique(of_row) if n_folds else ():
+        part = sample.part(torch.from_numpy(of_row != fold).to(sample.rows.device))
+        M = learned_metric(part, kernel, search, inputs)
+        if M is not None:
+            shares.append(shares_of(M, variances, columns))
     fitted = shares_of(np.asarray(kernel.M), variances, columns)
     return ColumnImportances(names, fitted, np.reshape(shares, (len(shares), len(columns))))
 
@@ -122,36 +118,24 @@ def weighted_variances(rows: Tensor, weight: Tensor | None) -> np.ndarray:
     return (w @ (rows - w @ rows).square()).cpu().numpy()
 
 
-def metrics_without_folds(
-    sample: Sample,
-    kernel: Reweighted,
-    folds: np.ndarray,  # shape: (n,)
-    *,
-    search_lengthscale: bool,
-    standardise: bool,
-    groups: list[list[int]] | None,
-) -> Iterator[np.ndarray]:
-    """The metric that is learned from the rows outside of each fold; none where the function is constant there."""
-    kind = "diagonal" if np.asarray(kernel.M).ndim == 1 else "full"
-    for fold in np.unique(folds):
-        part = sample.part(torch.from_numpy(folds != fold).to(sample.rows.device))
-        tried = compared(
-            LeaveOneOutTrials(part, groups),
-            [_unfitted(kernel, search_lengthscale)],
-            search_lengthscale=search_lengthscale,
-            metric=kind,
-            standardise=standardise,
-        ).tried
-        learned = [each for each in tried if each.metric.startswith(kind)]
-        if learned:
-            best = min(learned, key=lambda each: each.error).kernel
-            assert isinstance(best, Reweighted)
-            yield np.asarray(best.M)
-
-
-def _unfitted(kernel: Reweighted, search_lengthscale: bool) -> Kernel:
-    """The kernel behind the metric, its lengthscale open where it is searched for."""
-    inner = kernel.kernel
+def learned_metric(
+    sample: Sample, kernel: Reweighted, search: KernelSearch, inputs: InputSpace
+) -> np.ndarray | None:
+    """The metric of the kind of a kernel's that a sample teaches; None where the function is constant there."""
+    kind, inner = "diagonal" if np.asarray(kernel.M).ndim == 1 else "full", kernel.kernel
     assert inner is not None
-    search = search_lengthscale and isinstance(inner, RadialKernel)
-    return clone(inner).set_params(lengthscale="median") if search else inner
+    if search.searches_lengthscale and isinstance(inner, RadialKernel):
+        inner = clone(inner).set_params(lengthscale="median")
+    tried = compared(
+        LeaveOneOutTrials(sample, inputs.groups),
+        [inner],
+        search_lengthscale=search.searches_lengthscale,
+        metric=kind,
+        standardise=search.standardises(inputs),
+    ).tried
+    learned = [each for each in tried if each.metric.startswith(kind)]
+    if not learned:
+        return None
+    best = min(learned, key=lambda each: each.error).kernel
+    assert isinstance(best, Reweighted)
+    return np.asarray(best.M)

@@ -32,6 +32,7 @@ from torch import Tensor
 from krepes.base.caller_warning import warn
 from krepes.base.limits import check_share
 from krepes.base.rows import Rows
+from krepes.base.validation import check_same_rows
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import targets_in
 from krepes.machines.targets import Quantities
@@ -113,37 +114,28 @@ class HeldRows:
     fits: np.ndarray
 
     @classmethod
-    def kept_with(cls, machine: RidgeMachine) -> HeldRows:
-        """Rows that the machine has kept, and the fits without their folds."""
+    def of(cls, machine: RidgeMachine, calibration: Calibration | None) -> HeldRows:
+        """Rows kept with the machine, and its fits without their folds; or rows that are given, and the whole fit."""
         found = machine._solved()
-        if len(found.folds) < 2:
-            raise ValueError(
-                "All rows of this model are in one fold, so that no fit was made without them: give more rows, or "
-                "calibration=(X, y)."
-            )
-        held = found.held_out
-        return cls(found.fold_A, found.fold_b, held.y, held.by_folds.numpy(), held.folds.numpy())
-
-    @classmethod
-    def given(cls, machine: RidgeMachine, calibration: Calibration) -> HeldRows:
-        """Rows of the user's, and the fit on all rows."""
+        if calibration is None:
+            if len(found.folds) < 2:
+                raise ValueError(
+                    "All rows of this model are in one fold, so that no fit was made without them: give more rows, or "
+                    "calibration=(X, y)."
+                )
+            held = found.held_out
+            return cls(found.fold_A, found.fold_b, held.y, held.by_folds.numpy(), held.folds.numpy())
         if not (isinstance(calibration, tuple | list) and len(calibration) == 2):
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")
         X, named = calibration
-        n = machine.space_.open(X).n_rows
         y, missing = targets_in(X, named, type(machine).__name__)
         if missing is not None:
             raise ValueError(f"{named!r} is missing in {missing.sum():,} calibration rows: leave them out.")
-        found, y = machine._solved(), machine.targets_.encoded(y)
-        if len(y) != n:
-            raise ValueError(f"calibration has {n:,} rows and {len(y):,} targets.")
+        y = machine.targets_.encoded(y)
+        check_same_rows(len(y), machine.space_.open(X).n_rows, "y", "X of calibration=")
         A, b = found.A[None], found.b[None]
         predictions = np.concatenate(list(_predictions(machine, X, A, b)))[:, 0]
         return cls(A, b, y, predictions, np.zeros(len(y), dtype=np.int64))
-
-    @classmethod
-    def of(cls, machine: RidgeMachine, calibration: Calibration | None) -> HeldRows:
-        return cls.kept_with(machine) if calibration is None else cls.given(machine, calibration)
 
     def scores(self, values: np.ndarray) -> HeldScores:
         """Sorted, from the score of every row."""

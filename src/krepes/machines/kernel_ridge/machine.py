@@ -274,9 +274,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             kernel,
             self._column_names(rows.shape[1]),
             n_folds,
-            search_lengthscale=self._search.searches_lengthscale,
-            standardise=self._search.standardises(inputs),
-            groups=inputs.groups,
+            self._search,
+            inputs,
         )
 
     def _column_names(self, width: int) -> list[str]:
