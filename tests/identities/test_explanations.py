@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from krepes import KernelEmbedding
 from krepes.explain import attribution, faithfulness, re_expansion, top_landmarks
 from krepes.explain.checks.deletion import CURVES, Rows
-from krepes.explain.checks.refits import closeness, refitted
+from krepes.explain.checks.faithfulness import closeness, refitted
 from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import RANKINGS

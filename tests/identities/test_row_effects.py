@@ -8,7 +8,7 @@ import torch
 
 from krepes import KernelEmbedding
 from krepes.explain import row_effect
-from krepes.explain.effects.row_effect import _span, _turning
+from krepes.explain.row_effect import _span, _turning
 from krepes.losses import BarlowTwins, VICReg
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from refusals import refuses

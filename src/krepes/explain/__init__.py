@@ -9,7 +9,6 @@ from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_profile import ConceptProfile, concept_profile
 from krepes.explain.directions import as_direction, class_direction, target_direction
-from krepes.explain.effects.row_effect import RowEffects, row_effect
 from krepes.explain.influence import (
     coefficient_spectrum,
     influence,
@@ -20,6 +19,7 @@ from krepes.explain.influence import (
 )
 from krepes.explain.rankings import RowExplanations, top_landmarks
 from krepes.explain.re_expansion import ReExpansion, re_expansion
+from krepes.explain.row_effect import RowEffects, row_effect
 from krepes.explain.tcav import TcavScore, tcav
 from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 

@@ -25,10 +25,10 @@ from krepes.explain.top_landmarks import (
     TopLandmarks,
     Values,
     all_values,
-    by_landmark,
     coefficient_tensor,
     in_range,
     largest_values,
+    over_views,
 )
 
 FORMS = ("terms", "values")
@@ -88,4 +88,4 @@ def contributions(model: Explained, direction: ArrayLike | Concept, form: str = 
     A = coefficient_tensor(model, torch.float64)
     along = A @ as_direction(model, direction).to(A)
     kept = in_range(along, model, "Coefficients along the direction")
-    return lambda K: by_landmark(model, K * kept.to(K))
+    return lambda K: over_views(K * kept.to(K), model.views_per_landmark_)

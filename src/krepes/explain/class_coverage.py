@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.validation import as_array, generator_of
-from krepes.evaluation.probe_result import Label
+from krepes.base.validation import generator_of
 from krepes.explain.influence import landmark_norms
 from krepes.explain.top_landmarks import Explained, landmark_rows
-from krepes.preprocessing.labels import missing_values
+from krepes.preprocessing.labels import label_vector, present_labels
 
 N_ORDERS = 1000
 
@@ -64,24 +63,12 @@ def class_coverage(
     random_state : int
         Seed of the random orders.
     """
-    labels = as_array(labels, "labels")
-    if labels.ndim != 1 or labels.dtype.kind in "cV":
-        raise ValueError(
-            f"labels have {labels.ndim} dimensions and hold {labels.dtype}; expected one label per row."
-        )
+    labels = label_vector(labels, "labels")
+    classes = np.unique(present_labels(labels, "labels")[0])
     omega = landmark_norms(model)
     found = labels if of_landmarks else _of_rows(model, labels)
     if len(found) != len(omega):
         raise ValueError(f"There are {len(omega)} landmarks and {len(found)} labels of landmarks.")
-    present = labels[~missing_values(labels)]
-    if not len(present):
-        raise ValueError(f"All {len(labels):,} labels are missing, so no class can be looked for.")
-    try:
-        classes = np.unique(present)
-    except TypeError as error:
-        raise TypeError(
-            f"labels mix types that have no order: use text or integers throughout. {error}."
-        ) from error
     return _coverage(omega, found, classes, generator_of(random_state))
 
 
@@ -112,19 +99,13 @@ def _coverage(
     order = np.argsort(-omega, kind="stable")
     sizes = omega[order]
     place = np.searchsorted(-sizes, -sizes, side="right")  # the last place among equals, from 1
-    ranks = {_plain(c): int(place[labels[order] == c].min()) for c in classes if c in labels}
-    missing = [_plain(c) for c in classes if c not in labels]
+    names, sorted_labels = classes.tolist(), labels[order]
+    ranks = {c: int(place[sorted_labels == c].min()) for c in names if (labels == c).any()}
+    missing = [c for c in names if c not in ranks]
     if missing:
         return ClassCoverage(None, ranks, missing, None, None)
     kappa = max(ranks.values())
-    random = np.array([_kappa(generator.permutation(labels), classes) for _ in range(N_ORDERS)])
+    orders = (generator.permutation(labels) for _ in range(N_ORDERS))
+    random = np.array([1 + max(int(np.argmax(drawn == c)) for c in names) for drawn in orders])
     p_value = (1 + int((random <= kappa).sum())) / (N_ORDERS + 1)
     return ClassCoverage(kappa, ranks, missing, float(random.mean()), p_value)
-
-
-def _kappa(labels: np.ndarray, classes: np.ndarray) -> int:
-    return 1 + max(int(np.argmax(labels == c)) for c in classes)
-
-
-def _plain(label: Label) -> bool | int | float | str:
-    return label.item() if isinstance(label, np.generic) else label

@@ -13,6 +13,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,17 +21,11 @@ from krepes.preprocessing.labels import missing_values
 from krepes.sources import Source, TableSource
 
 LONGEST = 1000  # characters of a rule
-ORDERS: dict[type[ast.cmpop], Callable[[np.ndarray, float], np.ndarray]] = {
+ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], np.ndarray]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-}
-MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
 }
 EXAMPLES = 'such as: age > 60, or: job == "cook" and hours >= 40'
 
@@ -42,7 +37,7 @@ def rows_by_rule(source: Source, rule: str) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(rule, str) or not rule.strip() or len(rule) > LONGEST:
         raise ValueError(f"rule={rule!r:.60}: expected text of up to {LONGEST} characters, {EXAMPLES}.")
     found = _Rule(source, rule)
-    holds = found.holds()
+    holds = found.holds(found.tree)
     with_it, without = np.flatnonzero(holds & ~found.missing), np.flatnonzero(~holds & ~found.missing)
     if not (len(with_it) and len(without)):
         raise ValueError(
@@ -91,17 +86,13 @@ class _Rule:
             f"The rule {self.text!r:.100} is not one: {why}. Write one {EXAMPLES}. Columns: {columns}."
         )
 
-    def holds(self) -> np.ndarray:
-        return self._of(self.tree)
-
-    def _of(self, node: ast.expr) -> np.ndarray:
+    def holds(self, node: ast.expr) -> np.ndarray:
+        """For which rows a part of the rule holds."""
         if isinstance(node, ast.BoolOp):
-            parts = [self._of(part) for part in node.values]
-            return (
-                np.logical_and.reduce(parts) if isinstance(node.op, ast.And) else np.logical_or.reduce(parts)
-            )
+            joined = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return joined.reduce([self.holds(part) for part in node.values])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~self._of(node.operand)
+            return ~self.holds(node.operand)
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             pairs = zip(sides, node.ops, sides[1:])
@@ -109,23 +100,22 @@ class _Rule:
         raise self.refused("it compares no column")
 
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> np.ndarray:
-        if self._column(left) is None:
-            if self._column(right) is None or isinstance(op, ast.In | ast.NotIn):
-                raise self.refused("one side of a comparison must be a column")
-            mirrored = MIRRORED.get(type(op))
-            return self._compared(right, op if mirrored is None else mirrored(), left)
-        values = self._values(str(self._column(left)))
-        if isinstance(op, ast.In | ast.NotIn):
+        if isinstance(op, ast.In):
             listed = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
-            among = np.logical_or.reduce([self._equal(values, self._constant(each)) for each in listed])
-            return among if isinstance(op, ast.In) else ~among
-        value = self._constant(right)
-        if isinstance(op, ast.Eq | ast.NotEq):
-            same = self._equal(values, value)
-            return same if isinstance(op, ast.Eq) else ~same
+            return np.logical_or.reduce([self._compared(left, ast.Eq(), each) for each in listed])
+        if isinstance(op, ast.NotIn | ast.NotEq):
+            return ~self._compared(left, ast.In() if isinstance(op, ast.NotIn) else ast.Eq(), right)
+        mirrored = self._column(left) is None
+        column, value = (self._column(right), left) if mirrored else (self._column(left), right)
+        if column is None:
+            raise self.refused("one side of a comparison must be a column")
+        values, constant = self._values(column), self._constant(value)
+        if isinstance(op, ast.Eq):
+            return self._equal(values, constant)
         if type(op) not in ORDERS:
             raise self.refused("comparisons are < <= > >= == != and in")
-        return ORDERS[type(op)](self._numbers(values, str(self._column(left))), self._number(value))
+        sides = self._numbers(values, column), self._number(constant)
+        return ORDERS[type(op)](*(sides[::-1] if mirrored else sides))
 
     def _column(self, node: ast.expr) -> str | None:
         return self.names.get(node.id) if isinstance(node, ast.Name) else None

@@ -26,10 +26,10 @@ from krepes.explain.top_landmarks import (
     TopLandmarks,
     Values,
     all_values,
-    by_landmark,
     coefficient_tensor,
     in_range,
     largest_values,
+    over_views,
     row_norms,
 )
 
@@ -70,7 +70,7 @@ def landmark_norms(model: Explained) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
     norms = row_norms(coefficient_tensor(model, torch.float64))
     largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
-    return (by_landmark(model, (norms / largest).square()).sqrt() * largest).cpu().numpy()
+    return (over_views((norms / largest).square(), model.views_per_landmark_).sqrt() * largest).cpu().numpy()
 
 
 def coefficient_spectrum(model: Explained) -> np.ndarray:
@@ -92,7 +92,7 @@ def coefficient_spectrum(model: Explained) -> np.ndarray:
 def influences(model: Explained) -> Values:
     """k_x -> iota."""
     norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")
-    return lambda K: by_landmark(model, K * norms.to(K))
+    return lambda K: over_views(K * norms.to(K), model.views_per_landmark_)
 
 
 def changes(expansion: Expansion) -> Values:

@@ -28,7 +28,7 @@ from torch import Tensor
 from krepes.base.limits import check_choice
 from krepes.explain.expansion import Expansion
 from krepes.explain.re_expansion import sparse_weights
-from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, blocks_of, landmark_rows, n_shown
+from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, all_values, n_shown, training_rows
 
 DEFAULT = "contributions"
 N_TERMS = 5  # of a re-expansion
@@ -86,21 +86,18 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
     values, shares = RANKINGS[name](expansion), own_shares(expansion)
 
     def selected(K: Tensor) -> Tensor:
+        K = K.double()
         best, parts = values(K).topk(k, dim=1), shares(K)
         shown = parts.gather(1, best.indices)
         others = parts.sum(1) - shown.sum(1)
-        return torch.cat([best.indices.double(), best.values, shown, others[:, None], constant(K)], dim=1)
+        missing = 1 - expansion.landmarks.interpolation(K).sum(1)
+        constant = missing * (expansion.own_position(K) @ (expansion.gamma - expansion.centre))
+        rest = torch.stack([others, constant], dim=1)
+        return torch.cat([best.indices.double(), best.values, shown, rest], dim=1)
 
-    def constant(K: Tensor) -> Tensor:
-        K = K.double()
-        missing = 1 - expansion.landmarks.interpolation(K).sum(1, keepdim=True)
-        return missing * (expansion.own_position(K) @ (expansion.gamma - expansion.centre))[:, None]
-
-    found = np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, selected)])
-    landmarks, kept, shown, rest = np.split(found, [k, 2 * k, 3 * k], axis=1)
-    indices, places = landmark_rows(model), landmarks.astype(np.int64)
-    rows = None if indices is None else indices[places]
-    return RowExplanations(places, kept, rows, name, shown, rest[:, 0], rest[:, 1])
+    landmarks, kept, shown, rest = np.split(all_values(model, X, selected), [k, 2 * k, 3 * k], axis=1)
+    places = landmarks.astype(np.int64)
+    return RowExplanations(places, kept, training_rows(model, places), name, shown, rest[:, 0], rest[:, 1])
 
 
 def own_contributions(expansion: Expansion) -> Values:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.explain.expansion import Expansion
-from krepes.explain.top_landmarks import Explained, blocks_of, landmark_rows, n_shown
+from krepes.explain.top_landmarks import Explained, all_values, n_shown, training_rows
 
 SWEEPS = 200  # of coordinate descent over a handful of weights
 
@@ -88,12 +88,9 @@ def re_expansion(model: Explained, X: Any, n_top: int = 5) -> ReExpansion:
         best = weights.topk(k, dim=1)
         return torch.cat([best.indices.double(), best.values, error[:, None]], dim=1)
 
-    found = np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, fitted)])
-    places, weights = found[:, :k].astype(np.int64), found[:, k : 2 * k]
-    places[weights <= 0] = -1
-    indices = landmark_rows(model)
-    rows = None if indices is None else np.where(places >= 0, indices[places], -1)
-    return ReExpansion(places, weights, found[:, -1], rows)
+    landmarks, weights, error = np.split(all_values(model, X, fitted), [k, 2 * k], axis=1)
+    places = np.where(weights > 0, landmarks, -1).astype(np.int64)
+    return ReExpansion(places, weights, error[:, 0], training_rows(model, places))
 
 
 def sparse_weights(expansion: Expansion, K: Tensor, n_terms: int) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ Cost beyond the kernel values: one product and one selection per block; memory O
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,10 @@ class TopLandmarks:
 
 
 def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
-    """Values of all landmarks for all rows, (n, m)."""
-    return np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, values)])
+    """Values of all landmarks for all rows, (n, m); or whatever else a function of kernel values gives."""
+    if X is None:
+        raise TypeError("X is None; expected rows, in any form that the model takes.")
+    return checked(model)._mapped(lambda rows: values(model.features_.kernel_block(rows)), X)
 
 
 def largest_values(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
@@ -64,23 +66,15 @@ def top_landmarks_with(
         beside = V if others is values else others(K)
         return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
 
-    found = np.concatenate([block.cpu().numpy() for block in blocks_of(model, X, selected)])
-    landmarks, kept, beside = np.split(found, [k, 2 * k], axis=1)
-    indices, places = landmark_rows(model), landmarks.astype(np.int64)
-    return TopLandmarks(places, kept, None if indices is None else indices[places]), beside
+    landmarks, kept, beside = np.split(all_values(model, X, selected), 3, axis=1)
+    places = landmarks.astype(np.int64)
+    return TopLandmarks(places, kept, training_rows(model, places)), beside
 
 
 def n_shown(model: Explained, n_top: int) -> int:
     """n_top, checked; at most the number of landmarks."""
     check_count("n_top", n_top)
     return min(int(n_top), n_landmarks(model))
-
-
-def blocks_of(model: Explained, X: Any, function: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
-    if X is None:
-        raise TypeError("X is None; expected rows, in any form that the model takes.")
-    checked(model).check_input(X)
-    return model.map_rows(lambda rows: function(model.features_.kernel_block(rows)), X)
 
 
 def checked(model: Explained) -> Explained:
@@ -104,6 +98,12 @@ def landmark_rows(model: Explained) -> np.ndarray | None:
     return None if rows is None else rows[: n_landmarks(model)]
 
 
+def training_rows(model: Explained, places: np.ndarray) -> np.ndarray | None:
+    """The training rows that landmarks are, by their places among all; -1 stays -1."""
+    rows = landmark_rows(model)
+    return None if rows is None else np.where(places >= 0, rows[places], -1)
+
+
 def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
     rows = landmark_rows(model)
@@ -125,13 +125,8 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     return torch.allclose(found, dense(landmarks).to(found), rtol=1e-4, atol=1e-6)
 
 
-def by_landmark(model: Explained, M: Tensor) -> Tensor:
-    """Sums over the p views of every landmark: (..., p m) -> (..., m)."""
-    return over_views(M, model.views_per_landmark_)
-
-
 def over_views(M: Tensor, p: int) -> Tensor:
-    """Sums over p views, (..., p m) -> (..., m). Views of one landmark are m apart."""
+    """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
 
 

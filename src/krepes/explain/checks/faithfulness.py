@@ -7,11 +7,16 @@ For every ranking of `krepes.explain.rankings`, and for landmarks in random orde
     same label    how often the first landmark has the row's label
     overlap       how many of five landmarks are named for random weights too: a method that names all of them
                   again ignores what was learned [adebayo]
-    stability     how close the first landmark is to that of a model with other landmarks        `checks.refits`
+    stability     how close the first landmark is to that of a model with other landmarks
 
 What is left is the accuracy of predictions; without labels, 1 / (1 + |change| / |z - centre|).
 Kernel values alone are the yardstick: they ignore what was learned. Cost, per method: O(n m (h + r)), and n solves of
 order 20.
+
+    stability = 1 - 2 * mean share of the other model's landmarks that are more like l than l' is
+
+l and l' are the first landmarks of a row in the two models, which have no landmark in common, so "the same" is the
+closest that there is: 1 where l' is the landmark most like l, 0 on average for a landmark drawn at random.
 """
 
 from __future__ import annotations
@@ -22,13 +27,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.limits import check_count
 from krepes.base.validation import as_array, check_same_rows, generator_of
 from krepes.evaluation import linear_probe
 from krepes.explain.checks.deletion import CURVES, Rows
-from krepes.explain.checks.refits import closeness, refitted
 from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import RANKINGS, ranking_name
@@ -41,6 +46,7 @@ from krepes.explain.top_landmarks import (
     n_landmarks,
 )
 from krepes.machines import KernelRidgeClassifier
+from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.labels import missing_values
 
 STEPS = (1, 2, 5, 10, 20)
@@ -254,3 +260,29 @@ def _overlap(method: Method, rows: Rows, order: Tensor, draw: int) -> float:
     again = _first(method, random, N_COMPARED)
     named = order[:, : again.shape[1]]
     return (named[:, :, None] == again[:, None]).any(2).double().mean().item()
+
+
+def refitted(model: Explained, X: Any, y: Any, generator: np.random.Generator) -> Explained:
+    """The same model of the same rows, with landmarks drawn from the rows that are not landmarks yet."""
+    m, n = n_landmarks(model), model.space_.reader(X).n_rows
+    rows = landmark_rows(model)
+    free = np.setdiff1d(np.arange(n), rows if rows is not None else [])
+    if len(free) < 2:
+        raise ValueError(
+            f"All {n:,} rows are landmarks, so that there are no others to refit with: n_refits=0."
+        )
+    drawn = np.sort(generator.permutation(free)[:m])
+    other = clone(model).set_params(landmarks=drawn, random_state=int(generator.integers(2**31 - 1)))
+    return other.fit(X, y) if isinstance(model, LabelledMachine) else other.fit(X)
+
+
+def closeness(model: Explained, other: Explained, X: Any) -> Tensor:
+    """1 - 2 * the share of the other's landmarks that are more like l than l' is, (m, m'), by the model's kernel."""
+    rows = landmark_rows(other)
+    assert rows is not None
+    order = np.argsort(rows)
+    theirs = model.space_.reader(X).take(rows[order]).inputs[0]
+    K = model.features_.kernel_block(theirs).double()[:, : n_landmarks(model)].mT  # (m, m'), the first views
+    more_alike = K.shape[1] - 1 - K.argsort(1).argsort(1)
+    back = torch.from_numpy(np.argsort(order)).to(K.device)
+    return (1 - 2 * more_alike / max(1, K.shape[1] - 1))[:, back]
