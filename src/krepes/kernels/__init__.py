@@ -2,7 +2,7 @@
 
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic
-from krepes.kernels.checking.check_result import KernelCheck
+from krepes.kernels.checking.kernel_check import KernelCheck
 from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.cosine import Cosine

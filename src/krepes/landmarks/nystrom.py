@@ -21,7 +21,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.kernels import Kernel
 from krepes.kernels.checking.fit_check import landmark_matrix, title
-from krepes.kernels.checking.matrix_faults import negative_points, rounding, row_names
+from krepes.kernels.checking.matrix_faults import negative_points, rounding
 
 
 class NystromMap:
@@ -130,8 +130,8 @@ class NystromMap:
         allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
         self.indefinite = smallest < -allowed
         if self.indefinite:
-            negative = negative_points(K_mm, vectors[:, -1], noise)
-            proof = "" if negative is None else f": {negative.words(row_names(negative.rows, rows))}"
+            negative = negative_points(K_mm, vectors[:, -1], noise, rows)
+            proof = "" if negative is None else f": {negative}"
             warn(
                 f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
                 f"{smallest:.3g} to {largest:.3g}){proof}. Its negative part is dropped."

@@ -10,6 +10,7 @@ landmarks are needed anyway; those of 64 candidates, and k(x, x) in blocks of 16
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from krepes.base.rows import Rows, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.checking.matrix_faults import (
     SAME,
+    NegativePoints,
     ValueDifference,
     asymmetry,
     difference,
@@ -35,7 +37,7 @@ from krepes.kernels.kernel import Kernel
 FEW = 64  # rows that are checked before a fit
 
 
-def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> str | None:
+def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> NegativePoints | None:
     """Refuse a user's function with faults; what proves that it is not positive, None if nothing does.
 
     Parameters
@@ -49,10 +51,8 @@ def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> s
     if not any(map(is_of_user, kernel_parts(kernel))):
         return None
     places = np.unique(np.linspace(0, len(indices) - 1, FEW).astype(np.int64))
-    rows, indices = take_rows(candidates, places), indices[places]
-    K, noise = landmark_matrix(kernel, rows, indices)
-    negative = negative_points(K, descending_eigh(K)[1][:, -1], noise)
-    return None if negative is None else negative.words(row_names(negative.rows, indices))
+    K, noise = landmark_matrix(kernel, take_rows(candidates, places), indices[places])
+    return negative_points(K, descending_eigh(K)[1][:, -1], noise, indices[places])
 
 
 def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = None) -> tuple[Tensor, float]:
@@ -66,35 +66,37 @@ def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = N
         raise ValueError(f"The kernel {kernel} has NaN or infinite values between landmarks.")
     if not any(map(is_of_user, kernel_parts(kernel))):
         return K, 0.0
-    same, crossed = SAME[precision(K)], asymmetry(K)
-    if crossed.size > same:
-        raise ValueError(not_symmetric(title(kernel), K, crossed, row_names(crossed.rows, rows)))
-    beside = diagonal_difference(kernel, wide[:FEW], K)
-    if beside.size > same:
-        raise ValueError(depends_on_batch(title(kernel), row_names(beside.rows, rows)))
+    kind, numbers = ("landmark", np.arange(len(K))) if rows is None else ("row", rows)
+    crossed = asymmetry(K, numbers)
+    if not crossed.rounding:
+        raise ValueError(not_symmetric(title(kernel), crossed, kind))
+    beside = diagonal_difference(kernel, wide[:FEW], K, numbers)
+    if not beside.rounding:
+        raise ValueError(depends_on_batch(title(kernel), beside, kind))
     return K, max(crossed.size, beside.size)
 
 
-def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor) -> ValueDifference:
+def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor, numbers: np.ndarray) -> ValueDifference:
     """The row whose k(x, x) in `diag` differs most from that in K; `rows` are the first rows of K."""
-    n, s = len(rows), scales(K)[: len(rows)]
-    found = difference(kernel.diag(rows).double()[:, None], K.diagonal()[:n, None], s.square(), s.new_ones(1))
-    return ValueDifference(found.size, found.rows[:1])
+    n = len(rows)
+    scale = scales(K)[:n, None].square()
+    found = difference(K.diagonal()[:n, None], kernel.diag(rows).double()[:, None], scale, numbers)
+    return replace(found, rows=found.rows[:1], rounding=found.size <= SAME[precision(K)])
 
 
-def not_symmetric(subject: str, K: Tensor, found: ValueDifference, names: str) -> str:
-    i, j = found.rows
+def not_symmetric(subject: str, found: ValueDifference, kind: str = "row") -> str:
+    first, second = found.values
     return (
-        f"{subject} is not symmetric: for {names}, k(x, y) is {K[i, j].item():.4g} and k(y, x) is "
-        f"{K[j, i].item():.4g}. In a kernel both are equal. Take their mean instead, and check that."
+        f"{subject} is not symmetric: for {row_names(found.rows, kind)}, k(x, y) is {first:.4g} and k(y, x) is "
+        f"{second:.4g}. In a kernel both are equal. Take their mean instead, and check that."
     )
 
 
-def depends_on_batch(subject: str, names: str) -> str:
+def depends_on_batch(subject: str, found: ValueDifference, kind: str = "row") -> str:
     return (
-        f"{subject} depends on the batch: the values for {names} change with the rows beside them, or "
-        "`diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand. Where "
-        "rounding is the cause, subtract the means of the rows and compute in double precision."
+        f"{subject} depends on the batch: the values for {row_names(found.rows, kind)} change with the rows beside "
+        "them, or `diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand. "
+        "Where rounding is the cause, subtract the means of the rows and compute in double precision."
     )
 
 

@@ -13,13 +13,13 @@ n eps of the largest; kernels of distances and angles lose half of their digits 
 least 1e-8. Where values that should be equal differ, by less than faults make them differ, that is rounding as well: a
 root of |x|^2 - 2 x.y + |y|^2 far from zero has errors of sqrt(eps) |x|.
 
-Cost: O(n^2) for pairs, 10,000 triples of the 40 rows that count most, then principal submatrices of few rows.
+Cost: eigenvalues of 10,000 pairs and triples of the rows that count most, then of submatrices of few rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -32,17 +32,29 @@ LEAST_ROUNDING = 1e-8  # of the largest eigenvalue
 SAME = {torch.float64: 1e-3, torch.float32: 1e-2}  # differences, on the scale of S, that may be rounding
 PRECISION_ROWS = 64  # whose values tell the precision
 EVIDENCE = 0.01  # negative value that is enough of a proof; also a share of the most negative one
-TRIPLE_ROWS = 40  # among which all triples are tried
+TRIED = {1: 2000, 2: 150, 3: 40}  # size of sets: rows among which all sets are tried
 SMALL = 48  # points of which each is left out in turn
 MOST = 2000  # rows among which points are looked for
 
 
 @dataclass(frozen=True)
 class ValueDifference:
-    """The largest difference of two values that should be equal, on the scale of S, and the rows it is found at."""
+    """The largest difference of two values that should be equal, and where it is found.
+
+    Attributes
+    ----------
+    size : float
+        On the scale of S.
+    rows : tuple of int
+    values : tuple of two floats
+    rounding : bool
+        Whether it is no more than rounding.
+    """
 
     size: float
     rows: tuple[int, ...]
+    values: tuple[float, float]
+    rounding: bool
 
 
 @dataclass(frozen=True)
@@ -56,37 +68,31 @@ class NegativePoints:
         The largest is 1 in magnitude.
     value : float
         a^T K a.
+    kind : "row" or "landmark"
+        What `rows` counts: landmarks where their rows are not known.
     """
 
     rows: tuple[int, ...]
     coefficients: tuple[float, ...]
     value: float
+    kind: str = "row"
 
-    def of_rows(self, indices: np.ndarray) -> NegativePoints:
-        """The same for rows of the data; `indices` says which row each position is."""
-        return replace(self, rows=tuple(int(indices[i]) for i in self.rows))
-
-    def words(self, names: str) -> str:
-        """What they prove; `names` names the rows."""
+    def __str__(self) -> str:
+        names = row_names(self.rows, self.kind)
         if len(self.rows) == 1:
             return f"{names} has k(x, x) = {self.value:.3g}"
         numbers = ", ".join(f"{c:.3g}" for c in self.coefficients)
         return f"{names} with a = ({numbers}) give aᵀKa = {self.value:.3g}"
 
-    def __str__(self) -> str:
-        return self.words(row_names(self.rows, np.arange(max(self.rows) + 1)))
 
+def row_names(rows: Sequence[int], kind: str = "row") -> str:
+    """Rows as messages name them.
 
-def row_names(places: tuple[int, ...], rows: np.ndarray | None) -> str:
-    """Landmarks by their rows, if these are known.
-
-    >>> row_names((0, 2), np.array([7, 8, 9])), row_names((4,), None)
+    >>> row_names((7, 9)), row_names((4, 4), "landmark")
     ('rows 7 and 9', 'landmark 4')
     """
-    places = tuple(dict.fromkeys(places))
-    what, numbers = ("landmark", places) if rows is None else ("row", [rows[i] for i in places])
-    *first, last = map(str, numbers)
-    return f"{what}s {', '.join(first)} and {last}" if first else f"{what} {last}"
+    *first, last = map(str, dict.fromkeys(rows))
+    return f"{kind}s {', '.join(first)} and {last}" if first else f"{kind} {last}"
 
 
 def precision(K: Tensor) -> torch.dtype:
@@ -111,24 +117,27 @@ def scales(K: Tensor) -> Tensor:
     return largest.clamp(min=floor).sqrt() if floor > 0 else torch.ones_like(largest)
 
 
-def difference(A: Tensor, B: Tensor, rows: Tensor, columns: Tensor) -> ValueDifference:
-    """The largest of |A - B|, (n, m), relative to the scales of rows (n,) and columns (m,)."""
-    D = (A - B).abs() / rows[:, None] / columns
-    place = int(D.argmax())
-    return ValueDifference(D.flatten()[place].item(), divmod(place, D.shape[1]))
+def difference(A: Tensor, B: Tensor, scale: Tensor, rows: np.ndarray) -> ValueDifference:
+    """The largest of |A - B| / scale, all (n, m); `rows` are the numbers of their rows and columns."""
+    D = (A - B).abs() / scale
+    place = divmod(int(D.argmax()), D.shape[1])
+    size, values = D[place].item(), (A[place].item(), B[place].item())
+    return ValueDifference(size, tuple(int(rows[i]) for i in place), values, size <= SAME[precision(A)])
 
 
-def asymmetry(K: Tensor) -> ValueDifference:
+def asymmetry(K: Tensor, rows: np.ndarray) -> ValueDifference:
     """The pair for which k(x, y) and k(y, x) differ most.
 
-    >>> asymmetry(torch.tensor([[1.0, 0.5], [0.25, 1.0]], dtype=torch.float64))
-    ValueDifference(size=0.25, rows=(0, 1))
+    >>> asymmetry(torch.tensor([[1.0, 0.5], [0.25, 1.0]], dtype=torch.float64), np.arange(2))
+    ValueDifference(size=0.25, rows=(0, 1), values=(0.5, 0.25), rounding=False)
     """
     s = scales(K)
-    return difference(K, K.mT, s, s)
+    return difference(K, K.mT, torch.outer(s, s), rows)
 
 
-def negative_points(K: Tensor, direction: Tensor, noise: float = 0.0) -> NegativePoints | None:
+def negative_points(
+    K: Tensor, direction: Tensor, noise: float = 0.0, rows: np.ndarray | None = None
+) -> NegativePoints | None:
     """Few points with a^T K a < 0, more than rounding explains; None if there are none.
 
     Parameters
@@ -138,6 +147,8 @@ def negative_points(K: Tensor, direction: Tensor, noise: float = 0.0) -> Negativ
         An eigenvector of the smallest eigenvalue: where it is large, points are looked for.
     noise : float
         Errors of single values, on the scale of S.
+    rows : ndarray of shape (n,), optional
+        The numbers of the rows in the data.
 
     Examples
     --------
@@ -145,7 +156,7 @@ def negative_points(K: Tensor, direction: Tensor, noise: float = 0.0) -> Negativ
 
     >>> K = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
     >>> print(negative_points(K, torch.linalg.eigh(K)[1][:, 0]))
-    rows 0, 1 and 2 with a = (-0.707, 1, -0.707) give aᵀKa = -0.828
+    landmarks 0, 1 and 2 with a = (-0.707, 1, -0.707) give aᵀKa = -0.828
     """
     s = scales(K)
     order = (direction * s).abs().argsort(descending=True)[:MOST]
@@ -161,29 +172,19 @@ def negative_points(K: Tensor, direction: Tensor, noise: float = 0.0) -> Negativ
     a = v / s[places]
     unit = a[a.abs().argmax()]
     by_row = places.argsort()
-    return NegativePoints(
-        tuple(places[by_row].tolist()),
-        tuple((a / unit)[by_row].tolist()),
-        (value / unit**2).item(),
-    )
+    found = places[by_row].tolist()
+    numbers = tuple(found if rows is None else (int(rows[i]) for i in found))
+    coefficients, value = (a / unit)[by_row].tolist(), (value / unit**2).item()
+    return NegativePoints(numbers, tuple(coefficients), value, "landmark" if rows is None else "row")
 
 
 def _few(S: Tensor, enough: float) -> list[int]:
     """Few rows of S whose submatrix has an eigenvalue below -enough; S itself has one."""
-    n = len(S)
-    triples: Sequence[Sequence[int]] = list(combinations(range(min(n, TRIPLE_ROWS)), 3))
-    single = int(S.diagonal().argmin())
-    if S[single, single] < -enough:
-        return [single]
-    mean, half = (S.diagonal()[:, None] + S.diagonal()) / 2, (S.diagonal()[:, None] - S.diagonal()) / 2
-    lowest = (mean - torch.hypot(half, S)).fill_diagonal_(torch.inf)  # eigenvalues of all 2 x 2 submatrices
-    pair = divmod(int(lowest.argmin()), n)
-    if lowest[pair] < -enough:
-        return list(pair)
-    if triples:
-        found = _smallest(S, triples)
+    for size, most in TRIED.items():
+        sets = list(combinations(range(min(len(S), most)), size))
+        found = _smallest(S, sets) if sets else S.new_zeros(1)
         if found.min() < -enough:
-            return list(triples[int(found.argmin())])
+            return list(sets[int(found.argmin())])
     return _shrunk(S, _leading(S, enough), enough)
 
 
