@@ -57,7 +57,7 @@ def test_a_single_object_is_not_a_list_of_them(kernel):
         ({"edges": [("a", "b")]}, "pair of node numbers"),
         ({"edges": [(0, 5)], "labels": ["C", "O"]}, "reach node 5, and there are 2 labels"),
         ({"edges": [(0, 1)], "nodes": 1}, "reach node 1"),
-        ({"edges": [], "nodes": 2.5}, "number of nodes"),
+        ({"edges": [], "nodes": 2.5}, "nodes=2.5"),
         ({"edges": [(0, 1)], "labels": [1.5, 2.5]}, "neither text nor an integer"),
         ({"edges": [(0, 1)], "labels": [None, "C"]}, "neither text nor an integer"),
         ({"edges": [(0, 1)], "edge_labels": [1, 2]}, "2 edge_labels for 1 edges"),

@@ -16,18 +16,16 @@ from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.kernel import Kernel, Product, Scaled, Sum
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
-from krepes.kernels.objects import (
-    CommonNeighbours,
-    CountKernel,
-    MeanEmbedding,
-    Mismatch,
-    NGrams,
-    ObjectKernel,
-    ShortestPath,
-    Spectrum,
-    Subsequence,
-    WeisfeilerLehman,
-)
+from krepes.kernels.objects.common_neighbours import CommonNeighbours
+from krepes.kernels.objects.count_kernel import CountKernel
+from krepes.kernels.objects.mean_embedding import MeanEmbedding
+from krepes.kernels.objects.mismatch import Mismatch
+from krepes.kernels.objects.ngrams import NGrams
+from krepes.kernels.objects.object_kernel import ObjectKernel
+from krepes.kernels.objects.shortest_path import ShortestPath
+from krepes.kernels.objects.spectrum import Spectrum
+from krepes.kernels.objects.subsequence import Subsequence
+from krepes.kernels.objects.weisfeiler_lehman import WeisfeilerLehman
 from krepes.kernels.precomputed import Precomputed
 from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.reweighted import Reweighted

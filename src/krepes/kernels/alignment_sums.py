@@ -13,13 +13,13 @@ SMALLEST, LARGEST = 1e-250, 1e250
 
 
 @njit(nogil=True, cache=True)
-def _alignment_sums(
+def alignment_sums(
     k: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)
     band: int,
-    logs: np.ndarray,  # shape: (m,)
-    lost: np.ndarray,  # shape: (m,)
-) -> None:
+) -> tuple[np.ndarray, np.ndarray]:
+    """log G of a series with those between the edges, (m,), and which of them were lost, (m,)."""
+    logs, lost = np.empty(len(edges) - 1), np.zeros(len(edges) - 1, dtype=np.bool_)
     t = k.shape[0]
     for j in range(len(edges) - 1):
         start, width = edges[j], edges[j + 1] - edges[j]
@@ -48,21 +48,16 @@ def _alignment_sums(
                 row /= high
         lost[j] = not fine
         logs[j] = scale + np.log(row[width]) if fine and row[width] > 0.0 else -np.inf
-
-
-def alignment_sums(k: np.ndarray, edges: np.ndarray, band: int) -> tuple[np.ndarray, np.ndarray]:
-    """log G of a series with those between the edges, (m,), and which of them were lost, (m,)."""
-    logs, lost = np.empty(len(edges) - 1), np.zeros(len(edges) - 1, dtype=np.bool_)
-    _alignment_sums(k, edges, band, logs, lost)
     return logs, lost
 
 
 @njit(nogil=True, cache=True)
-def _shortest_alignments(
+def shortest_alignments(
     cost: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)
-    found: np.ndarray,  # shape: (m,)
-) -> None:
+) -> np.ndarray:
+    """The least sum of costs over alignments of a series with those between the edges, (m,)."""
+    found = np.empty(len(edges) - 1)
     for j in range(len(edges) - 1):
         start, width = edges[j], edges[j + 1] - edges[j]
         row = np.full(width + 1, np.inf)
@@ -76,10 +71,4 @@ def _shortest_alignments(
                 diagonal = above
                 row[u + 1] = left
         found[j] = row[width]
-
-
-def shortest_alignments(cost: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The least sum of costs over alignments of a series with those between the edges, (m,)."""
-    found = np.empty(len(edges) - 1)
-    _shortest_alignments(cost, edges, found)
     return found

@@ -19,7 +19,7 @@ import math
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_integer
+from krepes.base.limits import check_choice, is_integer
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel
@@ -74,8 +74,7 @@ class ArcCosine(VectorKernel):
         return X.square().sum(1) if self.degree == 1 else X.new_ones(len(X))
 
     def _check(self) -> None:
-        if self.degree not in (0, 1):
-            raise ValueError(f"degree={self.degree!r}: expected 0 (step units) or 1 (ReLU units).")
+        check_choice("degree", self.degree, (0, 1))
         check_depth(self.depth)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -106,7 +107,7 @@ def chi_squared_distances_to(Y: Tensor) -> Callable[[Tensor], Tensor]:
 
 def _compiled_or(name: str, Y: Tensor, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The compiled sum of that name on a CPU where numba is installed; otherwise, and for gradients, the plain one."""
-    fast = _compiled(name) if Y.device.type == "cpu" else None
+    fast = compiled("manhattan", name) if Y.device.type == "cpu" else None
 
     def block(X: Tensor) -> Tensor:
         if fast is None or X.requires_grad:
@@ -117,10 +118,9 @@ def _compiled_or(name: str, Y: Tensor, plain: Callable[[Tensor], Tensor]) -> Cal
 
 
 @cache
-def _compiled(name: str) -> Callable[..., Any] | None:
-    """Compiled on first use; None without numba."""
+def compiled(module: str, name: str) -> Callable[..., Any] | None:
+    """A function of `krepes.kernels.<module>`, compiled on first use; None without numba."""
     try:
-        from krepes.kernels import manhattan
+        return getattr(import_module(f"krepes.kernels.{module}"), name)
     except ImportError:
         return None
-    return getattr(manhattan, name)

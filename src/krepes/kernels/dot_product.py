@@ -14,7 +14,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import clone
 from torch import Tensor
@@ -95,8 +94,7 @@ class DotProductKernel(VectorKernel):
     def _scale(self) -> float:
         if self.scale == "auto":
             raise ValueError("scale='auto' depends on data: call kernel.fitted(X) first, or give a number.")
-        if not isinstance(self.scale, int | float | np.number) or not self.scale > 0:
-            raise ValueError(f"scale={self.scale!r}: expected a positive number or 'auto'.")
+        check_number("scale", self.scale, "'auto' or a number", above=0)
         return float(self.scale)
 
 

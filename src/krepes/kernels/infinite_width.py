@@ -26,7 +26,6 @@ Cost: one matrix product, then about ten cheap passes per layer over the (b, m) 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from itertools import pairwise
 
 import torch
@@ -134,7 +133,7 @@ class InfiniteWidth(VectorKernel):
             layers.append(self.weight_variance * dual.variance(layers[-1]) + self.bias_variance)
         return layers
 
-    def _checked(self) -> Dual:
+    def _checked(self) -> ReLUDual | ErfDual:
         """The activation's expectations, after a check of all parameters."""
         check_choice("kind", self.kind, KINDS)
         check_choice("activation", self.activation, DUALS)
@@ -144,39 +143,26 @@ class InfiniteWidth(VectorKernel):
         return DUALS[self.activation]
 
 
-class Dual(ABC):
-    """The expectations of an activation f over Gaussian pairs (u, v) with variances q, p and 1 - correlation v."""
+class ReLUDual:
+    """Expectations of f(u) = max(u, 0) over Gaussian pairs (u, v) of variances q, p and 1 - correlation v."""
 
-    @abstractmethod
     def variance(self, q: Tensor) -> Tensor:
         """E[f(u)^2]."""
-
-    @abstractmethod
-    def slope(self, q: Tensor) -> Tensor:
-        """E[f'(u)^2]."""
-
-    @abstractmethod
-    def pair(self, q: Tensor, p: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """1 - the cosine of (f(u), f(v)), and E[f'(u) f'(v)]; v may be overwritten."""
-
-
-class ReLUDual(Dual):
-    """f(u) = max(u, 0)."""
-
-    def variance(self, q: Tensor) -> Tensor:
         return q / 2
 
     def slope(self, q: Tensor) -> Tensor:
+        """E[f'(u)^2]."""
         return torch.full_like(q, 0.5)
 
     def pair(self, q: Tensor, p: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """1 - the cosine of (f(u), f(v)), and E[f'(u) f'(v)]; v may be overwritten."""
         angle = angles(v)
         v = relu_layer(v, angle)
         return v, angle.neg_().add_(math.pi).div_(2 * math.pi)
 
 
-class ErfDual(Dual):
-    """f(u) = erf(u); arcsin(a / b) is computed as atan2(a, sqrt(b^2 - a^2)), which is accurate near a = b."""
+class ErfDual:
+    """The same for f(u) = erf(u); arcsin(a / b) is atan2(a, sqrt(b^2 - a^2)), which is accurate near a = b."""
 
     def variance(self, q: Tensor) -> Tensor:
         return torch.atan2(2 * q, (1 + 4 * q).sqrt()) * (2 / math.pi)
@@ -192,7 +178,7 @@ class ErfDual(Dual):
         return cosine.neg_().add_(1).clamp_(min=0), root.reciprocal_().mul_(4 / math.pi)
 
 
-DUALS: dict[str, Dual] = {"relu": ReLUDual(), "erf": ErfDual()}
+DUALS: dict[str, ReLUDual | ErfDual] = {"relu": ReLUDual(), "erf": ErfDual()}
 
 
 def covariance(q: Tensor, p: Tensor, v: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -52,9 +53,7 @@ class Kernel(Component, ABC):
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
     only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
     takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
-    takes_tokens: ClassVar[bool] = (
-        False  # True: numbers in X may be names of tokens, which views must keep whole
-    )
+    takes_tokens: ClassVar[bool] = False  # True: numbers may be names of tokens, which views must keep whole
     takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
@@ -165,6 +164,11 @@ def no_slope(kernel: Kernel) -> TypeError:
     )
 
 
+def _shared(rule: Callable[[Iterable[bool]], bool], name: str) -> Any:
+    """A property that holds for a combination where it holds for all, or any, of its kernels."""
+    return property(lambda self: rule(getattr(kernel, name) for kernel in self.kernels()))
+
+
 class Combined(Kernel):
     """A kernel made of others on the same samples; subclasses say which (`kernels`) and how to rebuild (`of`)."""
 
@@ -176,38 +180,18 @@ class Combined(Kernel):
     def of(self, kernels: Sequence[Kernel]) -> Kernel:
         """The same combination of other kernels."""
 
-    @property
-    def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        return all(kernel.positive_semidefinite for kernel in self.kernels())
-
-    @property
-    def takes_objects(self) -> bool:  # type: ignore[override]
-        return all(kernel.takes_objects for kernel in self.kernels())
-
-    @property
-    def takes_sparse(self) -> bool:  # type: ignore[override]
-        return all(kernel.takes_sparse for kernel in self.kernels())
-
-    @property
-    def takes_tokens(self) -> bool:  # type: ignore[override]
-        return any(kernel.takes_tokens for kernel in self.kernels())
-
-    @property
-    def only_objects(self) -> bool:  # type: ignore[override]
-        return any(kernel.only_objects for kernel in self.kernels())
+    positive_semidefinite = _shared(all, "positive_semidefinite")
+    takes_objects = _shared(all, "takes_objects")
+    takes_sparse = _shared(all, "takes_sparse")
+    takes_tokens = _shared(any, "takes_tokens")
+    only_objects = _shared(any, "only_objects")
+    shift_invariant = _shared(all, "shift_invariant")
+    one_scale = _shared(any, "one_scale")
 
     @property
     def geometry(self) -> Geometry | None:
-        first, *others = (kernel.geometry for kernel in self.kernels())
-        return first if all(other == first for other in others) else None
-
-    @property
-    def shift_invariant(self) -> bool:
-        return all(kernel.shift_invariant for kernel in self.kernels())
-
-    @property
-    def one_scale(self) -> bool:
-        return any(kernel.one_scale for kernel in self.kernels())
+        found = {kernel.geometry for kernel in self.kernels()}
+        return found.pop() if len(found) == 1 else None
 
     def storable(self, X: Any) -> Rows:
         for kernel in self.kernels():
@@ -227,12 +211,9 @@ class Combined(Kernel):
             return None
         if len(known) < len(found):
             raise ValueError(
-                "A ColumnKernel can be added to or multiplied with another one only: make the other kernel one of its "
-                "parts."
+                "Only another ColumnKernel can be added to one: make the other kernel one of its parts."
             )
-        encoded, raw = (
-            [*dict.fromkeys(name for columns in each for name in columns)] for each in zip(*known)
-        )
+        encoded, raw = ([*dict.fromkeys(chain.from_iterable(each))] for each in zip(*known))
         return encoded, raw
 
 
@@ -251,6 +232,18 @@ class Pair(Combined):
     def of(self, kernels: Sequence[Kernel]) -> Kernel:
         return type(self)(*kernels)
 
+    @abstractmethod
+    def join(self, left: Tensor, right: Tensor) -> Tensor:
+        """The values of the combination, in the memory of `left`."""
+
+    def against(self, Y: Any) -> KernelColumns:
+        left, right = (kernel.against(Y) for kernel in self.kernels())
+        return lambda X: self.join(left(X), right(X))
+
+    def diag(self, X: Any) -> Tensor:
+        left, right = (kernel.diag(X) for kernel in self.kernels())
+        return self.join(left.clone(), right)
+
 
 class Sum(Pair):
     """k1 + k2.
@@ -262,13 +255,8 @@ class Sum(Pair):
     tensor([[4.]], dtype=torch.float64)
     """
 
-    def against(self, Y: Any) -> KernelColumns:
-        left, right = (kernel.against(Y) for kernel in self.kernels())
-        return lambda X: left(X).add_(right(X))
-
-    def diag(self, X: Any) -> Tensor:
-        left, right = (kernel.diag(X) for kernel in self.kernels())
-        return left + right
+    def join(self, left: Tensor, right: Tensor) -> Tensor:
+        return left.add_(right)
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:
@@ -299,13 +287,8 @@ class Product(Pair):
     tensor([[9.]], dtype=torch.float64)
     """
 
-    def against(self, Y: Any) -> KernelColumns:
-        left, right = (kernel.against(Y) for kernel in self.kernels())
-        return lambda X: left(X).mul_(right(X))
-
-    def diag(self, X: Any) -> Tensor:
-        left, right = (kernel.diag(X) for kernel in self.kernels())
-        return left * right
+    def join(self, left: Tensor, right: Tensor) -> Tensor:
+        return left.mul_(right)
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:

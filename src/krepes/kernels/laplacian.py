@@ -17,6 +17,7 @@ import math
 import torch
 from torch import Tensor
 
+from krepes.base.limits import check_choice
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import manhattan_distances_to
 from krepes.kernels.kernel import Geometry, KernelColumns, ProductTerms
@@ -47,8 +48,7 @@ class Laplacian(RadialKernel, CoordinateProduct):
         self.norm = norm
 
     def distances_to(self, Y: Vectors) -> KernelColumns:
-        if self.norm not in (1, 2):
-            raise ValueError(f"norm={self.norm!r}: expected 1 (Manhattan) or 2 (Euclidean).")
+        check_choice("norm", self.norm, (1, 2))
         return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)
 
     def profile(self, u: Tensor) -> Tensor:

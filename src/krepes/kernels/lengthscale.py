@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_number
+from krepes.base.limits import check_number
 from krepes.kernels.products import Vectors
 
 
@@ -28,20 +28,25 @@ def medians(rule: str) -> float:
         if 0 < multiple < math.inf:
             return multiple
     raise ValueError(
-        f"lengthscale={rule!r}: expected a positive number, 'median', or a multiple of it such as '4 median'."
+        f"lengthscale={rule!r}: expected a positive number, one per feature where the kernel takes several, 'median', "
+        "or a multiple of it such as '4 median'."
+    )
+
+
+def refuse_rule(rule: str) -> NoReturn:
+    """The error for a lengthscale that still has to be found from data."""
+    medians(rule)
+    raise ValueError(
+        f"lengthscale={rule!r} depends on data: call kernel.fitted(X) first, or give a number (estimators do this for "
+        "you)."
     )
 
 
 def fixed_lengthscale(lengthscale: float | str) -> float:
     """A lengthscale that is one positive number already."""
     if isinstance(lengthscale, str):
-        medians(lengthscale)
-        raise ValueError(
-            f"lengthscale={lengthscale!r} depends on data: call kernel.fitted(X) first, or give a number (estimators "
-            "do this for you)."
-        )
-    if not is_number(lengthscale, above=0):
-        raise ValueError(f"lengthscale={lengthscale!r}: expected a positive, finite number or 'median'.")
+        refuse_rule(lengthscale)
+    check_number("lengthscale", lengthscale, "'median' or a number", above=0)
     return float(lengthscale)
 
 

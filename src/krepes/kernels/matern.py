@@ -11,6 +11,7 @@ import math
 
 from torch import Tensor
 
+from krepes.base.limits import check_choice
 from krepes.kernels.radial import Lengthscale, RadialKernel
 
 FARTHEST = 1000.0  # exp(-v) is 0 from there on, and v^2 a number
@@ -54,12 +55,6 @@ class Matern(RadialKernel):
 
     def _scaled(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """v = sqrt(2 nu) u, and exp(-v)."""
-        self._check_nu()
+        check_choice("nu", self.nu, (0.5, 1.5, 2.5))
         v = u.mul_(math.sqrt(2 * self.nu)).clamp_(max=FARTHEST)
         return v, v.neg().exp_()
-
-    def _check_nu(self) -> None:
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(
-                f"nu={self.nu!r}: expected 0.5, 1.5 or 2.5 (nu -> infinity is the Gaussian kernel)."
-            )

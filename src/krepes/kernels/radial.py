@@ -25,13 +25,11 @@ from torch import Tensor
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import Geometry, KernelColumns, no_slope
-from krepes.kernels.lengthscale import median_distance, medians
+from krepes.kernels.lengthscale import median_distance, medians, refuse_rule
 from krepes.kernels.products import Vectors
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
-
-
 SHORTEST = 1e-150  # lengthscale: its square is a number of double precision
 
 
@@ -127,7 +125,7 @@ class RadialKernel(VectorKernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> RadialKernel:
         if not isinstance(self.lengthscale, str):
             return self
-        multiple = self.medians()
+        multiple = medians(self.lengthscale)
         length = median_distance(self._rows(X), self.distances_to, generator)
         return clone(self).set_params(lengthscale=multiple * length / self.reach)
 
@@ -136,36 +134,18 @@ class RadialKernel(VectorKernel):
         lengths = np.asarray(self.lengthscale, dtype=float)
         return float(lengths if lengths.ndim == 0 else lengths[column])
 
-    def medians(self) -> float:
-        """The multiple of the median distance that a rule names; 1 for "median"."""
-        try:
-            return medians(str(self.lengthscale))
-        except ValueError:
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r}: expected a positive number, one number per feature, 'median', or a "
-                "multiple of it such as '4 median'."
-            ) from None
-
     def _lengthscale(self, n_features: int) -> float | np.ndarray:
         if isinstance(self.lengthscale, str):
-            self.medians()
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r} depends on data: call kernel.fitted(X) first, or give a number "
-                "(estimators do this for you)."
-            )
+            refuse_rule(self.lengthscale)
         try:
             length = np.asarray(self.lengthscale, dtype=float)
         except (TypeError, ValueError):
-            self.medians()
+            medians(str(self.lengthscale))
             raise
-        if not (np.all(length > 0) and np.all(np.isfinite(length))):
-            raise ValueError(
-                f"lengthscale={self.lengthscale!r}: every lengthscale must be positive and finite."
-            )
         if not (np.all(length > SHORTEST) and np.all(length < 1 / SHORTEST)):
             raise ValueError(
-                f"lengthscale={self.lengthscale!r}: its square is out of the range of float64. Give the rows "
-                "in other units."
+                f"lengthscale={self.lengthscale!r}: expected positive, finite numbers between {SHORTEST:g} and "
+                f"{1 / SHORTEST:g}. Give rows out of this range in other units."
             )
         if length.ndim == 0:
             return float(length)

@@ -17,12 +17,12 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_count, is_integer, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.base.series import Series, as_series
+from krepes.kernels.distances import compiled
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.series import (
     along_diagonals,
-    compiled_sum,
     data_series,
     like_rows,
     over_pairs,
@@ -87,12 +87,8 @@ class RandomWarping(Kernel):
         """w_1 ... w_R, each (steps, c)."""
         check_count("n_series", self.n_series)
         check_count("max_length", self.max_length)
-        if isinstance(self.scale, str) or not is_number(self.scale, above=0):
-            raise ValueError(
-                f"scale={self.scale!r}: expected a positive number, or 'auto' and kernel.fitted(X) first."
-            )
-        if not is_integer(self.seed, least=0):
-            raise ValueError(f"seed={self.seed!r}: expected an integer >= 0.")
+        check_number("scale", self.scale, "'auto' and kernel.fitted(X) first, or a number", above=0)
+        check_count("seed", self.seed, 0)
         rng = np.random.default_rng(self.seed)
         lengths = rng.integers(1, self.max_length + 1, size=self.n_series)
         return [float(self.scale) * rng.normal(size=(n, n_channels)) for n in lengths]
@@ -100,9 +96,9 @@ class RandomWarping(Kernel):
 
 def _shortest(x: Tensor, points: Tensor, edges: np.ndarray) -> np.ndarray:
     """DTW distances of one series from those between the edges."""
-    cost, compiled = point_distances(x, points), compiled_sum("shortest_alignments")
-    if compiled is not None:
-        return compiled(cost.numpy(), edges)
+    cost, fast = point_distances(x, points), compiled("alignment_sums", "shortest_alignments")
+    if fast is not None:
+        return fast(cost.numpy(), edges)
     widths = np.diff(edges)
     local = torch.full((len(widths), len(x), int(widths.max())), torch.inf, dtype=torch.float64)
     for j, width in enumerate(widths):

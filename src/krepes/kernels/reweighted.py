@@ -106,13 +106,15 @@ class Reweighted(VectorKernel, CoordinateProduct):
             raise ValueError(
                 f"M={self.M!r:.60}: expected numbers, weights (d,) or a matrix (d, d)."
             ) from error
-        square = M.ndim == 2 and M.shape[0] == M.shape[1] and torch.allclose(M, M.mT)
-        if not (M.ndim == 1 or square):
+        square = M.ndim == 2 and M.shape[0] == M.shape[1]
+        if (
+            not (M.ndim == 1 or square)
+            or not torch.isfinite(M).all()
+            or (square and not torch.allclose(M, M.mT))
+        ):
             raise ValueError(
-                f"M has shape {tuple(M.shape)}; expected weights (d,) or a symmetric matrix (d, d)."
+                f"M, of shape {tuple(M.shape)}: expected finite weights (d,) or a symmetric matrix (d, d) of them."
             )
-        if not torch.isfinite(M).all():
-            raise ValueError("M has NaN or infinite values; expected finite numbers.")
         if rows is not None and len(M) != rows.shape[1]:
             raise ValueError(f"The metric M is for {len(M)} features, but the rows have {rows.shape[1]}.")
         values, vectors = (M, None) if M.ndim == 1 else torch.linalg.eigh(M)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import is_integer
+from krepes.base.limits import check_count
 from krepes.base.series import Series, as_series
+from krepes.kernels.distances import compiled
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, medians
 
@@ -108,10 +109,7 @@ class GlobalAlignment(Kernel):
         """Steps from which points are not aligned; 0 is no limit."""
         if self.triangular is None:
             return 0
-        if not is_integer(self.triangular, least=1):
-            raise ValueError(
-                f"triangular={self.triangular!r}: expected None or a whole number of steps >= 1."
-            )
+        check_count("triangular", self.triangular)
         return int(self.triangular)
 
 
@@ -148,7 +146,7 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
 def over_pairs(
     left: Sequence[Series],
     right: Sequence[Series],
-    values_of: Callable[[Tensor, Tensor, np.ndarray], np.ndarray],
+    values_of: Callable[..., np.ndarray],
 ) -> np.ndarray:
     """A function of all pairs, (n, m), in blocks of the right side and with as many threads as torch uses.
 
@@ -166,20 +164,11 @@ def over_pairs(
         points = torch.from_numpy(np.concatenate(right[first:last]))
         edges = np.cumsum([0, *lengths[first:last]])
 
-        def fill(
-            i: int,
-            points: Tensor = points,
-            edges: np.ndarray = edges,
-            part: slice = slice(first, last),
-        ) -> None:
-            found[i, part] = values_of(torch.from_numpy(left[i]), points, edges)
-
-        n_threads = torch.get_num_threads()
-        if n_threads == 1 or len(left) == 1:
-            list(map(fill, range(len(left))))
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(fill, range(len(left))))
+        value = partial(values_of, points=points, edges=edges)
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            each = pool.map if len(left) > 1 else map
+            for i, values in enumerate(each(value, map(torch.from_numpy, left))):
+                found[i, first:last] = values
         first = last
     return found
 
@@ -196,24 +185,14 @@ def point_distances(x: Tensor, points: Tensor) -> Tensor:
 
 def _summed(log_k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
     """log G of one series with those between the edges, by numba where it is installed."""
-    compiled = compiled_sum("alignment_sums")
-    if compiled is None:
+    fast = compiled("alignment_sums", "alignment_sums")
+    if fast is None:
         return _in_logarithms(log_k, edges, band, range(len(edges) - 1))
-    logs, lost = compiled(log_k.exp().numpy(), edges, band)
+    logs, lost = fast(log_k.exp().numpy(), edges, band)
     if lost.any():
         again = np.flatnonzero(lost)
         logs[again] = _in_logarithms(log_k, edges, band, again)
     return logs
-
-
-@cache
-def compiled_sum(name: str) -> Callable[..., Any] | None:
-    """A function of `alignment_sums`; None without numba."""
-    try:
-        from krepes.kernels import alignment_sums
-    except ImportError:
-        return None
-    return getattr(alignment_sums, name)
 
 
 def _in_logarithms(

@@ -30,7 +30,7 @@ from krepes.base.sparse_rows import SparseRows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
-from krepes.kernels.lengthscale import median_distance
+from krepes.kernels.lengthscale import median_distance, medians
 from krepes.kernels.products import Vectors
 from krepes.kernels.radial import Lengthscale, RadialKernel
 from krepes.kernels.vectors import as_rows
@@ -144,7 +144,9 @@ class InMetric:
     def given_medians(self) -> float:
         """The lengthscale, in medians, that the kernel's own rule names; NaN for kernels without a rule."""
         kernel = self.kernel
-        return kernel.medians() if has_rule(kernel) and isinstance(kernel, RadialKernel) else math.nan
+        if isinstance(kernel, RadialKernel) and has_rule(kernel):
+            return medians(str(kernel.lengthscale))
+        return math.nan
 
     @cached_property
     def unit(self) -> float:

@@ -13,11 +13,12 @@ import numbers
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsInt, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.base.limits import is_integer
+from krepes.base.limits import check_count, is_integer
+from krepes.kernels.objects.count_kernel import CountKernel
 
 if TYPE_CHECKING:
     import networkx
@@ -73,36 +74,41 @@ def read_graph(x: object) -> LabelledGraph:
         x = _of_networkx(x)
     if not isinstance(x, Mapping):
         raise TypeError('expected a graph of networkx or a dictionary such as {"edges": [(0, 1)]}.')
-    unknown = [str(key) for key in x if key not in ENTRIES]
-    if "edges" not in x or unknown:
+    if "edges" not in x or not ENTRIES.issuperset(x):
         raise ValueError(
-            f"a graph has the entries {', '.join(sorted(ENTRIES))}, of which 'edges' is required"
-            + (f"; it has {', '.join(unknown[:3])}." if unknown else ".")
+            f"a graph has the entries {', '.join(sorted(ENTRIES))}, of which 'edges' is required; it has "
+            f"{', '.join(map(str, list(x)[:5]))}."
         )
     return _checked(x["edges"], x.get("labels"), x.get("edge_labels"), x.get("nodes"))
 
 
-def _checked(edges: object, labels: object, edge_labels: object, nodes: object) -> LabelledGraph:
+class GraphKernel(CountKernel):
+    """A kernel that counts pieces of graphs."""
+
+    expects = "graphs"
+
+    def read(self, x: Any) -> LabelledGraph:
+        return read_graph(x)
+
+    def stored(self, x: LabelledGraph) -> dict[str, Any]:
+        return x.plain()
+
+
+def _checked(edges: object, labels: object, edge_labels: object, nodes: Any) -> LabelledGraph:
     pairs = [_pair(edge) for edge in _entries(edges, "edges")]
-    given = None if labels is None else [_label(label) for label in _entries(labels, "labels")]
     needed = 1 + max((node for pair in pairs for node in pair), default=-1)
-    if nodes is not None and not is_integer(nodes, 0):
-        raise ValueError(f"nodes={nodes!r:.40} is not the number of nodes, an integer >= 0.")
-    n = len(given) if given is not None else needed if nodes is None else int(cast(SupportsInt, nodes))
-    if n < needed or (nodes is not None and n != nodes):
-        raise ValueError(
-            f"its nodes do not fit: edges reach node {needed - 1}, "
-            + (f"and there are {len(given)} labels" if given is not None else "and no labels are given")
-            + ("." if nodes is None else f" for nodes={nodes}.")
-        )
-    along: list[Label] = [""] * len(pairs)
-    if edge_labels is not None:
-        along = [_label(label) for label in _entries(edge_labels, "edge_labels")]
-        if len(along) != len(pairs):
-            raise ValueError(
-                f"it has {len(along)} edge_labels for {len(pairs)} edges; expected one per edge."
-            )
-    return LabelledGraph(n, dict(zip(pairs, along)), tuple([""] * n if given is None else given))
+    if nodes is not None:
+        check_count("nodes", nodes, 0)
+    n = needed if nodes is None else int(nodes)
+    given = [""] * n if labels is None else [_label(label) for label in _entries(labels, "labels")]
+    if len(given) < needed or (nodes is not None and len(given) != n):
+        counts = f"{len(given)} {'nodes' if labels is None else 'labels'}"
+        counts += "" if nodes is None else f" for nodes={nodes}"
+        raise ValueError(f"its nodes do not fit: edges reach node {needed - 1}, and there are {counts}.")
+    along = [""] * len(pairs) if edge_labels is None else _entries(edge_labels, "edge_labels")
+    if len(along) != len(pairs):
+        raise ValueError(f"it has {len(along)} edge_labels for {len(pairs)} edges; expected one per edge.")
+    return LabelledGraph(len(given), dict(zip(pairs, map(_label, along))), tuple(given))
 
 
 def _entries(values: object, name: str) -> Sequence[Any]:
@@ -113,10 +119,9 @@ def _entries(values: object, name: str) -> Sequence[Any]:
     return values
 
 
-def _pair(edge: object) -> tuple[int, int]:
-    if not (
-        isinstance(edge, list | tuple | np.ndarray) and len(edge) == 2 and all(is_integer(i, 0) for i in edge)
-    ):
+def _pair(edge: Any) -> tuple[int, int]:
+    listed = isinstance(edge, list | tuple | np.ndarray) and len(edge) == 2
+    if not (listed and all(is_integer(i, 0) for i in edge)):
         raise ValueError(f"its edge {edge!r:.40} is not a pair of node numbers 0, 1, 2 ...")
     i, j = int(edge[0]), int(edge[1])
     return (i, j) if i <= j else (j, i)

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from krepes.base.components import resolve
 from krepes.base.linalg import row_blocks, rows_within
-from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel, KernelColumns
-from krepes.kernels.lengthscale import middle_distance
+from krepes.kernels.lengthscale import fixed_lengthscale, medians, middle_distance
 from krepes.kernels.objects.object_kernel import ROWS, ObjectKernel
 
 POINTS = 8192  # members of landmarks in one block
@@ -76,14 +75,12 @@ class MeanEmbedding(ObjectKernel):
         inner = self._inner().fitted(members, generator) if len(members) else self._inner()
         found = MeanEmbedding(inner, self.lengthscale)
         if isinstance(self.lengthscale, str):
-            rule = Gaussian(self.lengthscale)
-            multiple = rule.medians()
             some = sets
             if len(sets) > FIT_SETS:
                 some = [sets[i] for i in torch.randperm(len(sets), generator=generator)[:FIT_SETS].tolist()]
             squares = found._squares(some)
             D = _squared_distances(found._means_with(some)(some), squares, squares).sqrt_()
-            found.lengthscale = multiple * middle_distance(D) / rule.reach
+            found.lengthscale = medians(self.lengthscale) * middle_distance(D) / 2**0.5
         return found
 
     def against(self, Y: Any) -> KernelColumns:
@@ -129,7 +126,7 @@ class MeanEmbedding(ObjectKernel):
         return resolve(Kernel, self.kernel)
 
     def _length(self) -> float | None:
-        return None if self.lengthscale is None else float(Gaussian(self.lengthscale)._lengthscale(1))
+        return None if self.lengthscale is None else fixed_lengthscale(self.lengthscale)
 
     def _joined(self, sets: Sequence[Any]) -> tuple[Any, csr_array]:
         """The members of all sets, P of them, and the matrix that takes their mean in every set, (n, P)."""

@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from krepes.base.limits import check_count
 from krepes.base.linalg import row_blocks
-from krepes.kernels.objects.object_kernel import InnerProductKernel, read_text
+from krepes.kernels.objects.object_kernel import InnerProductKernel
 
 ENTRIES = 2**22  # of neighbourhoods that are listed at a time
 FEW_PIECES = 2**14  # whose similarities to the landmarks are computed once
@@ -68,13 +68,11 @@ class Mismatch(InnerProductKernel):
             raise ValueError(
                 f"mismatches={self.mismatches}, length={self.length}: expected fewer mismatches than characters."
             )
-        if self.alphabet is None:
-            raise ValueError(
-                "alphabet=None depends on data: call kernel.fitted(X) first, or give the characters, such as "
-                "alphabet='ACGT' (estimators do this for you)."
-            )
         if not isinstance(self.alphabet, str):
-            raise ValueError(f"alphabet={self.alphabet!r:.60}: expected a string of characters, or None.")
+            raise ValueError(
+                f"alphabet={self.alphabet!r:.60}: expected the characters, such as 'ACGT', or None and "
+                "kernel.fitted(X) first (estimators do this for you)."
+            )
         if len(set(self.alphabet)) ** int(self.length) >= 2**63:
             raise ValueError(
                 f"length={self.length}: too long for {len(set(self.alphabet))} characters. Give a shorter length, "
@@ -85,9 +83,6 @@ class Mismatch(InnerProductKernel):
         if self.alphabet is not None:
             return self
         return clone(self).set_params(alphabet="".join(sorted(set().union(*self.read_all(X)))))
-
-    def read(self, x: str) -> str:
-        return read_text(x)
 
     def described(self, objects: list[str]) -> list[np.ndarray]:
         """Substrings as numbers, whose digits are characters."""
@@ -155,9 +150,8 @@ class Mismatch(InnerProductKernel):
         for j in range(1, int(self.mismatches) + 1):
             for places in map(list, combinations(range(len(values)), j)):
                 old = digits[:, places]
-                for steps in product(
-                    range(1, A), repeat=j
-                ):  # to the other letters of the alphabet, in a circle
+                # to the other letters of the alphabet, in a circle
+                for steps in product(range(1, A), repeat=j):
                     found.append(pieces + ((old + steps) % A - old) @ values[places])
         return np.stack(found, axis=1)
 

@@ -18,7 +18,6 @@ from sklearn.base import clone
 
 from krepes.base.limits import check_choice, check_count
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
-from krepes.kernels.objects.object_kernel import read_text
 
 WORD = re.compile(r"\w+")
 
@@ -93,9 +92,6 @@ class NGrams(CountKernel):
         occurs_in[""] = 0  # any group that these texts do not have
         weights = {group: 1 + math.log((1 + n) / (1 + count)) for group, count in occurs_in.items()}
         return clone(self).set_params(weights=weights)
-
-    def read(self, x: str) -> str:
-        return read_text(x)
 
     def groups(self, text: str) -> list[str]:
         """All groups of words or characters in a text."""

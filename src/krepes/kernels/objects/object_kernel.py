@@ -68,19 +68,10 @@ def _shown(x: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def read_text(x: Any) -> str:
-    """A string; bytes, None and numbers are refused."""
-    if isinstance(x, str):
-        return x
-    if isinstance(x, bytes):
-        raise TypeError("bytes are not text. Decode them first, x.decode('utf-8').")
-    raise TypeError("expected text (str). Leave such objects out, or convert them with str(x).")
-
-
 class InnerProductKernel(ObjectKernel):
     """k(x, y) = <c(x), c(y)>, by default divided by sqrt(k(x, x) k(y, y)).
 
-    Subclasses describe objects and multiply descriptions.
+    Subclasses describe objects and multiply descriptions. Objects are strings unless a subclass reads others.
 
     Parameters
     ----------
@@ -90,6 +81,14 @@ class InnerProductKernel(ObjectKernel):
 
     def __init__(self, normalize: bool = True):
         self.normalize = normalize
+
+    def read(self, x: Any) -> Any:
+        """A string; kernels on other objects read these instead."""
+        if isinstance(x, str):
+            return x
+        if isinstance(x, bytes):
+            raise TypeError("bytes are not text. Decode them first, x.decode('utf-8').")
+        raise TypeError("expected text (str). Leave such objects out, or convert them with str(x).")
 
     @abstractmethod
     def described(self, objects: list[Any]) -> Sequence[Any]:

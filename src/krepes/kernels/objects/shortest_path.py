@@ -8,17 +8,15 @@ O(nodes * edges) per graph.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from krepes.kernels.objects.count_kernel import CountKernel, Counts
-from krepes.kernels.objects.graph import LabelledGraph, read_graph
+from krepes.kernels.objects.count_kernel import Counts
+from krepes.kernels.objects.graph import GraphKernel, LabelledGraph
 
 
-class ShortestPath(CountKernel):
+class ShortestPath(GraphKernel):
     """Pairs of nodes with the same labels and the same distance.
 
     Parameters
@@ -42,13 +40,6 @@ class ShortestPath(CountKernel):
     """
 
     name = "shortest_path"
-    expects = "graphs"
-
-    def read(self, x: Any) -> LabelledGraph:
-        return read_graph(x)
-
-    def stored(self, x: LabelledGraph) -> dict[str, Any]:
-        return x.plain()
 
     def counts(self, x: LabelledGraph) -> Counts:
         n = x.n_nodes
@@ -59,12 +50,9 @@ class ShortestPath(CountKernel):
         names, label = np.unique([repr(label) for label in x.labels], return_inverse=True)
         i, j = np.nonzero(np.triu(np.isfinite(D), k=1))
         ends = np.sort(np.stack([label[i], label[j]]), axis=0)
-        codes = np.ravel_multi_index((ends[0], ends[1], D[i, j].astype(int)), (len(names), len(names), n))
+        shape = (len(names), len(names), n)
+        codes = np.ravel_multi_index((ends[0], ends[1], D[i, j].astype(int)), shape)
         kinds, times = np.unique(codes, return_counts=True)
-        return dict(zip(zip(*_named(names, n, kinds)), times.tolist()))
-
-
-def _named(names: np.ndarray, n: int, kinds: np.ndarray) -> list[list[Any]]:
-    """Labels and distances of kinds of pairs, which are numbers, as columns."""
-    first, second, distance = np.unravel_index(kinds, (len(names), len(names), n))
-    return [names[first].tolist(), names[second].tolist(), distance.tolist()]
+        first, second, distance = np.unravel_index(kinds, shape)
+        pairs = zip(names[first].tolist(), names[second].tolist(), distance.tolist())
+        return dict(zip(pairs, times.tolist()))

@@ -11,7 +11,6 @@ from collections import Counter
 
 from krepes.base.limits import check_count
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
-from krepes.kernels.objects.object_kernel import read_text
 
 
 class Spectrum(CountKernel):
@@ -41,9 +40,6 @@ class Spectrum(CountKernel):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("length", self.length)
-
-    def read(self, x: str) -> str:
-        return read_text(x)
 
     def counts(self, x: str) -> Counts:
         return Counter(substrings(x, self.length))

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from krepes.base.limits import check_count, check_number
-from krepes.kernels.objects.object_kernel import InnerProductKernel, read_text
+from krepes.kernels.objects.object_kernel import InnerProductKernel
 
 MOST_WEIGHTS = 2**15  # of a string: a row of numbers for each landmark
 
@@ -59,9 +59,6 @@ class Subsequence(InnerProductKernel):
         super().check_parameters()
         check_count("length", self.length)
         check_number("decay", self.decay, above=0, most=1)
-
-    def read(self, x: str) -> str:
-        return read_text(x)
 
     def described(self, objects: list[str]) -> list[np.ndarray]:
         return [np.array([ord(letter) for letter in x], dtype=np.int32) for x in objects]

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
 
 from krepes.base.limits import check_count
-from krepes.kernels.objects.count_kernel import CountKernel, Counts
-from krepes.kernels.objects.graph import Label, LabelledGraph, read_graph
+from krepes.kernels.objects.count_kernel import Counts
+from krepes.kernels.objects.graph import GraphKernel, Label, LabelledGraph
 
 
-class WeisfeilerLehman(CountKernel):
+class WeisfeilerLehman(GraphKernel):
     """Subtrees around nodes that two graphs have in common.
 
     Parameters
@@ -46,7 +45,6 @@ class WeisfeilerLehman(CountKernel):
 
     name = "weisfeiler_lehman"
     known_elsewhere_as = ("wl", "subtree")
-    expects = "graphs"
 
     def __init__(self, rounds: int = 3, normalize: bool = True):
         super().__init__(normalize)
@@ -55,12 +53,6 @@ class WeisfeilerLehman(CountKernel):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_count("rounds", self.rounds, 0)
-
-    def read(self, x: Any) -> LabelledGraph:
-        return read_graph(x)
-
-    def stored(self, x: LabelledGraph) -> dict[str, Any]:
-        return x.plain()
 
     def counts(self, x: LabelledGraph) -> Counts:
         labels = [_of_label(label) for label in x.labels]
