@@ -22,7 +22,6 @@ from krepes.base.rows import Rows, take_rows
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels.checking.matrix_faults import (
     SAME,
-    NegativePoints,
     ValueDifference,
     asymmetry,
     difference,
@@ -37,7 +36,7 @@ from krepes.kernels.kernel import Kernel
 FEW = 64  # rows that are checked before a fit
 
 
-def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> NegativePoints | None:
+def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> str | None:
     """Refuse a user's function with faults; what proves that it is not positive, None if nothing does.
 
     Parameters
@@ -52,7 +51,8 @@ def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> N
         return None
     places = np.unique(np.linspace(0, len(indices) - 1, FEW).astype(np.int64))
     K, noise = landmark_matrix(kernel, take_rows(candidates, places), indices[places])
-    return negative_points(K, descending_eigh(K)[1][:, -1], noise, indices[places])
+    negative = negative_points(K, descending_eigh(K)[1][:, -1], noise, indices[places])
+    return None if negative is None else str(negative)
 
 
 def landmark_matrix(kernel: Kernel, landmarks: Rows, rows: np.ndarray | None = None) -> tuple[Tensor, float]:
