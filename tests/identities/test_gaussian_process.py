@@ -24,10 +24,9 @@ from krepes.machines import (
     KernelRidgeRegressor,
 )
 from krepes.machines.gaussian_process import classifier as classifier_module
-from krepes.machines.gaussian_process.column_scales import scaled_kernel
-from krepes.machines.gaussian_process.evidence_score import Climb
-from krepes.machines.gaussian_process.probability import probability
-from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence
+from krepes.machines.gaussian_process.evidence_score import Climb, EvidenceScore
+from krepes.machines.gaussian_process.posterior import probability
+from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence, scaled_kernel
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.regression.normal_sums import NormalSums
 from refusals import refuses
@@ -286,7 +285,8 @@ EVIDENCES = {
 def test_the_slope_of_the_evidence(name, many):
     """By finite differences, to amplitude, noise and lengthscales."""
     evidence, rows = EVIDENCES[name], torch.from_numpy(X[:30])
-    climb = Climb(rows, Matern(nu=2.5), True, "as given", torch.zeros(3, dtype=torch.float64), None, None)
+    score = EvidenceScore(QuantityEvidence)
+    climb = Climb(rows, Matern(nu=2.5), True, "as given", torch.zeros(3, dtype=torch.float64), score)
     if many:
         climb = climb.with_scales(torch.eye(3, dtype=torch.float64))
     point = climb._point(climb.scales + 0.2)

@@ -27,8 +27,7 @@ from krepes.machines.gaussian_process.laplace import (
 )
 from krepes.machines.gaussian_process.machine import GaussianProcess, given
 from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
-from krepes.machines.gaussian_process.posterior import Posterior
-from krepes.machines.gaussian_process.probability import probability
+from krepes.machines.gaussian_process.posterior import Posterior, probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.targets import Classes, Targets

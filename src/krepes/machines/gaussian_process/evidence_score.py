@@ -13,6 +13,7 @@ d) for each of a few dozen values per kernel, with n up to 400, and up to 1000 f
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from torch import Tensor
 
@@ -28,8 +29,7 @@ from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.lengthscale import median_distance
 from krepes.kernels.radial import RadialKernel
-from krepes.machines.gaussian_process.column_scales import has_scales, scaled_kernel
-from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
+from krepes.machines.gaussian_process.sample_evidence import SampleEvidence, has_scales, scaled_kernel
 from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials, Tried, short_name
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
@@ -117,10 +117,8 @@ class EvidenceTrials(Trials["Climb"]):
 
     def attempt(self, kernel: Kernel, search_lengthscale: bool, metric: str, M: np.ndarray | None) -> Climb:
         is_open = self.takes_metric(kernel, search_lengthscale)
-        stretch = (
-            torch.zeros_like(self.rows[0]) if M is None else torch.from_numpy(np.log(M) / 2).to(self.rows)
-        )
-        climb = Climb(self.rows, kernel, is_open, metric, stretch, self.score.amplitude, self.score.noise)
+        stretch = np.zeros(self.rows.shape[1]) if M is None else np.log(M) / 2
+        climb = Climb(self.rows, kernel, is_open, metric, torch.from_numpy(stretch), self.score)
         return self._climbed(climb, ONE_SCALE_STEPS)
 
     def improve(self, best: Climb, metric: str | None) -> None:
@@ -167,31 +165,22 @@ class Climb:
         What the columns are to it, in words.
     stretch : Tensor of shape (d,)
         Logarithms of what columns are multiplied by.
-    amplitude, noise : float or None
-        None where they are looked for.
+    score : EvidenceScore
     """
 
     def __init__(
-        self,
-        X: Tensor,
-        kernel: Kernel,
-        is_open: bool,
-        metric: str,
-        stretch: Tensor,
-        amplitude: float | None,
-        noise: float | None,
+        self, X: Tensor, kernel: Kernel, is_open: bool, metric: str, stretch: Tensor, score: EvidenceScore
     ):
         self.X, self.kernel, self.open, self.metric = X, kernel, is_open, metric
-        self.base, self.given = stretch, (amplitude, noise)
+        self.base, self.score = stretch.to(X), score
         self.groups = torch.ones(X.shape[1], 1 if is_open else 0, dtype=torch.float64).to(X)
         self.scales = np.full(self.groups.shape[1], -math.log(self._median())) if is_open else np.zeros(0)
-        self.amplitude, self.noise = amplitude or 1.0 / self._size, noise or FIRST_NOISE
+        self.amplitude, self.noise = score.amplitude or 1.0 / self._size, score.noise or FIRST_NOISE
         self.evidence, self.n_rows = math.nan, 0
 
     def with_scales(self, groups: Tensor) -> Climb:
         """From here, with a scale for every group of columns, (d, g)."""
-        other = object.__new__(Climb)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         other.base, other.groups = self.stretch, groups.to(self.X)
         other.scales, other.metric = np.zeros(groups.shape[1]), "diagonal"
         return other
@@ -211,9 +200,8 @@ class Climb:
         Z = self.X[:MEDIAN_ROWS] * self.base.exp()
         distance = median_distance(Z, self.kernel.distances_to, torch.Generator().manual_seed(0))
         length = distance / self.kernel.reach
-        clone(self.kernel).set_params(lengthscale=length).against(
-            Z[:1]
-        )  # refuses what no float holds the square of
+        # Refuses what no float holds the square of.
+        clone(self.kernel).set_params(lengthscale=length).against(Z[:1])
         return length
 
     @cached_property
@@ -230,8 +218,7 @@ class Climb:
 
     def climbed(self, evidence: SampleEvidence, n: int, steps: int) -> Climb:
         """A climb on the first n rows from here."""
-        other = object.__new__(Climb)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         X, part = self.X[:n], evidence.first(n)
         fixed = None if self.open else self._fixed(X).double()
         if self.n_rows == 0 and self.open:
@@ -247,17 +234,11 @@ class Climb:
             finite = math.isfinite(value) and np.isfinite(slope).all()
             return (-value, -slope[free]) if finite else (1e25, np.zeros(len(free)))
 
-        limits = list(zip(lower[free], upper[free], strict=True))
         if len(free):
-            start = point[free].clip(lower[free], upper[free])
-            point[free] = minimize(
-                loss,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=limits,
-                options={"maxiter": steps, "ftol": ENOUGH},
-            ).x
+            start, limits = point[free].clip(lower[free], upper[free]), Bounds(lower[free], upper[free])
+            options = {"maxiter": steps, "ftol": ENOUGH}
+            found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+            point[free] = found.x
         other.evidence = self._value(part, X, fixed, point)[0]
         other.amplitude, other.noise = math.exp(point[0]), math.exp(point[1])
         other.scales, other.n_rows = point[2:], len(X)
@@ -268,9 +249,8 @@ class Climb:
 
     def _free(self, evidence: SampleEvidence) -> np.ndarray:
         """Places of what is looked for."""
-        amplitude, noise = self.given
-        changed = [amplitude is None, noise is None and evidence.noisy, *[True] * len(self.scales)]
-        return np.flatnonzero(changed)
+        noise = self.score.noise is None and evidence.noisy
+        return np.flatnonzero([self.score.amplitude is None, noise, *[True] * len(self.scales)])
 
     def _bounds(self, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         within = np.log(np.array([AMPLITUDES, NOISES, *[STRETCHES] * len(scales)])).T

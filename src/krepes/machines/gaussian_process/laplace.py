@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import torch
@@ -26,12 +26,16 @@ from krepes.base.accumulator import FieldSums, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.caller_warning import warn
 from krepes.base.codec import Shape
+from krepes.base.linalg import symmetric
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 
 TOLERANCE = 1e-12  # of the squared length of a step, per row, in units of the posterior's deviation
 MOST_STEPS = 50
 MOST_HALVINGS = 12
+ROUNDING = 1e-12  # of the height of the posterior
+
+V = TypeVar("V")
 
 
 def signs(indicators: Tensor) -> Tensor:
@@ -116,50 +120,48 @@ class Mode:
 
 def laplace_mode(sums_at: Callable[[Tensor], LikelihoodSums], start: Tensor, amplitude: float) -> Mode:
     """Newton's method from a start (r, c); steps that would lower the posterior are halved."""
+
+    def height(W: Tensor, sums: LikelihoodSums) -> Tensor:
+        return sums.value - W.square().sum(0) / (2 * amplitude)
+
     W, sums, steps = start, sums_at(start), 0
     while True:
         slope = sums.gradient - W / amplitude  # (r, c)
-        L = _cholesky(sums.curvature, amplitude)
+        H = symmetric(sums.curvature)
+        H.diagonal(dim1=1, dim2=2).add_(1 / amplitude)
+        L = torch.linalg.cholesky(H)
         move = torch.cholesky_solve(slope.mT[:, :, None], L)[:, :, 0].mT
         if bool(((slope * move).sum(0) <= TOLERANCE * sums.n).all()):
             break
         if steps == MOST_STEPS:
             warn(f"Newton's method has not ended after {steps} steps: the fit may be far from its best.")
             break
-        W, sums = _uphill(sums_at, W, sums, move, amplitude)
+        now = height(W, sums)
+        W, sums, _ = halved(sums_at, height, W, move, now - ROUNDING * now.abs(), MOST_HALVINGS)
         steps += 1
     r = len(W)
     log_det = 2 * L.diagonal(dim1=1, dim2=2).log().sum(1) + r * np.log(amplitude)
-    evidences = sums.value - W.square().sum(0) / (2 * amplitude) - log_det / 2
+    evidences = height(W, sums) - log_det / 2
     roots = torch.linalg.solve_triangular(L.mT, torch.eye(r).to(L).expand_as(L), upper=True)
     return Mode(W + move, roots.contiguous(), evidences, steps + 1)
 
 
-def _cholesky(curvature: Tensor, amplitude: float) -> Tensor:
-    H = (curvature + curvature.mT) / 2
-    H.diagonal(dim1=1, dim2=2).add_(1 / amplitude)
-    return torch.linalg.cholesky(H)
-
-
-def _uphill(
-    sums_at: Callable[[Tensor], LikelihoodSums],
-    W: Tensor,
-    sums: LikelihoodSums,
-    move: Tensor,
-    amplitude: float,
-) -> tuple[Tensor, LikelihoodSums]:
-    """The next weights, and the sums there."""
-
-    def height(sums: LikelihoodSums, W: Tensor) -> Tensor:
-        return sums.value - W.square().sum(0) / (2 * amplitude)
-
-    before, share = height(sums, W), torch.ones_like(sums.value)
-    slack = 1e-12 * before.abs()
-    for _ in range(MOST_HALVINGS):
+def halved(
+    found_at: Callable[[Tensor], V],
+    height: Callable[[Tensor, V], Tensor],
+    W: Tensor,  # (r, c)
+    move: Tensor,  # (r, c)
+    least: Tensor,  # (c,)
+    most: int,
+) -> tuple[Tensor, V, Tensor]:
+    """The next weights, what is found there, and its heights (c,): columns below the least height move by halves."""
+    share = torch.ones_like(least)
+    for _ in range(most):
         ahead = W + share * move
-        found = sums_at(ahead)
-        worse = height(found, ahead) < before - slack
+        found = found_at(ahead)
+        reached = height(ahead, found)
+        worse = reached < least
         if not bool(worse.any()):
             break
         share = torch.where(worse, share / 2, share)
-    return ahead, found
+    return ahead, found, reached

@@ -6,17 +6,31 @@
 where g is the slope of the likelihood at the mode, R = (K + D^-1)^-1 and v = (I - R K) d, d_i = 1/2 [(K^-1 + D)^-1]_ii
 times the third derivative: the mode moves with K. Whatever K is a function of, the evidence changes by the sum of
 G_ij dK_ij. Cost O(n^3) for each value with its gradient.
+
+A radial kernel between rows whose columns are stretched, and what it changes by with each of them.
+
+    k(x, y) = f(u),   u = |z_x - z_y|,   z_j = exp(t_j) x_j
+
+    dk/dt_j = f'(u)/u (z_xj - z_yj)^2          Euclidean distance
+            = f'(u) |z_xj - z_yj|              L1 distance
+
+so that for any G, the sum of G_ab dk_ab/dt_j is a product of matrices, O(n^2 d), without derivatives of single entries.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+
+from krepes.kernels import Kernel, Laplacian
+from krepes.kernels.radial import RadialKernel
+from krepes.machines.gaussian_process.laplace import halved
 
 JITTER = 1e-10  # of the mean of the diagonal, added where rounding needs it
 MOST_STEPS, MOST_HALVINGS, TOLERANCE = 100, 10, 1e-10
@@ -124,17 +138,9 @@ class ClassEvidence(SampleEvidence):
             b = D * F + g
             inner = (root * (K @ b)).mT[:, :, None]
             solved = torch.cholesky_solve(inner, torch.linalg.cholesky(B))[:, :, 0].mT
-            move, share = b - root * solved - a, torch.ones_like(now)
-            for _ in range(MOST_HALVINGS):
-                ahead = a + share * move
-                F_ahead = K @ ahead
-                then = height(ahead, F_ahead)
-                worse = then < now
-                if not bool(worse.any()):
-                    break
-                share = torch.where(worse, share / 2, share)
-            a, F, gain, now = ahead, F_ahead, then - now, then
-            if bool((gain.abs() < TOLERANCE).all()):
+            before = now
+            a, F, now = halved(lambda a: K @ a, height, a, b - root * solved - a, before, MOST_HALVINGS)
+            if bool(((now - before).abs() < TOLERANCE).all()):
                 break
         self._start = a
         return a, F
@@ -147,3 +153,34 @@ def _cholesky(C: Tensor) -> Tensor:
         L, failed = torch.linalg.cholesky_ex(C + ridge * torch.eye(len(C)).to(C))
         ridge = 100 * ridge
     return L
+
+
+def has_scales(kernel: Kernel) -> bool:
+    """Whether the lengthscale of a kernel is open, and its derivatives are known."""
+    if not isinstance(kernel, RadialKernel) or not isinstance(kernel.lengthscale, str):
+        return False
+    try:
+        kernel.profile_slope(torch.ones(1, dtype=torch.float64))
+    except TypeError:
+        return False
+    return True
+
+
+def scaled_kernel(kernel: RadialKernel, Z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """K (n, n) of stretched rows, and a function from G (n, n), symmetric, to the sums of G dK/dt, (d,)."""
+    u = kernel.distances_to(Z)(Z)
+    u.fill_diagonal_(0)
+    slope = kernel.profile_slope(u.clone())
+    slope = torch.where(slope == -torch.inf, 0.0, slope)
+
+    def by_squares(G: Tensor) -> Tensor:
+        M, centred = G * slope, Z - Z[0]  # constant columns are zero exactly
+        centred -= centred.mean(0)
+        return 2 * (M.sum(1) @ centred.square() - (centred * (M @ centred)).sum(0))
+
+    def by_absolutes(G: Tensor) -> Tensor:
+        M = G * slope * u
+        return torch.stack([(M * (z[:, None] - z).abs()).sum() for z in Z.unbind(1)])
+
+    absolute = isinstance(kernel, Laplacian) and kernel.norm == 1
+    return kernel.profile(u.clone()), by_absolutes if absolute else by_squares
