@@ -339,7 +339,7 @@ def test_info_accounts_for_the_whole_file(people):
     model = people / "m.krepes"
     run("fit", people / "people.csv", "-o", model, "--label", "income", "--exclude", "split", *SMALL)
     text = run("info", model)
-    for part in ("moments", "landmarks (rows of the training data)", "Nyström factors F", "coefficients A"):
+    for part in ("moments", "landmarks (rows of the training data)", "Nyström factors F", "coefficients"):
         assert part in text
     assert not [line for line in text.splitlines() if line.strip().startswith("other")]
     assert "With moments" in text

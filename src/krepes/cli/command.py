@@ -15,10 +15,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from krepes.cli import options, session, terminal
 
@@ -29,6 +32,7 @@ COMMON = {
     "verbose": (options.Verbose, False),
     "as_json": (options.Json, False),
 }
+METAVARS: dict[Any, str] = {int: "N", float: "SHARE", bool: "", Path: "FILE"}  # by type
 _options: ContextVar[dict[str, str]] = ContextVar("options")  # by the names of arguments
 
 
@@ -88,27 +92,36 @@ def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _argument(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _argument(name: str, annotation: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
+    """An argument whose option says what follows from its type and default; by default in a panel."""
+    kind, mark = get_args(annotation)
+    if isinstance(mark, OptionInfo):
+        mark = copy(mark)
+        mark.rich_help_panel = mark.rich_help_panel or panel
+        mark.show_default = default is not False and default not in (None, "auto", [])
+        if mark.metavar is None:
+            mark.metavar = METAVARS.get((get_args(kind) or (kind,))[0], "NAME")  # X | None, list[X] or X
+    shown = Annotated[kind, mark]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
 
 
 def _flat(argument: inspect.Parameter) -> Iterator[inspect.Parameter]:
     """An argument as typer is shown it; of a group, its fields."""
     group = argument.annotation
     if not is_dataclass(group):
-        yield argument.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        yield _argument(argument.name, argument.annotation, argument.default)
         return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = _default(field)
         empty = inspect.Parameter.empty if default is MISSING else default
-        yield _argument(field.name, hints[field.name], empty)
+        yield _argument(field.name, hints[field.name], empty, getattr(group, "panel", None))
 
 
 def _option(argument: inspect.Parameter) -> Iterator[str]:
     """The long form of an option."""
     for mark in get_args(argument.annotation)[1:]:
-        if isinstance(mark, typer.models.OptionInfo):
+        if isinstance(mark, OptionInfo):
             words = [mark.default, *(mark.param_decls or ())]
             long = [word for word in words if isinstance(word, str) and word.startswith("--")]
             yield long[0] if long else f"--{argument.name.replace('_', '-')}"
@@ -117,7 +130,7 @@ def _option(argument: inspect.Parameter) -> Iterator[str]:
 def _place(argument: inspect.Parameter) -> int:
     """Where the help page has an option: without a heading, of data, of the work itself, of running it."""
     (mark,) = get_args(argument.annotation)[1:]
-    return {None: 0, options.DATA: 1, options.RUN: 3}.get(mark.rich_help_panel, 2)
+    return {None: 0, "Options": 0, options.DATA: 1, options.RUN: 3}.get(mark.rich_help_panel, 2)
 
 
 def with_options(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -13,48 +13,26 @@ from krepes.cli.parameters import estimator, given, overrides
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
 
-KERNELS = "auto, gaussian, laplacian, matern, arc_cosine, empirical_ntk, ..."
-LOSSES = "spectral_contrastive, barlow_twins, vicreg, kernel_pca, simclr, byol, ..."
-VIEWS = "auto, image, series, sparse, tabular, none"
-
 
 @dataclass(frozen=True)
 class EmbeddingOptions:
     """The parameters of a KernelEmbedding that have options; --set has all others."""
 
+    panel: ClassVar[str] = MODEL
+
     n_components: Annotated[
-        str | None,
-        option(
-            "Width of the representation. By default 64; auto chooses it.",
-            metavar="N",
-            panel=MODEL,
-            callback=count,
-        ),
+        str | None, option("Width. By default 64; auto chooses it.", metavar="N", callback=count)
     ] = None
     n_landmarks: Annotated[
         str | None,
-        option(
-            "Rows that all others are compared with. By default 1000; all makes an exact fit of few rows.",
-            metavar="N",
-            panel=MODEL,
-            callback=count,
-        ),
+        option("Rows to compare with. By default 1000; all is an exact fit.", metavar="N", callback=count),
     ] = None
-    kernel: Annotated[str | None, option(f"How rows are compared: {KERNELS}", panel=MODEL)] = None
-    loss: Annotated[str | None, option(f"What is learned: {LOSSES}", panel=MODEL)] = None
-    views: Annotated[
-        str | None, option(f"Small changes that keep the meaning of a row: {VIEWS}", panel=MODEL)
-    ] = None
-    epochs: Annotated[
-        int | None,
-        option("The most passes of a loss that is trained on samples.", metavar="N", panel=MODEL, min=1),
-    ] = None
+    kernel: Annotated[str | None, option("How rows are compared: gaussian, laplacian, matern, ...")] = None
+    loss: Annotated[str | None, option("spectral_contrastive, vicreg, kernel_pca, simclr, ...")] = None
+    views: Annotated[str | None, option("Changes that keep the meaning: image, tabular, none, ...")] = None
+    epochs: Annotated[int | None, option("The most passes of a loss of samples.", min=1)] = None
     preprocess: Annotated[
-        str | None,
-        option(
-            "How rows are prepared: auto; table and normalize standardise columns and channels; series; none.",
-            panel=DATA,
-        ),
+        str | None, option("How rows are prepared: auto, table, normalize, series, none.", panel=DATA)
     ] = None
     override: Override = field(default_factory=list)
 

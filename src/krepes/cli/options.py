@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.models import OptionInfo
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
     from krepes.one_pass import OnePassEstimator
     from krepes.preprocessing import TableEncoder
+    from krepes.preprocessing.targets import TaskGuess
     from krepes.sources import Source
 
 DATA, MODEL, STREAM, RUN = "Data", "Model", "Streams", "Running"
 
 
-def option(*words: str, metavar: str = "NAME", panel: str | None = None, **settings: Any) -> OptionInfo:
-    """An option; the last of the words is its help, those before are its names."""
+def option(*words: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> OptionInfo:
+    """An option; the last of the words is its help, those before are its names.
+
+    `command` adds what follows from the type and the default: metavar, whether the default is shown, and the panel.
+    """
     *names, text = words
-    settings = {"show_default": False} | settings
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **settings)
 
 
@@ -39,9 +42,17 @@ def count(text: str | None) -> str | None:
     raise typer.BadParameter(f"{text!r}: expected a number of at least 1, all or auto.")
 
 
-def flag(name: str, text: str, panel: str | None = None) -> OptionInfo:
-    """An option without a value."""
-    return option(name, text, metavar="", panel=panel)
+def one_of(name: str, value: str | None, known: Sequence[str]) -> None:
+    """Refuse a name that is not known."""
+    if value is not None and value not in known:
+        raise typer.BadParameter(f"{name} {value}: expected {', '.join(known)}.")
+
+
+def taken_words(task: str, why: str, guess: TaskGuess | None) -> str:
+    """What the labels are taken for, and what to say otherwise."""
+    taken, other = ("a quantity", "classification") if task == "regression" else ("classes", "regression")
+    doubt = "" if guess is None or guess.plain else f" Otherwise say --task {other}."
+    return f"The target is taken for {taken}: {why}.{doubt}"
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -49,88 +60,53 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-Data = Annotated[
-    Path,
-    argument(
-        "DATA",
-        "A .parquet, .csv, .tsv, .npy or .npz file, a folder of such files, of a Zarr array or of images (subfolders "
-        "are labels), or a pattern such as 'part-*.csv'.",
-    ),
-]
+Data = Annotated[Path, argument("DATA", "Rows: .parquet, .csv, .npy, .npz, a folder, 'part-*.csv'.")]
 Model = Annotated[Path, argument("MODEL", "A model that `krepes fit` or `krepes train` wrote.")]
 ModelFile = Annotated[Path, option("--output", "-o", "The model file to write.", metavar="MODEL")]
-Array = Annotated[
-    str, option("The array of an .npz file that holds the rows.", panel=DATA, show_default=True)
-]
-Encoding = Annotated[
-    str | None, option("Encoding of CSV files, such as cp1252. By default it is recognised.", panel=DATA)
-]
+Array = Annotated[str, option("The array of an .npz file that holds the rows.", panel=DATA)]
+Encoding = Annotated[str | None, option("Of CSV files, such as cp1252. By default recognised.", panel=DATA)]
 Exclude = Annotated[
-    list[str],
-    option("--exclude", "A column to leave out. Repeat it for several.", metavar="COLUMN", panel=DATA),
+    list[str], option("--exclude", "A column to leave out. Repeatable.", metavar="COLUMN", panel=DATA)
 ]
-Label = Annotated[
-    str | None,
-    option(
-        "The column, or array of an .npz file, with the labels. By default the one named in fit, y, or subfolders.",
-        panel=DATA,
-    ),
-]
+Label = Annotated[str | None, option("Column or array of labels. By default that of fit, or y.", panel=DATA)]
 LabelFile = Annotated[
-    str | None,
-    option("A file of labels: y.npy, y.npz:ARRAY, or a table with --label.", metavar="FILE", panel=DATA),
+    str | None, option("Labels: y.npy, y.npz:ARRAY, or a table with --label.", metavar="FILE", panel=DATA)
 ]
-Split = Annotated[str | None, option("A column or array that says train or test in every row.", panel=DATA)]
+Split = Annotated[str | None, option("A column or array that says train or test.", panel=DATA)]
 NTrain = Annotated[
-    int | None,
-    option(
-        "The first N rows are for training. By default the array n_train of an .npz file.",
-        metavar="N",
-        panel=DATA,
-        min=1,
-    ),
+    int | None, option("The first N rows are for training. By default n_train of .npz.", panel=DATA, min=1)
 ]
 Keep = Annotated[
     list[str],
-    option(
-        "Copy a column, such as an id, into the result. Repeat it for several.", metavar="COLUMN", panel=DATA
-    ),
+    option("Copy a column, such as an id, into the result. Repeatable.", metavar="COLUMN", panel=DATA),
 ]
 Override = Annotated[
     list[str],
     option(
-        "--set",
-        "Any other parameter, such as loss__redundancy=0.1. Repeat it for several.",
-        metavar="NAME=VALUE",
-        panel=MODEL,
+        "--set", "Any other parameter: loss__redundancy=0.1. Repeatable.", metavar="NAME=VALUE", panel=MODEL
     ),
 ]
-CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.", metavar="FILE")]
-Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).", metavar="FILE")]
-Seed = Annotated[
-    int, option("--seed", "Seed of all random draws.", metavar="N", panel=RUN, min=0, show_default=True)
-]
+CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.")]
+Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).")]
+Seed = Annotated[int, option("--seed", "Seed of all random draws.", panel=RUN, min=0)]
 Device = Annotated[str, option("auto, cpu, cuda, cuda:1, ...; auto takes a GPU if there is one.", panel=RUN)]
-Threads = Annotated[int | None, option("Processor threads. By default all.", metavar="N", panel=RUN, min=1)]
+Threads = Annotated[int | None, option("Processor threads. By default all.", panel=RUN, min=1)]
 Engine = Annotated[
-    str | None,
-    option(
-        "Who reads the data: dask, or the address of a Dask scheduler. By default this process.",
-        metavar="ADDRESS",
-        panel=RUN,
-    ),
+    str | None, option("Who reads the data: dask, or a scheduler's address.", metavar="ADDRESS", panel=RUN)
 ]
-DryRun = Annotated[bool, flag("--dry-run", "Print rows, memory and expected time, and write nothing.", RUN)]
-Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
-Verbose = Annotated[
-    bool, option("--verbose", "-v", "Show details, and where an error happened.", metavar="", panel=RUN)
+DryRun = Annotated[
+    bool, option("--dry-run", "Print rows, memory and expected time; write nothing.", panel=RUN)
 ]
-Json = Annotated[bool, flag("--json", "Print one JSON object instead of text, unrounded.", RUN)]
+Force = Annotated[bool, option("--force", "Overwrite existing files.")]
+Verbose = Annotated[bool, option("--verbose", "-v", "Show details, and where an error happened.", panel=RUN)]
+Json = Annotated[bool, option("--json", "Print one JSON object instead of text, unrounded.", panel=RUN)]
 
 
 @dataclass(frozen=True)
 class Rows:
     """Rows for a model that exists."""
+
+    panel: ClassVar[str] = DATA
 
     data: Data
     array: Array = "X"
@@ -148,28 +124,17 @@ class NewRows(Rows):
     """Rows to learn from."""
 
     size: Annotated[
-        str | None,
-        option("Resize images: 32, or height x width such as 48x42.", metavar="PIXELS", panel=DATA),
+        str | None, option("Resize images: 32, or height x width such as 48x42.", metavar="PIXELS")
     ] = None
     exclude: Exclude = field(default_factory=list)
     columns: Annotated[
         list[str],
         option(
-            "--column",
-            "What a column is: number, decimal point, decimal comma, date, day first, month first, boolean, category "
-            "or text. Repeat it for several.",
-            metavar="NAME=KIND",
-            panel=DATA,
+            "--column", "number, date, category, text, decimal comma, ... Repeatable.", metavar="NAME=KIND"
         ),
     ] = field(default_factory=list)
     missing: Annotated[
-        list[str],
-        option(
-            "--missing",
-            "A word for a missing value, instead of NA, null, ... Repeat it for several.",
-            metavar="WORD",
-            panel=DATA,
-        ),
+        list[str], option("--missing", "A word for a missing value. Repeatable.", metavar="WORD")
     ] = field(default_factory=list)
 
     def open(self) -> Source:
@@ -258,33 +223,23 @@ class SplitLabels(Labels):
 class Parts:
     """How rows are summed up: which count how often, in which part of the data, and where the work is kept."""
 
+    panel: ClassVar[str] = DATA
+
     sample_weight: Annotated[
-        str | None,
-        option("A column or array that says how often each row counts.", metavar="COLUMN", panel=DATA),
+        str | None, option("How often each row counts: a column or array.", metavar="COLUMN")
     ] = None
     groups: Annotated[
-        str | None,
-        option(
-            "Keep sums for each value of this column, such as the day or site.", metavar="COLUMN", panel=DATA
-        ),
+        str | None, option("Keep sums for each value of this column, such as days.", metavar="COLUMN")
     ] = None
     base: Annotated[
         Path | None,
-        option(
-            "Take preprocessing, kernel and landmarks from this model, and sum up DATA alone, for `krepes merge`.",
-            metavar="MODEL",
-            panel=MODEL,
-        ),
+        option("Sum up DATA for this model, for `krepes merge`.", metavar="MODEL", panel=MODEL),
     ] = None
     first_row: Annotated[
-        int | None,
-        option(
-            "With --base: the number of DATA's first row in all the data.", metavar="N", panel=DATA, min=0
-        ),
+        int | None, option("With --base: the number of DATA's first row in all data.", min=0)
     ] = None
     checkpoint: Annotated[
-        Path | None,
-        option("Keep the state of a long fit here; the same command resumes it.", metavar="FILE", panel=RUN),
+        Path | None, option("State of a long fit; the same command resumes it.", panel=RUN)
     ] = None
     engine: Engine = None
 

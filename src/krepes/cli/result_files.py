@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from krepes.one_pass import OnePassEstimator
-    from krepes.sources import Source, TableSource
+    from krepes.sources import Rows, Source, TableSource
 
 BATCH_ROWS = 8192
 FIGURES = (".png", ".pdf", ".svg")
@@ -28,10 +29,7 @@ FIGURES = (".png", ".pdf", ".svg")
 class ResultFile:
     """A file with a result for every row."""
 
-    output: Annotated[
-        Path,
-        option("--output", "-o", "The file to write: .parquet, .csv, .npy or .npz.", metavar="FILE"),
-    ]
+    output: Annotated[Path, option("--output", "-o", "The file to write: .parquet, .csv, .npy or .npz.")]
     keep: Keep = field(default_factory=list)
     overwrite: Force = False
 
@@ -104,14 +102,7 @@ class ResultFolder(ResultFile):
     """A file, or a folder that workers may write."""
 
     output: Annotated[
-        Path,
-        option(
-            "--output",
-            "-o",
-            "The file to write: .parquet, .csv, .npy or .npz. A name without an ending is a folder of Parquet files; "
-            "after an interruption the same command goes on.",
-            metavar="FILE",
-        ),
+        Path, option("--output", "-o", "A .parquet, .csv, .npy or .npz file, or a folder of Parquet files.")
     ]
     engine: Engine = None
 
@@ -129,6 +120,25 @@ class ResultFolder(ResultFile):
                 f"an ending, such as {self.output.with_suffix('')}."
             )
         super().check()
+
+    def write_records(
+        self,
+        model: OnePassEstimator,
+        results: Callable[..., np.ndarray],
+        dtype: np.dtype,
+        source: Source,
+        what: list[Any],
+    ) -> dict[str, Any]:
+        """Write the records that `results` makes of a model and rows, as a file or a folder."""
+        if self.is_folder:
+            return self.write_folder(model, partial(results, model.without_engine()), source, what)
+        names = list(dtype.names or ())
+        plain = names == ["prediction"]  # nothing but values
+        parts = in_parts(partial(results, model), source)
+        batches = (records["prediction"] if plain else records for records in parts)
+        return self.write(
+            batches, source, None, dtype["prediction"] if plain else dtype, name=what[0], columns=names
+        )
 
     def write_folder(
         self,
@@ -157,16 +167,38 @@ class ResultFolder(ResultFile):
         return self.facts(source, kept, written.n_bytes) | files
 
 
+def in_parts(results: Callable[[Rows], np.ndarray], source: Source) -> Iterator[np.ndarray]:
+    """The results of all rows, with a bar."""
+    from krepes.base.progress import Bars
+
+    with Bars().stage("Predicting", source.n_rows) as stage:
+        for _, batch in source.batches(BATCH_ROWS):
+            found = results(batch)
+            yield found
+            stage.advance(len(found))
+
+
+def records_of(dtype: np.dtype, columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Columns as an array of records, (n,)."""
+    import numpy as np
+
+    found = list(columns)
+    records = np.empty(len(found[0]), dtype=dtype)
+    for name, column in zip(dtype.names or (), found):
+        records[name] = column
+    return records
+
+
 def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
     """Refuse files that cannot be written, before anything is computed."""
     from krepes.base.files import check_writable
 
     for option_name, path, endings in (("--output", table, tables), ("--figure", figure, FIGURES)):
-        if path is not None and endings and path.suffix.lower() not in endings:
-            raise typer.BadParameter(
-                f"{option_name} {path}: expected a name that ends in {', '.join(endings)}."
-            )
         if path is not None:
+            if endings and path.suffix.lower() not in endings:
+                raise typer.BadParameter(
+                    f"{option_name} {path}: expected a name that ends in {', '.join(endings)}."
+                )
             check_writable(path, force)
 
 

@@ -25,26 +25,11 @@ ESTIMATORS = ("unbiased", "biased")
 def align(
     features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
     estimator: Annotated[
-        str | None,
-        option("unbiased (the default) is 0 for unrelated data; biased is near 1 for wide features."),
+        str | None, option("unbiased (the default), 0 for unrelated data; or biased.")
     ] = None,
-    permutations: Annotated[
-        int,
-        option(
-            "Shuffles for a p-value and an interval, of two files in memory.",
-            metavar="N",
-            min=0,
-            show_default=True,
-        ),
-    ] = 0,
+    permutations: Annotated[int, option("Shuffles for the p-value of two files in memory.", min=0)] = 0,
     sketch: Annotated[
-        int,
-        option(
-            "Buckets (a power of two) of a sketch of the biased CKA: O(M d) memory. 0 is exact.",
-            metavar="M",
-            min=0,
-            show_default=True,
-        ),
+        int, option("Buckets (a power of two) to sketch the biased CKA. 0 is exact.", metavar="M", min=0)
     ] = 0,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
     encoding: options.Encoding = None,
@@ -55,8 +40,7 @@ def align(
 ) -> dict[str, Any]:
     """Compare representations of the same rows by centred kernel alignment: 1 the same, 0 unrelated.
 
-    [cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
-
+    \b[cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
     from krepes.cli.features import open_aligned, short_names
@@ -99,8 +83,7 @@ def _checked(features: list[str], estimator: str | None, permutations: int, sket
 
     if len(features) < 2:
         raise typer.BadParameter("Give at least two files: alignment compares representations.")
-    if estimator not in (None, *ESTIMATORS):
-        raise typer.BadParameter(f"--estimator {estimator}: expected {' or '.join(ESTIMATORS)}.")
+    options.one_of("--estimator", estimator, ESTIMATORS)
     check_buckets(sketch)
     if permutations and (len(features) > 2 or sketch):
         raise typer.BadParameter("--permutations is for two files without --sketch.")

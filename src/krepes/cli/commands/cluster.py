@@ -25,40 +25,24 @@ def cluster(
     result: ResultFile,
     n_clusters: Annotated[
         int | None,
-        option(
-            "--n-clusters", "-k", "The number of clusters. By default it is estimated.", metavar="N", min=1
-        ),
+        option("--n-clusters", "-k", "The number of clusters. By default it is estimated.", min=1),
     ] = None,
     label: Annotated[
-        str | None,
-        option("A column or array of labels to compare the clusters with, only.", panel=options.DATA),
+        str | None, option("Labels to compare the clusters with, only.", panel=options.DATA)
     ] = None,
     kernel: Annotated[
-        str | None,
-        option("How rows are compared. By default a Gaussian that follows the data.", panel=options.MODEL),
+        str | None, option("How rows are compared. By default a Gaussian.", panel=options.MODEL)
     ] = None,
     coding: Annotated[
-        str | None,
-        option("How a row is written as a sum of the others: ridge, elastic_net, ...", panel=options.MODEL),
+        str | None, option("Rows as sums of others: ridge, elastic_net, ...", panel=options.MODEL)
     ] = None,
-    override: Annotated[
-        list[str],
-        option(
-            "--set",
-            "Any other parameter, such as projection__filter=0.2. Repeat it for several.",
-            metavar="NAME=VALUE",
-            panel=options.MODEL,
-        ),
-    ] = [],  # noqa: B006
-    figure: Annotated[
-        Path | None, option("Draw data, kernel and affinity over the iterations.", metavar="FILE")
-    ] = None,
+    override: options.Override = [],  # noqa: B006  (typer copies it)
+    figure: Annotated[Path | None, option("Draw data, kernel and affinity over the iterations.")] = None,
     random_state: options.Seed = 0,
 ) -> dict[str, Any]:
     """Find clusters of rows that express one another, and a metric in which they do.
 
-    [cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
-
+    \b[cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
     [cyan]krepes cluster people.csv --keep id -o clusters.csv --set n_iterations=4 --figure iterations.png[/]
     """
     from krepes.cli.parameters import estimator, given, overrides

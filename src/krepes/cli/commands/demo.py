@@ -45,14 +45,7 @@ class Explained:
 @command
 def demo(
     output: Annotated[
-        Path,
-        options.option(
-            "--output",
-            "-o",
-            "The folder for the model, the figure and the page.",
-            metavar="FOLDER",
-            show_default=True,
-        ),
+        Path, options.option("--output", "-o", "The folder for model, figure and page.", metavar="FOLDER")
     ] = Path("krepes-demo"),
     random_state: options.Seed = 0,
     threads: options.Threads = 1,  # the fastest number for data this small

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from krepes.cli import options, result_files
@@ -15,10 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.machines import NoveltyDetector
-    from krepes.machines.novelty.monitoring import Reading
-    from krepes.sources import Source
 
-COLUMNS = ["score", "p_value", "alarm"]
+COLUMNS = [("score", "f8"), ("p_value", "f8"), ("alarm", "?")]
 
 
 @command
@@ -28,11 +24,7 @@ def detect(
     result: result_files.ResultFolder,
     rate: Annotated[
         float | None,
-        option(
-            "--false-alarm-rate",
-            "Share of normal rows that may be alarms. By default that of the training.",
-            metavar="SHARE",
-        ),
+        option("--false-alarm-rate", "Normal rows that may be alarms. By default as in training."),
     ] = None,
     device: options.Device = "auto",
 ) -> dict[str, Any]:
@@ -41,15 +33,17 @@ def detect(
     The p-value is the share of normal rows that are at least as novel. An alarm is a p-value up to the false-alarm \
 rate. Rows are read, scored and written in parts, so that the data may be larger than memory.
 
-    [cyan]krepes train good_days.parquet --task detect -o pump.krepes[/]
-
+    \b[cyan]krepes train good_days.parquet --task detect -o pump.krepes[/]
     [cyan]krepes detect pump.krepes today.parquet -o alarms.parquet --keep time[/]
     """
     result.check()
+    import numpy as np
+
     from krepes.base.limits import check_share
     from krepes.cli.opening import load_model
     from krepes.cli.terminal import line
     from krepes.machines import NoveltyDetector
+    from krepes.sources import open_source
 
     if rate is not None:
         check_share("rate", rate)
@@ -59,22 +53,26 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     if rate is not None:
         detector.set_params(false_alarm_rate=rate)
     source = rows.open_for(detector)
-    counted = _Counted(detector)
-    if result.is_folder:
-        alone = _Counted(detector.without_engine())
-        facts = result.write_folder(detector, alone.of, source, ["detect", detector.false_alarm_rate])
-        counted.alarms = _alarms_in(result.output)
-    else:
-        facts = result.write(
-            counted.batches(source), source, None, counted.dtype, name="detection", columns=COLUMNS
-        )
+    what = ["detection", detector.false_alarm_rate]
+    counts: list[int] = []
+
+    def counted(machine: NoveltyDetector, batch: Any) -> np.ndarray:
+        records = _records(machine, batch)
+        counts.append(int(records["alarm"].sum()))
+        return records
+
+    results = _records if result.is_folder else counted
+    facts = result.write_records(detector, results, np.dtype(COLUMNS), source, what)
+    written = open_source(result.output).label_column("alarm") if result.is_folder else counts
+    alarms = int(np.sum(written))
     seconds = time.perf_counter() - start
-    share, chance = counted.alarms / max(1, source.n_rows), counted.chance(source.n_rows)
+    share = alarms / max(1, source.n_rows)
+    chance = detector._solved().calibration.chance(alarms, source.n_rows, detector.false_alarm_rate)
     result.say(facts, "", seconds)
-    line(f"{counted.alarms:,} alarms, {100 * share:.1f} % of the rows. {_expected(detector, chance)}")
+    line(f"{alarms:,} alarms, {100 * share:.1f} % of the rows. {_expected(detector, chance)}")
     return facts | {
-        "columns": COLUMNS,
-        "alarms": counted.alarms,
+        "columns": [name for name, _ in COLUMNS],
+        "alarms": alarms,
         "alarm_rate": share,
         "false_alarm_rate": detector.false_alarm_rate,
         "attainable_rate": detector.attainable_rate_,
@@ -84,48 +82,13 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     }
 
 
-class _Counted:
-    """Records of scores, p-values and alarms; the alarms are counted."""
+def _records(detector: NoveltyDetector, rows: Any) -> np.ndarray:
+    """Scores, p-values and alarms of some rows."""
+    import numpy as np
 
-    def __init__(self, detector: NoveltyDetector):
-        import numpy as np
-
-        self.detector, self.alarms = detector, 0
-        self.dtype = np.dtype([("score", np.float64), ("p_value", np.float64), ("alarm", np.bool_)])
-
-    def batches(self, source: Source) -> Iterator[np.ndarray]:
-        """Records of all rows, in parts."""
-        from krepes.base.progress import Bars
-
-        with Bars().stage("Detecting", source.n_rows) as stage:
-            parts = (batch for _, batch in source.batches(result_files.BATCH_ROWS))
-            for reading in self.detector.monitor(parts):
-                self.alarms = reading.n_alarms
-                yield self._records(reading)
-                stage.advance(len(reading.scores))
-
-    def of(self, rows: Source) -> np.ndarray:
-        """The records of some rows."""
-        return self._records(next(iter(self.detector.monitor([rows]))))
-
-    def _records(self, reading: Reading) -> np.ndarray:
-        import numpy as np
-
-        records = np.empty(len(reading.scores), dtype=self.dtype)
-        for name, column in zip(COLUMNS, (reading.scores, reading.p_values, reading.alarms)):
-            records[name] = column
-        return records
-
-    def chance(self, n_rows: int) -> float:
-        """P(at least this many alarms among n normal rows)."""
-        detector = self.detector
-        return detector._solved().calibration.chance(self.alarms, n_rows, detector.false_alarm_rate)
-
-
-def _alarms_in(folder: Path) -> int:
-    from krepes.sources import open_source
-
-    return int(open_source(folder).label_column("alarm").sum())
+    reading = next(iter(detector.monitor([rows])))
+    columns = (reading.scores, reading.p_values, reading.alarms)
+    return result_files.records_of(np.dtype(COLUMNS), columns)
 
 
 def _expected(detector: NoveltyDetector, chance: float) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from krepes.base.caller_warning import warn
 from krepes.cli import options
 from krepes.cli.command import changed, command, json_text, with_options
-from krepes.cli.options import flag, option
+from krepes.cli.options import option
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
@@ -19,47 +19,25 @@ if TYPE_CHECKING:
     from krepes.labelled import LabelledRows
     from krepes.one_pass import OnePassEstimator
 
-PROTOCOL = "Protocol"
-
 
 @dataclass(frozen=True)
 class Protocolled:
     """What is measured, and beside what."""
 
-    task: Annotated[
-        str,
-        option("What labels are: classification, regression, or auto, which looks at them.", panel=PROTOCOL),
-    ] = "auto"
-    label_fraction: Annotated[
-        float | None,
-        option("Share of the training labels, drawn in every repeat.", metavar="SHARE", panel=PROTOCOL),
-    ] = None
+    panel: ClassVar[str] = "Protocol"
+
+    task: Annotated[str, option("What labels are: classification, regression, auto.")] = "auto"
+    label_fraction: Annotated[float | None, option("Of the training labels, drawn in every repeat.")] = None
     label_counts: Annotated[
-        str | None,
-        option("Also the score with these numbers of labels: 50,100,300.", metavar="N,N,...", panel=PROTOCOL),
+        str | None, option("Also the score with so many labels: 50,100,300.", metavar="N,N,...")
     ] = None
-    n_repeats: Annotated[
-        int,
-        option("--repeats", "Draws of the labels.", metavar="N", panel=PROTOCOL, min=1, show_default=True),
-    ] = 5
-    classifier: Annotated[
-        str,
-        option("The linear classifier: logistic, or svm as in the paper.", panel=PROTOCOL, show_default=True),
-    ] = "logistic"
-    scoring: Annotated[
-        str | None,
-        option(
-            "Another score of scikit-learn, such as roc_auc or neg_root_mean_squared_error.", panel=PROTOCOL
-        ),
-    ] = None
-    knn: Annotated[bool, flag("--knn", "Also classify by nearest neighbours.", PROTOCOL)] = False
-    no_raw: Annotated[bool, flag("--no-raw", "Leave out the rows as they enter the kernel.", PROTOCOL)] = (
-        False
-    )
-    no_pca: Annotated[bool, flag("--no-pca", "Leave out kernel PCA on the same landmarks.", PROTOCOL)] = False
-    baselines: Annotated[
-        bool, flag("--baselines", "Also gradient boosting, a random forest and a tuned RBF SVM.", PROTOCOL)
-    ] = False
+    n_repeats: Annotated[int, option("--repeats", "Draws of the labels.", min=1)] = 5
+    classifier: Annotated[str, option("logistic, or svm as in the paper.")] = "logistic"
+    scoring: Annotated[str | None, option("Another score of scikit-learn, such as roc_auc.")] = None
+    knn: Annotated[bool, option("--knn", "Also classify by nearest neighbours.")] = False
+    no_raw: Annotated[bool, option("--no-raw", "Leave out the rows as they enter the kernel.")] = False
+    no_pca: Annotated[bool, option("--no-pca", "Leave out kernel PCA on the same landmarks.")] = False
+    baselines: Annotated[bool, option("--baselines", "Also boosting, a random forest, an RBF SVM.")] = False
 
     def counts(self) -> list[int]:
         """Numbers of labels as they are written, 50,100,300."""
@@ -81,9 +59,8 @@ class Protocolled:
             raise typer.BadParameter(
                 f"--label-fraction {self.label_fraction:g}: expected a share above 0 and up to 1."
             )
-        for name, value, known in (("task", self.task, TASKS), ("classifier", self.classifier, tuple(PATHS))):
-            if value not in known:
-                raise typer.BadParameter(f"--{name} {value}: expected {', '.join(known)}.")
+        options.one_of("--task", self.task, TASKS)
+        options.one_of("--classifier", self.classifier, tuple(PATHS))
         try:
             if self.scoring is not None:
                 check_scoring(self.scoring)
@@ -98,15 +75,10 @@ def evaluate(
     labels: options.SplitLabels,
     wanted: Protocolled,
     test: Annotated[
-        Path | None,
-        option("Test rows in a file of their own; DATA is for training.", metavar="DATA", panel=options.DATA),
+        Path | None, option("Test rows; DATA is for training.", metavar="DATA", panel=options.DATA)
     ] = None,
-    figure: Annotated[
-        Path | None, option("Draw the scores of --label-counts (.png, .pdf, .svg).", metavar="FILE")
-    ] = None,
-    output: Annotated[
-        Path | None, option("--output", "-o", "Write the results as JSON too.", metavar="FILE")
-    ] = None,
+    figure: Annotated[Path | None, option("Draw the scores of --label-counts (.png, .pdf, .svg).")] = None,
+    output: Annotated[Path | None, option("--output", "-o", "Write the results as JSON too.")] = None,
     random_state: options.Seed = 0,
     device: options.Device = "auto",
     overwrite: options.Force = False,
@@ -118,8 +90,7 @@ better. Labels that are quantities are predicted by ridge regression. Without --
 the labelled rows is drawn for testing in every repeat. A machine is measured beside others that are trained on the \
 rows kept in its file.
 
-    [cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
-
+    \b[cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
     [cyan]krepes evaluate digits.krepes digits.npz --label-counts 50,100,300,1000 --figure curve.png[/]
     """
     from krepes.cli.result_files import check_outputs

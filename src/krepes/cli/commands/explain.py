@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.options import flag, option
+from krepes.cli.options import option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from krepes.report.machine_page import Machine
     from krepes.sources import Source
 
-SAMPLE, REPORT = "In the terminal", "Page"
+SAMPLE = "In the terminal"
 N_RANDOM = 500  # random rows that stand for the absence of a concept
 
 
@@ -29,23 +29,19 @@ N_RANDOM = 500  # random rows that stand for the absence of a concept
 class Page:
     """A page to open in a browser."""
 
+    panel: ClassVar[str] = "Page"
+
     output: Annotated[
-        Path | None, option("--output", "-o", "Write a page to open in a browser.", metavar="FILE.html")
+        Path | None,
+        option("--output", "-o", "Write a page to open in a browser.", metavar="FILE.html", panel="Options"),
     ] = None
-    title: Annotated[str | None, option("The title of the page.", metavar="TEXT", panel=REPORT)] = None
+    title: Annotated[str | None, option("The title of the page.", metavar="TEXT")] = None
     max_rows: Annotated[
-        int | None,
-        option(
-            "The most rows on the page, drawn at random. By default 5000.", metavar="N", panel=REPORT, min=1
-        ),
+        int | None, option("The most rows on the page, drawn at random. By default 5000.", min=1)
     ] = None
-    no_samples: Annotated[
-        bool, flag("--no-samples", "Leave real rows out; numbers, places and labels stay.", REPORT)
-    ] = False
-    map: Annotated[
-        str | None, option("How rows are laid out: tsne, umap, pacmap, or none.", panel=REPORT)
-    ] = None
-    overwrite: options.Force = False
+    no_samples: Annotated[bool, option("--no-samples", "Leave real rows out.")] = False
+    map: Annotated[str | None, option("How rows are laid out: tsne, umap, pacmap, or none.")] = None
+    overwrite: Annotated[bool, option("--force", "Overwrite existing files.", panel="Options")] = False
 
     def check(self) -> None:
         from krepes.base.files import check_writable
@@ -86,36 +82,20 @@ class Page:
 class Sample:
     """What is explained in the terminal."""
 
-    sample: Annotated[
-        int | None, option("Explain this row of DATA here.", metavar="ROW", panel=SAMPLE, min=0)
-    ] = None
-    top: Annotated[
-        int, option("How many landmarks to show.", metavar="N", panel=SAMPLE, min=1, show_default=True)
-    ] = 8
-    component: Annotated[
-        int | None, option("What every landmark adds to this component.", metavar="N", panel=SAMPLE)
-    ] = None
+    panel: ClassVar[str] = SAMPLE
+
+    sample: Annotated[int | None, option("Explain this row of DATA here.", metavar="ROW", min=0)] = None
+    top: Annotated[int, option("How many landmarks to show.", min=1)] = 8
+    component: Annotated[int | None, option("What every landmark adds to this component.")] = None
     class_: Annotated[
-        str | None,
-        option(
-            "--class",
-            "What every landmark adds for this class, against others.",
-            metavar="LABEL",
-            panel=SAMPLE,
-        ),
+        str | None, option("--class", "What every landmark adds for this class.", metavar="LABEL")
     ] = None
     against: Annotated[
-        int | None,
-        option(
-            "With --component or --class: the difference from this row.", metavar="ROW", panel=SAMPLE, min=0
-        ),
+        int | None, option("The difference from this row, along these.", metavar="ROW", min=0)
     ] = None
-    by: Annotated[
-        str,
-        option(
-            "How landmarks are ranked: contributions, re_expansion or kernel.", metavar="METHOD", panel=SAMPLE
-        ),
-    ] = "auto"
+    by: Annotated[str, option("Landmarks by contributions, re_expansion or kernel.", metavar="METHOD")] = (
+        "auto"
+    )
 
 
 @command
@@ -126,15 +106,10 @@ def explain(
     page: Page,
     asked: Sample,
     check: Annotated[
-        bool, flag("--check", "Measure how faithful each ranking is, on rows of DATA.", SAMPLE)
+        bool, option("--check", "Measure how faithful each ranking is, on rows of DATA.", panel=SAMPLE)
     ] = False,
     concept: Annotated[
-        list[str],
-        option(
-            'A concept: rows that have it (and rows that do not: NAME=FILE,FILE), or a rule such as "age > 60". '
-            "Repeat it for several.",
-            metavar="NAME=FILE|RULE",
-        ),
+        list[str], option('Rows that have it, or a rule: "age > 60". Repeatable.', metavar="NAME=FILE|RULE")
     ] = [],  # noqa: B006  (typer copies it)
     random_state: options.Seed = 0,
     device: options.Device = "auto",
@@ -144,12 +119,9 @@ def explain(
     Of a machine, from `krepes train`, it shows how much each column counts; with --sample, what each landmark adds to \
 the prediction of a row. The page of a machine has predictions with intervals, or p-values of novelty.
 
-    [cyan]krepes explain people.krepes people.parquet -o report.html[/]
-
+    \b[cyan]krepes explain people.krepes people.parquet -o report.html[/]
     [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
-
     [cyan]krepes explain photos.krepes photos/ --sample 17 --class cat --concept sea=sea/[/]
-
     [cyan]krepes explain people.krepes people.parquet --check --label income[/]
     """
     page.check()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from krepes.cli import options
 from krepes.cli.command import changed, command
 from krepes.cli.embedding_options import EmbeddingOptions
-from krepes.cli.options import DATA, MODEL, STREAM, flag, option
+from krepes.cli.options import DATA, MODEL, STREAM, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,30 +26,15 @@ if TYPE_CHECKING:
 class Streaming:
     """Data that arrive."""
 
-    follow: Annotated[
-        bool,
-        flag(
-            "--follow",
-            "DATA is a folder that files arrive in: absorb each once, until stopped; the same command continues.",
-            STREAM,
-        ),
-    ] = False
-    once: Annotated[
-        bool, flag("--once", "With --follow: absorb the files that are there, and end.", STREAM)
-    ] = False
-    poll: Annotated[
-        float,
-        option(
-            "With --follow: seconds between two looks.", metavar="SECONDS", panel=STREAM, show_default=True
-        ),
-    ] = 2.0
+    panel: ClassVar[str] = STREAM
+
+    follow: Annotated[bool, option("--follow", "DATA is a folder: absorb files as they arrive.")] = False
+    once: Annotated[bool, option("--once", "With --follow: absorb the files that are there, and end.")] = (
+        False
+    )
+    poll: Annotated[float, option("With --follow: between two looks.", metavar="SECONDS")] = 2.0
     half_life: Annotated[
-        float | None,
-        option(
-            "With --follow or --base: a row's weight halves after this many rows.",
-            metavar="ROWS",
-            panel=STREAM,
-        ),
+        float | None, option("With --follow or --base: after which a weight halves.", metavar="ROWS")
     ] = None
 
 
@@ -61,16 +46,11 @@ def fit(
     parts: options.Parts,
     stream: Streaming,
     label: Annotated[
-        list[str],
-        option("A column of labels: never a feature; `evaluate` finds it.", metavar="COLUMN", panel=DATA),
+        list[str], option("Column of labels: never a feature. Repeatable.", metavar="COLUMN", panel=DATA)
     ] = [],  # noqa: B006  (typer copies it)
-    select: Annotated[
-        bool,
-        flag("--select", "Let the labels choose among refits: noise, kernel PCA, fewer components.", MODEL),
-    ] = False,
+    select: Annotated[bool, option("--select", "Let the labels choose among refits.", panel=MODEL)] = False,
     no_moments: Annotated[
-        bool,
-        flag("--no-moments", "A smaller file, without the sums for refit, partial_fit and merge.", MODEL),
+        bool, option("--no-moments", "A smaller file, that is not continued or merged.", panel=MODEL)
     ] = False,
     random_state: options.Seed = 0,
     device: options.Device = "auto",
@@ -79,16 +59,15 @@ def fit(
 ) -> dict[str, Any]:
     """Learn a representation from unlabelled rows and save it as one file.
 
-    [cyan]krepes fit people.parquet --label income --exclude id -o people.krepes[/]
-
-    [cyan]krepes fit photos/ --size 32 --loss simclr --epochs 20 --set kernel__lengthscale=2 -o photos.krepes[/]
-
+    \b[cyan]krepes fit people.parquet --label income --exclude id -o people.krepes[/]
+    [cyan]krepes fit photos/ --size 32 --loss simclr --set kernel__lengthscale=2 -o photos.krepes[/]
     [cyan]krepes fit part.parquet --base people.krepes --first-row 100000 -o part.krepes[/]
-
     [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
     """
     from krepes.base.files import check_writable
     from krepes.cli.parts import continued, fit_part
+    from krepes.cli.saved import learn, show_saved
+    from krepes.cli.terminal import line
 
     kept = {
         "--select": select,
@@ -118,7 +97,17 @@ def fit(
 
         return fit_cost(model, source)
     labels = _training_labels(source, rows.data, label) if select else None
-    return _fitted(model, source, rows.data, output, parts, weight, labels, not no_moments, overwrite)
+    start = time.perf_counter()
+    learn(model, source, None, weight, parts)
+    selection = {}
+    if labels is not None:
+        model = model.select(source, labels)
+        line(str(model.selection_))
+        selection = {"selection": [asdict(each) for each in model.selection_.candidates]}
+    model.save(output, moments=not no_moments, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    following = _next_command(model, output, rows.data)
+    return show_saved(model, source, output, seconds, following) | selection
 
 
 def _check(
@@ -182,46 +171,14 @@ def _check_room(
 ) -> None:
     """Refuse what memory or disk cannot hold."""
     from krepes.cli.memory_needed import check_fit_memory, check_model_file
+    from krepes.features.landmark_choice import landmark_count
 
-    m = min(model.n_landmarks or source.n_rows, source.n_rows)
+    m = min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows)
     folds, width = model.folds_kept or 1, model.n_components
     check_fit_memory(m, 3 * (folds - 1))
     if output is not None:
         matrices = 0 if no_moments else 1 + 3 * folds
         check_model_file(output, overwrite, source, m, m if isinstance(width, str) else width, matrices)
-
-
-def _fitted(
-    model: KernelEmbedding,
-    source: Source,
-    data: Path,
-    output: Path,
-    parts: options.Parts,
-    weight: np.ndarray | None,
-    labels: np.ndarray | None,
-    moments: bool,
-    overwrite: bool,
-) -> dict[str, Any]:
-    """Fit, save, and say what was learned."""
-    from krepes.cli.describe import show_columns, summary_of
-    from krepes.cli.saved import saved_numbers, show_saved
-    from krepes.cli.terminal import line
-
-    start = time.perf_counter()
-    space = model.prepare(source, sample_weight=weight)
-    show_columns(space.inputs)
-    model.fit(source, groups=parts.groups, sample_weight=weight, checkpoint=parts.checkpoint, space=space)
-    model.set_params(verbose=0)
-    selection = {}
-    if labels is not None:
-        model = model.select(source, labels)
-        line(str(model.selection_))
-        selection = {"selection": [asdict(each) for each in model.selection_.candidates]}
-    model.save(output, moments=moments, overwrite=overwrite)
-    seconds = time.perf_counter() - start
-    following = _next_command(model, output, data)
-    show_saved(model, output, seconds, following)
-    return saved_numbers(source, output, seconds) | summary_of(model) | selection | {"next": following}
 
 
 def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:

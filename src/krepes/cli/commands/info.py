@@ -9,13 +9,9 @@ from krepes.cli.command import command
 
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
-    "A": "coefficients A",
-    "gamma": "intercept",
     "sums": "sums over rows, and kept rows of the training data if there are any",
-    "solution": "coefficients, and what predictions need besides",
+    "solution": "coefficients, and what results need besides",
     "targets": "targets",
-    "spread": "scale of the components",
-    "change": "scale of the components",
     "F": "Nyström factors F",
     "eigenvalues": "Nyström factors F",
     "moments": "moments",

@@ -26,10 +26,7 @@ def merge(
     output: options.ModelFile,
     allow_overlap: Annotated[
         bool,
-        options.flag(
-            "--allow-overlap",
-            "Add models that hold rows of the same numbers: parts that were fitted without --first-row.",
-        ),
+        options.option("--allow-overlap", "Add models with the same row numbers, as without --first-row."),
     ] = False,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from krepes.cli import options, result_files
 from krepes.cli.command import command
-from krepes.cli.options import flag, option
+from krepes.cli.options import option
 
 
 @command
@@ -17,26 +17,14 @@ def predict(
     model: options.Model,
     rows: options.Rows,
     result: result_files.ResultFolder,
-    proba: Annotated[
-        bool, flag("--proba", "Also write the probability of each class, in columns p_CLASS.")
-    ] = False,
+    proba: Annotated[bool, option("--proba", "Also the probability of each class, as p_CLASS.")] = False,
     confidence: Annotated[
         float | None,
         option(
-            "--confidence",
-            "--interval",
-            "Also write what holds the truth with this probability: columns low and high of a quantity; in_CLASS of "
-            "classes.",
-            metavar="SHARE",
+            "--confidence", "--interval", "Also what holds the truth so often: low and high, or in_CLASS."
         ),
     ] = None,
-    std: Annotated[
-        bool,
-        flag(
-            "--std",
-            "Also write the standard deviation of the function. Of Gaussian processes for quantities.",
-        ),
-    ] = False,
+    std: Annotated[bool, option("--std", "Also the standard deviation, of a Gaussian process.")] = False,
     device: options.Device = "auto",
 ) -> dict[str, Any]:
     """Write the prediction for every row of DATA, in the order of its rows.
@@ -44,10 +32,8 @@ def predict(
     Rows are read, predicted and written in parts, so that the data may be larger than memory. DATA needs no label. \
 In .npy and .npz files, more than the prediction makes an array of records.
 
-    [cyan]krepes predict income.krepes new_people.csv -o predictions.parquet --keep id --proba[/]
-
+    \b[cyan]krepes predict income.krepes new_people.csv -o predictions.parquet --keep id --proba[/]
     [cyan]krepes predict price.krepes houses.csv -o prices.csv --interval 0.9[/]
-
     [cyan]krepes predict income.krepes /shared/people/ -o /shared/predictions --engine tcp://host:8786[/]
     """
     if confidence is not None and not 0 < confidence < 1:
@@ -61,18 +47,12 @@ In .npy and .npz files, more than the prediction makes an array of records.
 
     start = time.perf_counter()
     machine = load_model(model, device, LabelledMachine, made_by="train DATA --label COLUMN -o MODEL")
-    asked = proba, confidence, std
-    found = Predictions(machine, *asked)
-    source = rows.open_for(machine)
-    names = list(found.dtype.names or ())
-    if result.is_folder:
-        machine.set_params(engine=result.engine)
-        alone = Predictions(machine.without_engine(), *asked)
-        facts = result.write_folder(machine, alone.of, source, list(asked))
-    else:
-        batches = found.batches(source, result_files.BATCH_ROWS)
-        dtype = found.dtype["prediction"] if found.plain else found.dtype
-        facts = result.write(batches, source, None, dtype, name="prediction", columns=names)
+    machine.set_params(engine=result.engine)
+    asked = Predictions(proba, confidence, std)
+    asked.check(machine)
+    source, dtype = rows.open_for(machine), asked.dtype(machine)
+    facts = result.write_records(machine, asked, dtype, source, ["prediction", proba, confidence, std])
+    names = list(dtype.names or ())
     seconds = time.perf_counter() - start
     result.say(facts, f" ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})", seconds)
     return facts | {"columns": names, "seconds": seconds}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from krepes.alignment import PrunedEnsemble
 
+METHOD = "Method"
 SHOWN = 30
 PREDICTIONS = (
     "The members' predictions: a table with a column per member, or an array (.npy, FILE.npz:ARRAY) of shape (rows, "
@@ -29,57 +30,28 @@ PREDICTIONS = (
 def prune(
     file: Annotated[str, options.argument("PREDICTIONS", PREDICTIONS)],
     label: Annotated[
-        str | None,
-        option("The column or array with the target; with --labels, of that table.", metavar="COLUMN"),
+        str | None, option("The target: a column or array, with --labels of that table.", metavar="COLUMN")
     ] = None,
     labels: Annotated[
-        str | None,
-        option(
-            "A file with the target: y.npy, y.npz:ARRAY, or a table with --label COLUMN.",
-            metavar="FILE",
-        ),
+        str | None, option("The target: y.npy, y.npz:ARRAY, or a table with --label.", metavar="FILE")
     ] = None,
     classes: Annotated[
-        str | None,
-        option(
-            "The classes of an array (rows, members, classes), in its order. By default sorted.",
-            metavar="A,B",
-        ),
+        str | None, option("The classes of an array, in its order. By default sorted.", metavar="A,B")
     ] = None,
-    exclude: Annotated[
-        list[str],
-        option(
-            "A column that is not a member. Repeat it for several.",
-            metavar="COLUMN",
-        ),
-    ] = [],  # noqa: B006  (typer copies it)
-    method: Annotated[
-        str | None,
-        option(
-            "alignment (the default) chooses by kernel alignment and weighs; stacking weighs all; r2 keeps the best.",
-            panel="Method",
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        option("What is predicted: auto, classification, regression.", panel="Method"),
-    ] = None,
+    exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
+    method: Annotated[str | None, option("alignment (the default), stacking, or r2.", panel=METHOD)] = None,
+    task: Annotated[str | None, option("auto, classification, regression.", panel=METHOD)] = None,
     predictions: Annotated[
-        bool,
-        options.flag("--out-of-bag", "Empty cells mean that a member was trained on that row.", "Method"),
+        bool, option("--out-of-bag", "Empty cells: a member was trained on that row.", panel=METHOD)
     ] = False,
     encoding: options.Encoding = None,
-    output: Annotated[
-        Path | None,
-        option("--output", "-o", "Write every member's weight, scores and reason as .csv.", metavar="FILE"),
-    ] = None,
+    output: options.CsvFile = None,
     overwrite: options.Force = False,
     verbose: options.Verbose = False,
 ) -> dict[str, Any]:
     """Find the few members of an ensemble that predict as well as all, and the weights to sum them with.
 
-    [cyan]krepes prune forest.parquet --label price -o kept.csv[/]
-
+    \b[cyan]krepes prune forest.parquet --label price -o kept.csv[/]
     [cyan]krepes prune probabilities.npy --labels y.npy --method stacking[/]
 
     Give predictions for rows that the members were not trained on. Models are never read, only what they predict; \

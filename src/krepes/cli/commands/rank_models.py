@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from krepes.cli.features import FeatureFile
 
 FEATURES = "One file per model, with a row per sample in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
+SCORES = "Scores"
 SORTS = {"log-cka": "log_cka", "logme": "logme", "h-score": "h_score", "leep": "leep"}
 
 
@@ -25,51 +26,25 @@ SORTS = {"log-cka": "log_cka", "logme": "logme", "h-score": "h_score", "leep": "
 def rank_models(
     features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
     labels: Annotated[
-        str | None,
-        option("The class of every row: y.npy, y.npz:ARRAY, or a table with --label COLUMN.", metavar="FILE"),
+        str | None, option("The class of every row: y.npy, y.npz:ARRAY, or a table.", metavar="FILE")
     ] = None,
     label: Annotated[
-        str | None,
-        option("The column of labels, in --labels or else in the first table.", metavar="COLUMN"),
+        str | None, option("The column of --labels, or else of the first table.", metavar="COLUMN")
     ] = None,
     probabilities: Annotated[
-        list[str],
-        option(
-            "Class probabilities of a model's own classifier, for LEEP. Repeat it for every model.",
-            metavar="FILE",
-        ),
+        list[str], option("Probabilities of each model's own classes, for LEEP.", metavar="FILE")
     ] = [],  # noqa: B006  (typer copies it)
-    sort_by: Annotated[
-        str,
-        option(
-            f"The score to sort by: {', '.join(SORTS)}.",
-            metavar="SCORE",
-            panel="Scores",
-            show_default=True,
-        ),
-    ] = "log-cka",
+    sort_by: Annotated[str, option(f"The score to sort by: {', '.join(SORTS)}.", panel=SCORES)] = "log-cka",
     sketch: Annotated[
         int,
-        option(
-            "CKA only, from a sketch of M buckets (a power of two). 0 sketches only above --max-width.",
-            metavar="M",
-            panel="Scores",
-            min=0,
-            show_default=True,
-        ),
+        option("CKA only, from a sketch of M buckets (a power of two).", metavar="M", panel=SCORES, min=0),
     ] = 0,
-    permutations: Annotated[
+    n_permutations: Annotated[
         int | None,
-        option("Shuffles for the p-values of sketches. By default 99.", metavar="N", panel="Scores", min=1),
+        option("--permutations", "Shuffles for p-values of sketches. By default 99.", panel=SCORES, min=1),
     ] = None,
     max_width: Annotated[
-        int | None,
-        option(
-            "Files with more features are sketched: they have no LogME and H-score. By default 2048.",
-            metavar="N",
-            panel="Scores",
-            min=1,
-        ),
+        int | None, option("Files with more features are sketched. By default 2048.", panel=SCORES, min=1)
     ] = None,
     exclude: options.Exclude = [],  # noqa: B006
     encoding: options.Encoding = None,
@@ -80,8 +55,7 @@ def rank_models(
 ) -> dict[str, Any]:
     """Rank pretrained models, or layers, by how well their features suit labels. Each file is read once.
 
-    [cyan]krepes rank-models resnet.npy vit.npy clip.parquet --labels y.npy[/]
-
+    \b[cyan]krepes rank-models resnet.npy vit.npy clip.parquet --labels y.npy[/]
     [cyan]krepes rank-models layers.npz:l3 layers.npz:l4 --labels layers.npz:y -o ranking.csv --figure ranking.png[/]
 
     log CKA: the alignment of features and classes, 0 at best; z is its distance
@@ -100,7 +74,7 @@ def rank_models(
     opened = open_aligned(features, (label,) if label else (), exclude, encoding)
     y = _labels(features, labels, label, opened[0].n_rows, encoding)
     sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
-    settings = given(n_permutations=permutations, max_width=max_width)
+    settings = given(n_permutations=n_permutations, max_width=max_width)
     settings |= sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
     found = _ranked(opened, y, probabilities, encoding, settings)
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")
@@ -126,8 +100,7 @@ def _check(
     """Refuse options that do not fit together, before any file is read."""
     from krepes.cli.features import check_buckets
 
-    if sort_by not in SORTS:
-        raise typer.BadParameter(f"--sort-by {sort_by}: expected {', '.join(SORTS)}.")
+    options.one_of("--sort-by", sort_by, tuple(SORTS))
     check_buckets(sketch)
     if sketch and sort_by in ("logme", "h-score"):
         raise typer.BadParameter(f"--sort-by {sort_by}: --sketch gives CKA only.")

@@ -17,12 +17,7 @@ def reconstruct(
     rows: options.Rows,
     result: result_files.ResultFile,
     learn_from: Annotated[
-        Path | None,
-        option(
-            "Learn the way back from these rows instead of the landmarks: more exact.",
-            metavar="FILE",
-            panel=options.DATA,
-        ),
+        Path | None, option("Learn the way back from these rows: more exact.", panel=options.DATA)
     ] = None,
     device: options.Device = "auto",
 ) -> dict[str, Any]:

@@ -22,8 +22,7 @@ def transform(
     Rows are read, transformed and written in parts, so that the data may be larger than memory. For a folder \
 of images a table also has the column [bold]file[/].
 
-    [cyan]krepes transform people.krepes new_people.csv -o features.parquet --keep id[/]
-
+    \b[cyan]krepes transform people.krepes new_people.csv -o features.parquet --keep id[/]
     [cyan]krepes transform people.krepes /shared/people/ -o /shared/features --engine tcp://host:8786[/]
     """
     if not dry_run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from krepes.preprocessing import TableEncoder
     from krepes.sources import Source
 
-SEARCH = "Search"
 RANGE = "KEY=LOW:HIGH, such as loss__temperature=0.05:5"
 CHOICE = "KEY=A,B, such as solver__batch_size=128,256"
 
@@ -30,59 +29,21 @@ CHOICE = "KEY=A,B, such as solver__batch_size=128,256"
 class SearchOptions:
     """What is searched, and how."""
 
-    n_trials: Annotated[
-        int,
-        option(
-            "--trials",
-            "Trials of the study, with those of earlier runs.",
-            metavar="N",
-            panel=SEARCH,
-            min=1,
-            show_default=True,
-        ),
-    ] = 20
+    panel: ClassVar[str] = "Search"
+
+    n_trials: Annotated[int, option("--trials", "Trials, with those of earlier runs.", min=1)] = 20
     ranges: Annotated[
         list[str],
-        option(
-            "--range",
-            "Search a parameter here: loss__temperature=0.05:5. Logarithmic, unless from 0 or with :linear. Repeat it.",
-            metavar="KEY=LOW:HIGH",
-            panel=SEARCH,
-        ),
+        option("--range", "Search here: loss__temperature=0.05:5[:linear].", metavar="KEY=LOW:HIGH"),
     ] = field(default_factory=list)
     choices: Annotated[
-        list[str],
-        option(
-            "--choice",
-            "Search among values: solver__batch_size=128,256. Repeat it.",
-            metavar="KEY=A,B",
-            panel=SEARCH,
-        ),
+        list[str], option("--choice", "Among values: solver__batch_size=128,256.", metavar="KEY=A,B")
     ] = field(default_factory=list)
-    sampler: Annotated[
-        str | None,
-        option("random (the default), or tpe, which draws near parameters that did well.", panel=SEARCH),
-    ] = None
-    metric: Annotated[
-        str | None,
-        option("accuracy or balanced_accuracy. By default balanced if classes differ in size.", panel=SEARCH),
-    ] = None
-    validation_fraction: Annotated[
-        float | None,
-        option(
-            "Share of rows that are not fitted on, whose labels are used. By default 2 % of images, else 10 %.",
-            metavar="SHARE",
-            panel=SEARCH,
-        ),
-    ] = None
-    label_fraction: Annotated[
-        float | None,
-        option("Share of these labels to learn from; the others score.", metavar="SHARE", panel=SEARCH),
-    ] = None
-    study: Annotated[
-        Path | None,
-        option("Keep the trials here; the same command continues.", metavar="FILE", panel=SEARCH),
-    ] = None
+    sampler: Annotated[str | None, option("random (the default), or tpe, near the best.")] = None
+    metric: Annotated[str | None, option("accuracy, balanced_accuracy, or auto.")] = None
+    validation_fraction: Annotated[float | None, option("Of rows, for labels. By default 2 or 10 %.")] = None
+    label_fraction: Annotated[float | None, option("Of these labels, to learn from.")] = None
+    study: Annotated[Path | None, option("Keep trials; the same command continues.")] = None
 
     def space(self) -> dict[str, Any]:
         """The search space of --range and --choice.
@@ -152,7 +113,7 @@ def tune(
     searching: SearchOptions,
     random_state: options.Seed = 0,
     device: options.Device = "auto",
-    overwrite: Annotated[bool, options.flag("--force", "Start the study again if its file exists.")] = False,
+    overwrite: Annotated[bool, option("--force", "Start the study again if its file exists.")] = False,
 ) -> dict[str, Any]:
     """Search for good parameters with few labels, and print the command that fits with them.
 
@@ -160,8 +121,7 @@ def tune(
 Most losses need a single pass over the data for all trials. Choosing by labels is no longer unsupervised: say so \
 beside the numbers. Test rows of --split or --n-train take no part.
 
-    [cyan]krepes tune people.parquet --label income --study people.study[/]
-
+    \b[cyan]krepes tune people.parquet --label income --study people.study[/]
     [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
     """
     from krepes.cli.memory_needed import check_fit_memory
