@@ -34,9 +34,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
 from krepes.alignment.pruning.member_selection import METHODS, select_members
+from krepes.alignment.pruning.prediction_matrices import target_columns
 from krepes.alignment.pruning.prune_ensemble import out_of_bag_rows
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning.target_columns import target_columns
 from reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from krepes.alignment.inputs import one_hot
 from krepes.alignment.layers.layer_weights import LayerScore
 from krepes.alignment.layers.recording import iter_layers, layer_names, sketch_layers
 from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
-from krepes.alignment.pruning.member_report import MemberRow, Savings
 from krepes.alignment.pruning.prune_ensemble import prune_ensemble
-from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
+from krepes.alignment.pruning.pruned_ensemble import MemberRow, PrunedEnsemble, Savings
 from krepes.alignment.similarity.cka import AlignmentTest, cka, cka_test
 from krepes.alignment.similarity.kernel_combination import (
     AlignmentSelector,

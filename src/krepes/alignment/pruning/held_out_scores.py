@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import beta, rankdata
 
-from krepes.alignment.pruning.member_selection import TooFewRowsError, select_members
+from krepes.alignment.pruning.member_selection import Selection, TooFewRowsError, select_members
+from krepes.base.caller_warning import warn
 
 FOLDS = 5
 WORSE = 0.1  # more error than of all members, relative, that is worth a warning
@@ -34,11 +35,12 @@ class Sums:
     added : (n, p, c), 0 where a member may not be used.
     shares : (n, p), how much of the sum is each member's; rows sum to one.
     target : (n, c)
-    usable : (n, p) or None
+    usable : (n, p), 1 where a member may be used, 0 elsewhere.
     """
 
     def __init__(self, outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> None:
-        self.outputs, self.target, self.usable = outputs, target, usable
+        self.outputs, self.target = outputs, target
+        self.usable = np.ones(outputs.shape[:2]) if usable is None else usable.astype(np.float64)
         self.centre, self.added = np.zeros(target.shape), np.zeros(outputs.shape)
         self.shares = np.zeros(outputs.shape[:2])
 
@@ -53,27 +55,24 @@ class Sums:
         """How these rows are predicted."""
         self.centre[rows], self.shares[rows] = centre, shares / shares.sum()
         added = weights[:, None] * (self.outputs[rows] - means)
-        self.added[rows] = (
-            added if self.usable is None else np.where(self.usable[rows][:, :, None], added, 0.0)
-        )
+        self.added[rows] = np.where(self.usable[rows][:, :, None] > 0, added, 0.0)
 
     def explained(self) -> float:
         """R^2 of the whole sums."""
         scale = np.abs(self.target).max()  # because squares of large numbers overflow
         residual = (self.target - self.centre) / scale
-        if self.usable is None:
+        if self.usable.all():
             error = np.square(residual - self.added.sum(axis=1) / scale).sum(axis=1).mean()
         else:
-            seen = self.usable.astype(np.float64)
-            parts = (self.shares * seen)[:, :, None] * residual[:, None] - self.added / scale
+            parts = (self.shares * self.usable)[:, :, None] * residual[:, None] - self.added / scale
             columns = parts.transpose(0, 2, 1).reshape(-1, parts.shape[1])
-            error = (columns.T @ columns / np.maximum(seen.T @ seen, 1)).sum()
+            error = (columns.T @ columns / np.maximum(self.usable.T @ self.usable, 1)).sum()
         variance = np.square((self.target - self.target.mean(axis=0)) / scale).sum(axis=1).mean()
         return float(1 - error / variance)
 
     def accuracy(self) -> float:
         """The accuracy on the rows that at least one member with a share may be judged by."""
-        share = np.ones(len(self.target)) if self.usable is None else (self.shares * self.usable).sum(axis=1)
+        share = (self.shares * self.usable).sum(axis=1)
         rows = share > 0
         scaled = self.added.sum(axis=1)[rows] / share[rows, None]
         predicted = np.argmax(self.centre[rows] + scaled, axis=1)
@@ -83,22 +82,10 @@ class Sums:
 def sums_of_all(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> Sums:
     """The mean of all members: what bagging and forests predict, and the vote if outputs are votes."""
     found = Sums(outputs, target, usable)
-    known = np.ones(outputs.shape[1])
-    if usable is not None:
-        known[~usable.any(axis=0)] = 0.0
+    known = found.usable.max(axis=0)
     centre = target.mean(axis=0)
     found.set(np.arange(len(target)), known / known.sum(), centre, np.tile(centre, (len(known), 1)), known)
     return found
-
-
-def _means_and_sizes(outputs: np.ndarray, usable: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Means (p, c) and sizes (p,) of each member, over the rows that it may be judged by."""
-    if usable is None:
-        means = outputs.mean(axis=0)
-        return means, np.abs(outputs - means).mean(axis=(0, 2))
-    counts = np.maximum(usable.sum(axis=0), 1)
-    means = np.where(usable[:, :, None], outputs, 0.0).sum(axis=0) / counts[:, None]
-    return means, np.where(usable[:, :, None], np.abs(outputs - means), 0.0).mean(axis=2).sum(axis=0) / counts
 
 
 def sums_of_kept(
@@ -110,15 +97,17 @@ def sums_of_kept(
     fold = np.random.default_rng(0).permutation(n) % min(FOLDS, n)
     for part in range(min(FOLDS, n)):
         rest = np.flatnonzero(fold != part)
-        seen = None if usable is None else usable[rest]
-        means, sizes = _means_and_sizes(outputs[rest], seen)
+        seen = found.usable[rest]
+        counts = np.maximum(seen.sum(axis=0), 1)
+        F = np.where(seen[:, :, None] > 0, outputs[rest], 0.0)
+        means = F.sum(axis=0) / counts[:, None]
+        sizes = (np.abs(F - means) * seen[:, :, None]).mean(axis=2).sum(axis=0) / counts
         try:
-            choice = select_members(outputs[rest], target[rest], seen, method)
-            weights, shares, centre = (
-                choice.weights,
-                choice.weights * sizes,
-                choice.intercept + choice.weights @ means,
+            choice = select_members(
+                outputs[rest], target[rest], None if usable is None else usable[rest], method
             )
+            weights, shares = choice.weights, choice.weights * sizes
+            centre = choice.intercept + choice.weights @ means
         except TooFewRowsError:
             return None
         except ValueError:  # no member is worth keeping: the mean is
@@ -126,6 +115,52 @@ def sums_of_kept(
             centre = target[rest].mean(axis=0)
         found.set(np.flatnonzero(fold == part), weights, centre, means, shares)
     return found
+
+
+def judge(
+    outputs: np.ndarray,  # (n, p, c)
+    target: np.ndarray,  # (n, c)
+    usable: np.ndarray | None,  # (n, p)
+    selection: Selection,
+    method: str,
+    whole: float | None,
+) -> tuple[float, float]:
+    """R^2 or accuracy of the kept members and of all members; warns of signs that the rows mislead.
+
+    Parameters
+    ----------
+    whole : the score of the ensemble itself; by default that of its members' mean or vote is found.
+    """
+    numbers, n = target.shape[1] == 1, len(target)
+    both = sums_of_kept(outputs, target, usable, method), sums_of_all(outputs, target, usable)
+    explained = [np.nan if sums is None else sums.explained() for sums in both]
+    scores = explained if numbers else [np.nan if sums is None else sums.accuracy() for sums in both]
+    if whole is not None:
+        scores = [scores[0], whole]
+    # Out of bag the accuracy of few members is too low to be compared.
+    kept, of_all = scores if usable is None else explained
+    shares = not numbers and usable is None  # of errors; otherwise shares of a variance
+    noise = 2 * np.sqrt((1 - of_all) / n) if shares else 2 * (1 - of_all) / np.sqrt(n)
+    best = np.nan_to_num(selection.alone)
+    rows = n if usable is None else int(usable[:, np.argmax(best)].sum())
+    if is_chance(selection.alone, rows):
+        warn(
+            f"No member explains more of the target than noise would: the best {best.max():.1%} of the variance, of "
+            f"{rows:,} rows and {len(best)} members. Do not trust this choice."
+        )
+    elif usable is None and (repeats_target(outputs, target) or (numbers and 1 - of_all < 1e-9)):
+        warn(
+            "The members fit the given rows perfectly: they were probably trained on them, and the choice says nothing "
+            "about other rows. Give rows held out from training."
+        )
+    elif of_all - kept > max(WORSE * (1 - of_all), 0.005, noise):
+        out_of_bag = "share of the classes' variance explained"
+        what = "R²" if numbers else "accuracy" if usable is None else out_of_bag
+        warn(
+            f"The kept members predict worse than all: {what} {kept:.3f}, with all {of_all:.3f} (on rows left out of "
+            "the choice in turn). Keep the whole ensemble where this matters."
+        )
+    return float(scores[0]), float(scores[1])
 
 
 def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
@@ -141,11 +176,6 @@ def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray
             )
             found[k] = (np.argmax(mean + slope * centred, axis=1) == np.argmax(Y, axis=1)).mean()
     return found
-
-
-def is_clearly_worse(score: float, of_all: float, noise: float = 0.0) -> bool:
-    """Whether what is not explained, or the share of errors, grows by more than a tenth, and more than noise."""
-    return of_all - score > max(WORSE * (1 - of_all), 0.005, noise)
 
 
 def repeats_target(outputs: np.ndarray, target: np.ndarray) -> bool:

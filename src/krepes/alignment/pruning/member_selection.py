@@ -48,6 +48,7 @@ class Products:
     target : (p,), <f_k, Y>: correlations with the target.
     cross_squares, target_squares : |f_k^T f_l|_F^2 and |f_k^T Y|_F^2 as cosines: alignments.
     means, sizes : (p, c) and (p,), what was subtracted and divided by; a size of 0 is a constant member.
+    counts : (p,), rows that each member has.
     target_mean, target_size : the same of Y, in the rows that any member has.
     """
 
@@ -57,6 +58,7 @@ class Products:
     target_squares: np.ndarray
     means: np.ndarray
     sizes: np.ndarray
+    counts: np.ndarray
     target_mean: np.ndarray
     target_size: float
 
@@ -99,8 +101,6 @@ def select_members(
     >>> found.weights.round(12).tolist(), found.intercept.round(12).tolist()
     ([0.0, 2.0], [2.0])
     """
-    if usable is not None and not usable.any(axis=0).all():
-        return _without_empty(outputs, target, usable, method, names)
     found = products(outputs, target, usable, names)
     if not (found.sizes > 0).any():
         raise ValueError("Every member predicts a constant: there is nothing to choose from.")
@@ -125,33 +125,11 @@ def select_members(
     return Selection(
         weights,
         found.target_mean - weights @ found.means,
-        np.square(np.maximum(found.target, 0.0)),
+        np.where(found.counts > 0, np.square(np.maximum(found.target, 0.0)), np.nan),
         np.where(found.sizes > 0, found.target_squares, np.nan),
         _reasons(found, chosen, scaled > 0, method, names),
         max(first, second),
     )
-
-
-def _without_empty(
-    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray, method: str, names: Sequence[str] | None
-) -> Selection:
-    """The choice among members that have some row; the others are dropped."""
-    places = np.flatnonzero(usable.any(axis=0))
-    p = usable.shape[1]
-    if not len(places):
-        raise TooFewRowsError(
-            "No member has a row that it was not trained on: there is nothing to judge members by."
-        )
-    names = [str(k) for k in range(p)] if names is None else names
-    some = select_members(
-        outputs[:, places], target, usable[:, places], method, [names[int(place)] for place in places]
-    )
-    weights, alone, alignment = np.zeros(p), np.full(p, np.nan), np.full(p, np.nan)
-    weights[places], alone[places], alignment[places] = some.weights, some.alone, some.alignment
-    reasons = ["no row to judge it by"] * p
-    for place, reason in zip(places, some.reasons):
-        reasons[place] = reason
-    return Selection(weights, some.intercept, alone, alignment, reasons, some.optimality)
 
 
 def products(
@@ -164,7 +142,7 @@ def products(
     n, p, _ = outputs.shape
     seen = np.ones((n, p)) if usable is None else usable.astype(np.float64)
     both = _rows_of_pairs(seen, names)
-    counts = both.diagonal()
+    counts = np.maximum(seen.sum(axis=0), 1)
     Y = target[seen.any(axis=1)]
     Y_largest = np.abs(Y).max()
     target_mean = Y.mean(axis=0)
@@ -175,7 +153,7 @@ def products(
     F, means, sizes = _standardised(outputs, seen, counts)
 
     with_target = np.tensordot(F, Y, axes=(0, 0)) / counts[:, None, None]  # (p, c, c)
-    own = _target_moments(Y, seen)
+    own = _target_moments(Y, seen, counts)
     varies = np.trace(own, axis1=1, axis2=2) > CONSTANT  # a member's rows may all be of one class
     spreads = np.sqrt(np.where(varies, np.trace(own, axis1=1, axis2=2), np.inf))
     correlations = np.trace(with_target, axis1=1, axis2=2) / spreads
@@ -184,19 +162,25 @@ def products(
     squares = squares / np.outer(lengths, lengths)
     norms = np.where(varies, np.linalg.norm(own, axis=(1, 2)), np.inf)
     alignments = np.square(with_target).sum(axis=(1, 2)) / lengths / norms
-    return Products(cross, correlations, squares, alignments, means, sizes, target_mean, target_size)
+    rows = seen.sum(axis=0)
+    return Products(cross, correlations, squares, alignments, means, sizes, rows, target_mean, target_size)
 
 
 def _rows_of_pairs(seen: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
-    """How many rows each pair of members has in common; at least one."""
-    both = seen.T @ seen
-    if not both.all():
-        k, other = (place if names is None else names[int(place)] for place in np.argwhere(both == 0)[0])
+    """How many rows each pair of members has in common, at least one; 1 for a member without rows."""
+    both, known = seen.T @ seen, seen.max(axis=0) > 0
+    if not known.any():
+        raise TooFewRowsError(
+            "No member has a row that it was not trained on: there is nothing to judge members by."
+        )
+    apart = np.argwhere((both == 0) & np.outer(known, known))
+    if len(apart):
+        k, other = (place if names is None else names[int(place)] for place in apart[0])
         raise TooFewRowsError(
             f"Members {k} and {other} have no row in common that neither was trained on: out-of-bag predictions need "
             'more rows or smaller samples. Pass held-out rows with predictions="given".'
         )
-    return both
+    return np.maximum(both, 1)
 
 
 def _root_mean_square(Y: np.ndarray) -> float:
@@ -221,9 +205,9 @@ def _standardised(
     return F, means * scale[:, None], sizes * scale
 
 
-def _target_moments(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
+def _target_moments(Y: np.ndarray, seen: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Second moments of the target in the rows that each member has, centred there."""
-    counts, c = seen.sum(axis=0), Y.shape[1]
+    c = Y.shape[1]
     means = seen.T @ Y / counts[:, None]
     second = seen.T @ (Y[:, :, None] * Y[:, None, :]).reshape(len(Y), c * c) / counts[:, None]
     return second.reshape(-1, c, c) - means[:, :, None] * means[:, None, :]
@@ -262,6 +246,8 @@ def _reasons(
         other = place if names is None else names[place]
         if kept[k]:
             reasons.append("kept" if method != "r2" else "kept: explains most alone")
+        elif not found.counts[k] > 0:
+            reasons.append("no row to judge it by")
         elif not found.sizes[k] > 0:
             reasons.append("constant")
         elif found.target[k] <= 0:

@@ -1,4 +1,4 @@
-"""Predictions of an ensemble as an array, without the members themselves.
+"""Targets of pruning, and predictions of an ensemble as an array, without the members themselves.
 
 numbers (n, members)                          regression
 numbers between 0 and 1 (n, members)          probabilities of the second of two classes, in sorted order
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Number, Real
+from typing import Any
 
 import numpy as np
 
@@ -49,15 +50,11 @@ class ColumnMember:
             raise ValueError(
                 f"Predictions have shape {X.shape}; expected the shape of the choice's predictions."
             )
-        if (self.classes is None or self.probabilities or own.ndim == 2) and own.dtype.kind not in "fiub":
-            raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as in the choice.")
-        if self.classes is None:
-            return own.astype(np.float64).reshape(-1, 1)
-        if own.ndim == 2:
-            return own.astype(np.float64)
-        if self.probabilities:
-            own = own.astype(np.float64)
-            return np.column_stack([1 - own, own])
+        if self.classes is None or self.probabilities or own.ndim == 2:
+            if own.dtype.kind not in "fiub":
+                raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as in the choice.")
+            columns = own.astype(np.float64).reshape(len(own), -1)
+            return np.hstack([1 - columns, columns]) if self.probabilities else columns
         missing = is_missing(own)
         found = (own[:, None] == self.classes).astype(np.float64)
         unknown = own[~missing & ~found.any(axis=1)]
@@ -90,16 +87,49 @@ def as_predictions(P: Numbers) -> np.ndarray:
 def _plain(P: np.ndarray) -> np.ndarray:
     """An object array of numbers, missing ones among them, as float64; labels of one type as they are."""
     missing = is_missing(P)
-    if not all(isinstance(value, Real) and not isinstance(value, bool) for value in P[~missing]):
-        kinds = sorted({type(value).__name__ for value in P[~missing]})
-        if len(kinds) > 1 or not all(isinstance(value, str | bool) for value in P[~missing]):
-            raise TypeError(
-                f"Predictions are of the types {', '.join(kinds)}; expected numbers, or labels as text."
-            )
-        return P
-    found = np.full(P.shape, np.nan)
-    found[~missing] = P[~missing].astype(np.float64)
-    return found
+    kinds = {type(value) for value in P[~missing]}
+    if all(issubclass(kind, Real) and kind is not bool for kind in kinds):
+        return np.where(missing, np.nan, P).astype(np.float64)
+    if len(kinds) > 1 or not issubclass(kinds.pop(), str | bool):
+        raise TypeError("Predictions are objects of several types; expected numbers, or labels as text.")
+    return P
+
+
+def as_target(y: Any, numbers: bool) -> np.ndarray:
+    """Targets as an array (n,), none missing: labels or numbers, or numbers only."""
+    y = as_array(y, "y")
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or not len(y):
+        raise ValueError(f"y has shape {y.shape}; expected one target per row, (n,).")
+    if y.dtype.kind in REFUSED:
+        raise TypeError(f"y holds {y.dtype}; expected labels or numbers. {REMEDIES[y.dtype.kind]}")
+    missing = is_missing(y) | (np.isinf(y) if y.dtype.kind == "f" else False)
+    if missing.any():
+        raise ValueError(
+            f"y is missing or infinite in {missing.sum():,} of {len(y):,} rows. Leave these rows out."
+        )
+    if y.dtype == object:
+        if not all(isinstance(value, str | Number) for value in y):
+            raise TypeError("y holds objects that are neither words nor numbers; expected one label per row.")
+        y = y.astype(str)
+    if numbers and y.dtype.kind not in "fiub":
+        raise TypeError(f"y holds {y.dtype}; a regressor predicts numbers.")
+    return y.astype(np.float64) if numbers else y
+
+
+def target_columns(y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """The target as columns (n, c): numbers, or zeros and a one for the class."""
+    if classes is None:
+        return y[:, None]
+    target = (y[:, None] == classes).astype(np.float64)
+    unknown = y[~target.any(axis=1)]
+    if len(unknown):
+        raise ValueError(
+            f"y has the label {unknown.tolist()[0]!r}, which is not a class of the ensemble: {classes[:20].tolist()}."
+        )
+    if (y == y[0]).all():
+        raise ValueError(f"All {len(y):,} labels are {y.tolist()[0]!r}; at least two classes are needed.")
+    return target
 
 
 def check_member_outputs(
@@ -109,23 +139,19 @@ def check_member_outputs(
     names: Sequence[str],
 ) -> None:
     """Refuse predictions that are missing, and members so far from the target's scale that no weight fits."""
-    missing = ~np.isfinite(outputs).all(axis=2)
-    missing &= True if usable is None else usable
+    seen = np.ones(outputs.shape[:2], dtype=bool) if usable is None else usable
+    missing = ~np.isfinite(outputs).all(axis=2) & seen
     if missing.any():
         row, k = np.argwhere(missing)[0]
-        gaps = ' If these are rows on which members were trained, say predictions="out_of_bag".'
+        gap = usable is None and np.isnan(outputs[row, k]).any()
+        trained = 'If these are rows on which members were trained, say predictions="out_of_bag".'
         raise ValueError(
             f"{missing.sum():,} of {missing.size:,} predictions are missing or infinite (the first is of member "
-            f"{names[k]}, row {row:,})."
-            + (
-                gaps
-                if usable is None and np.isnan(outputs[row, k]).any()
-                else " Leave these rows or members out."
-            )
+            f"{names[k]}, row {row:,}). {trained if gap else 'Leave these rows or members out.'}"
         )
-    sizes = np.abs(outputs if usable is None else np.where(usable[:, :, None], outputs, 0.0)).max(axis=(0, 2))
     check_finite(target, "y")
     size = np.abs(target).max()
+    sizes = np.abs(np.where(seen[:, :, None], outputs, 0.0)).max(axis=(0, 2))
     for name, largest in zip(names, sizes):
         apart = np.log10(largest) - np.log10(size) if largest > 0 and size > 0 else 0.0
         if largest > LARGEST or abs(apart) > np.log10(SQUARES[1]):
@@ -173,9 +199,9 @@ def is_missing(values: np.ndarray) -> np.ndarray:
 
 def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> tuple[np.ndarray | None, bool]:
     """The classes, None for regression, and whether the numbers are probabilities of the second of two."""
-    numbers = P.dtype.kind in "fiub"
+    numbers, numeric_classes = P.dtype.kind in "fiub", classes.dtype.kind in "fiub"
     votes = np.unique(P[~is_missing(P)])
-    are_labels = numbers == (classes.dtype.kind in "fiub") and bool(np.isin(votes, classes).all())
+    are_labels = numbers == numeric_classes and bool(np.isin(votes, classes).all())
     between = numbers and len(classes) == 2 and not are_labels and bool(((votes >= 0) & (votes <= 1)).all())
     if y.dtype.kind in "fiu" and numbers and task != "classification":
         # A neighbour's number is among the numbers of y, and yet no label.
@@ -186,15 +212,14 @@ def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> t
         raise ValueError(f"Regression takes numbers; y holds {y.dtype} and the predictions {P.dtype}.")
     if are_labels or between:
         return classes, between
-    if numbers and (classes.dtype.kind not in "fiub" or (votes != np.round(votes)).any()):
+    if numbers and (not numeric_classes or (votes != np.round(votes)).any()):
         raise ValueError(
             f"Predictions lie between {votes.min():g} and {votes.max():g}, and y has {len(classes)} classes, "
             f"{classes[:10].tolist()}. For classification expected: labels of y; probabilities of the second of two "
             "classes, between 0 and 1 (turn scores s into 1 / (1 + exp(-s))); or an array (n, members, classes) of "
-            "probabilities or scores. "
-            + ('To predict y as a number use task="regression".' if classes.dtype.kind in "fiu" else "")
+            'probabilities or scores. To predict y as a number use task="regression".'
         )
-    if numbers != (classes.dtype.kind in "fiub"):
+    if numbers != numeric_classes:
         raise TypeError(
             f"The predictions hold {P.dtype} and y {y.dtype}: give both as numbers, or both as words."
         )

@@ -16,22 +16,23 @@ from collections.abc import Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
 
 from krepes.alignment.inputs import Numbers
 from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
-from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on
-from krepes.alignment.pruning.member_report import judge, member_rows, savings_of
+from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on, judge
 from krepes.alignment.pruning.member_selection import METHODS, select_members
 from krepes.alignment.pruning.prediction_matrices import (
     TASKS,
     Classes,
     as_predictions,
+    as_target,
     check_member_outputs,
     column_names,
     columns_of,
+    target_columns,
 )
-from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
-from krepes.alignment.pruning.target_columns import labels_or_numbers, target_columns, target_numbers
+from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble, Savings
 from krepes.base.caller_warning import warn
 from krepes.base.estimators import FittedEnsemble
 from krepes.base.limits import check_choice
@@ -102,49 +103,46 @@ def prune_ensemble(
     check_choice("task", task, TASKS)
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
+    whole = savings = None
     if not _is_estimator(ensemble):
         parts, X, y = _columns(cast(Numbers, ensemble), X, y, task, classes, names)
-        outputs, whole = member_outputs(parts.members, X), None
-        usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
-        target = target_columns(y, parts.classes)
-    else:
-        _check_not_given(task=None if task == "auto" else task, classes=classes, names=names)
-        given = X
-        parts, X, y = _members(ensemble, X, y)
-        usable = out_of_bag_rows(parts, len(y), predictions)
         outputs, target = member_outputs(parts.members, X), target_columns(y, parts.classes)
-        usable = _confirmed(outputs, target, usable, predictions)
-        if predictions == "given" and parts.samples is not None and len(y) == parts.n_rows and len(y) >= MANY:
-            _warn_if_trained_on(outputs, target, parts)
-        whole = np.asarray(ensemble.predict(given)) if usable is None else None
+        usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
+    else:
+        for name, value in {
+            "task": None if task == "auto" else task,
+            "classes": classes,
+            "names": names,
+        }.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}={value!r} is for an array of predictions; the ensemble has its own. Leave it out."
+                )
+        parts, rows, y = _members(ensemble, X, y)
+        outputs, target = member_outputs(parts.members, rows), target_columns(y, parts.classes)
+        usable = _confirmed(outputs, target, parts, predictions)
+        if usable is None:
+            whole = _score(np.asarray(ensemble.predict(X)), y, parts.classes is None)
     names = [member.name for member in parts.members]
     check_member_outputs(outputs, target, usable, names)
     selection = select_members(outputs, target, usable, method, names)
     alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
-    scores = judge(outputs, target, usable, parts, selection, method, whole, y)
-    for text in scores.warnings:
-        warn(text)
-    return PrunedEnsemble.of_choice(
-        parts,
-        selection,
-        member_rows(parts, selection, alone),
-        scores,
-        method,
-        predictions="given" if usable is None else "out_of_bag",
-        savings=savings_of(parts, selection.weights > 0) if _is_estimator(ensemble) else None,
-    )
+    scores = judge(outputs, target, usable, selection, method, whole)
+    if _is_estimator(ensemble):
+        savings = Savings.of(parts.members, selection.weights > 0)
+    known = "given" if usable is None else "out_of_bag"
+    return PrunedEnsemble.of_choice(parts, selection, alone, scores, method, known, savings)
 
 
 def _is_estimator(ensemble: FittedEnsemble | Numbers) -> TypeGuard[FittedEnsemble]:
     return hasattr(ensemble, "predict") or hasattr(ensemble, "fit")
 
 
-def _check_not_given(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(
-                f"{name}={value!r} is for an array of predictions; the ensemble has its own. Leave it out."
-            )
+def _score(predicted: np.ndarray, y: np.ndarray, numbers: bool) -> float:
+    if not numbers:
+        return float(accuracy_score(y, predicted))
+    scale = np.abs(y).max()  # because squares of large numbers overflow
+    return float(r2_score(y / scale, predicted / scale))
 
 
 def _columns(
@@ -154,10 +152,10 @@ def _columns(
     if X is not None:
         raise ValueError("An array of predictions needs no X: prune_ensemble(predictions, y=y).")
     columns = column_names(P)
-    P, y = as_predictions(P), labels_or_numbers(y)
+    P, y = as_predictions(P), as_target(y, numbers=False)
     check_same_rows(len(y), len(P), "y", "the array of predictions")
     parts = columns_of(P, y, task, classes, columns if names is None else names, columns)
-    return parts, P, y if parts.classes is not None else target_numbers(y)
+    return parts, P, as_target(y, numbers=parts.classes is None)
 
 
 def _members(ensemble: FittedEnsemble, X: Any, y: Any) -> tuple[Ensemble, Any, np.ndarray]:
@@ -167,7 +165,7 @@ def _members(ensemble: FittedEnsemble, X: Any, y: Any) -> tuple[Ensemble, Any, n
         raise ValueError("X is missing: the members predict its rows.")
     everyone = PrunedEnsemble.of_members(parts, np.ones(len(parts.members), dtype=bool))
     X = everyone.checked(X, reset=parts.n_features is None)
-    y = labels_or_numbers(y) if parts.classes is not None else target_numbers(y)
+    y = as_target(y, numbers=parts.classes is None)
     check_same_rows(len(y), X.shape[0] if hasattr(X, "shape") else len(X), "y")
     return parts, X, y
 
@@ -196,28 +194,28 @@ def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | N
 
 
 def _confirmed(
-    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, predictions: str
+    outputs: np.ndarray, target: np.ndarray, parts: Ensemble, predictions: str
 ) -> np.ndarray | None:
-    """The rows that members have not seen, if these are the training rows."""
-    if usable is None or is_trained_on(outputs, target, usable):
-        return usable
-    found = (
-        "X has as many rows as the training data, but members fit their own samples no better than other rows"
-    )
-    if predictions == "out_of_bag":
-        warn(f"{found}: is X the training data, in the order of fit?")
-        return usable
-    warn(
-        f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them in '
-        'the order of fit, with predictions="out_of_bag".',
-    )
-    return None
-
-
-def _warn_if_trained_on(outputs: np.ndarray, target: np.ndarray, parts: Ensemble) -> None:
-    left = out_of_bag_rows(parts, len(target), "out_of_bag")
-    if left is not None and left.any() and is_trained_on(outputs, target, left):
-        warn(
-            "Members fit the rows of their samples better than others: X seems to be their training data. "
-            'predictions="out_of_bag" judges each by the rows that it has not seen.',
+    """The rows that members have not seen, if these are the training rows; warns of rows that look otherwise."""
+    usable = out_of_bag_rows(parts, len(target), predictions)
+    if usable is not None and not is_trained_on(outputs, target, usable):
+        found = (
+            "X has as many rows as the training data, but members fit their own samples no better than others"
         )
+        if predictions == "out_of_bag":
+            warn(f"{found}: is X the training data, in the order of fit?")
+            return usable
+        warn(
+            f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them '
+            'in the order of fit, with predictions="out_of_bag".'
+        )
+        return None
+    known = predictions == "given" and parts.samples is not None and len(target) == parts.n_rows
+    if known and len(target) >= MANY:
+        left = out_of_bag_rows(parts, len(target), "out_of_bag")
+        if left is not None and left.any() and is_trained_on(outputs, target, left):
+            warn(
+                "Members fit the rows of their samples better than others: X seems to be their training data. "
+                'predictions="out_of_bag" judges each by the rows that it has not seen.'
+            )
+    return usable

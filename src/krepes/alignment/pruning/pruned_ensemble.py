@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,17 +16,62 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from krepes.alignment.pruning.ensemble_members import Ensemble, Member, StageMember, member_outputs
-from krepes.alignment.pruning.member_report import MemberRow, Savings, Scores
 from krepes.alignment.pruning.member_selection import Selection, select_members
 from krepes.alignment.pruning.prediction_matrices import (
     Classes,
     ColumnMember,
     as_predictions,
+    as_target,
     check_member_outputs,
     column_names,
+    target_columns,
 )
-from krepes.alignment.pruning.target_columns import labels_or_numbers, target_columns, target_numbers
 from krepes.base.validation import as_array, check_same_rows
+
+
+@dataclass(frozen=True)
+class MemberRow:
+    """One member: whether it was kept, with which weight, and why.
+
+    Attributes
+    ----------
+    index : its position in the ensemble.
+    name : its name in the ensemble: a number, "stage 3", the name given in voting and stacking, or a frame's column.
+    kept : bool
+    weight : the weight of its predictions in the pruned ensemble.
+    score : R^2, or accuracy, of the pruned ensemble that would keep it alone, on the rows of the choice; NaN if it has
+        none.
+    alignment : centred alignment with the target, alone; NaN if it is constant. For regression this is `score`.
+    reason : why it was kept or dropped.
+    """
+
+    index: int
+    name: str
+    kept: bool
+    weight: float
+    score: float
+    alignment: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Savings:
+    """What the members take before and after, in bytes as pickled."""
+
+    bytes_before: int
+    bytes_after: int
+
+    @classmethod
+    def of(cls, members: Sequence[Member], kept: np.ndarray) -> Savings | None:
+        """None if the members cannot be pickled."""
+        try:
+            sizes = np.array([len(pickle.dumps(member, protocol=5)) for member in members])
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
+        return cls(int(sizes.sum()), int(sizes[kept].sum()))
+
+    def __str__(self) -> str:
+        return f"{1 - self.bytes_after / max(self.bytes_before, 1):.0%} of the memory saved"
 
 
 def _for_classes(model: PrunedEnsemble) -> bool:
@@ -111,7 +158,7 @@ class PrunedEnsemble(BaseEstimator):
         classes = None if self.classes is None else np.asarray(self.classes)
         X = self.checked(X, reset=True)
         outputs = member_outputs(self.members, X)
-        y = target_numbers(y) if classes is None else labels_or_numbers(y)
+        y = as_target(y, numbers=classes is None)
         check_same_rows(len(y), len(outputs), "y")
         target = target_columns(y, classes)
         check_member_outputs(outputs, target, None, [member.name for member in self.members])
@@ -133,18 +180,23 @@ class PrunedEnsemble(BaseEstimator):
         cls,
         parts: Ensemble,
         selection: Selection,
-        table: list[MemberRow],
-        scores: Scores,
+        alone: np.ndarray,  # (p,), the score of each member alone
+        scores: tuple[float, float],
         method: str,
         predictions: str,
         savings: Savings | None,
     ) -> PrunedEnsemble:
         """The chosen members with their weights, and what is known of the choice."""
-        kept = selection.weights > 0
-        found = cls.of_members(parts, kept).with_weights(selection.weights[kept], selection.intercept)
-        found.table_, found.n_members_, found.optimality_ = table, len(kept), selection.optimality
+        weights = selection.weights
+        kept = weights > 0
+        found = cls.of_members(parts, kept).with_weights(weights[kept], selection.intercept)
+        found.n_members_, found.optimality_ = len(kept), selection.optimality
         found.method_, found.predictions_, found.savings_ = method, predictions, savings
-        found.score_, found.score_of_all_ = scores.kept, scores.of_all
+        found.score_, found.score_of_all_ = scores
+        names = [member.name for member in parts.members]
+        columns = (kept, weights, alone, selection.alignment)
+        numbers = zip(range(len(kept)), names, *(column.tolist() for column in columns), selection.reasons)
+        found.table_ = [MemberRow(*row) for row in numbers]
         return found
 
     def with_weights(self, weights: np.ndarray, intercept: np.ndarray) -> PrunedEnsemble:
