@@ -27,7 +27,6 @@ from krepes.regression import (
     TransductiveRidge,
     expected_calibration_error,
     temperature,
-    transductive_coefficients,
 )
 
 ALPHAS = mostly(
@@ -170,17 +169,11 @@ def one_hot_targets(n: int) -> st.SearchStrategy[np.ndarray]:
     return st.integers(0, 99).map(lambda seed: np.eye(2)[np.random.default_rng(seed).integers(0, 2, n)])
 
 
-@target("TransductiveRidge", "transductive_coefficients", weight=2)
+@target("TransductiveRidge", weight=2)
 def transductive(draw: Draw) -> Any:
     X = draw(features())
     Y = draw(often((3, one_hot_targets(n_rows(X))), (1, features(n_rows(X)))))
     free = draw(often((3, st.just(X)), (1, features())))
-    if draw(st.booleans()):
-        alpha, beta = (
-            draw(mostly([0.1, 1.0], [0.0, -1.0, float("nan")])),
-            draw(mostly([1.0, 0.0], [-1.0])),
-        )
-        return transductive_coefficients(X, Y, free, alpha, beta, draw(mostly([0.1, 0.0], [-1, "some"])))
     chosen = draw(
         often(
             (3, st.just({})),

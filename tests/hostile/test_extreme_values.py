@@ -97,7 +97,6 @@ from krepes.regression import (
     TransductiveRidge,
     expected_calibration_error,
     temperature,
-    transductive_coefficients,
 )
 from krepes.report import write_machine_page, write_report
 from refusals import refuses
@@ -401,11 +400,6 @@ OF_ROWS: dict[str, list[Call]] = {
     ],
     "expected_calibration_error": [Call(lambda Z: expected_calibration_error(Z, Y))],
     "temperature": [Call(lambda Z: temperature(Z, Y))],
-    "transductive_coefficients": [
-        Call(lambda Z: transductive_coefficients(Z, np.eye(3)[Y], X, 1.0)),
-        Call(lambda Z: transductive_coefficients(X, Z, X, 1.0)),
-        Call(lambda Z: transductive_coefficients(X, np.eye(3)[Y], Z, 1.0)),
-    ],
     "SubspaceClustering": [
         Call(fitted_then_used(SubspaceClustering(2, n_iterations=1, random_state=0), "predict", "project")),
         Call(lambda Z: SubspaceClustering(2, kernel="linear", n_iterations=1, random_state=0).fit(Z)),

@@ -9,12 +9,7 @@ from scipy.special import log_softmax
 
 from krepes.kernels import Spectrum
 from krepes.machines import KernelRidgeRegressor
-from krepes.regression import (
-    LeaveOneOutRidge,
-    expected_calibration_error,
-    temperature,
-    transductive_coefficients,
-)
+from krepes.regression import LeaveOneOutRidge, expected_calibration_error, temperature
 from refusals import refuses
 
 
@@ -59,19 +54,6 @@ def test_the_scale_of_the_features_does_not_matter():
 def test_constant_features_predict_the_mean():
     model = LeaveOneOutRidge().fit(np.ones((4, 2)), np.array([1.0, 2.0, 3.0, 6.0]))
     assert model.predict(np.ones((1, 2))) == pytest.approx(np.array([3.0]))
-
-
-def test_unlabelled_rows_enter_with_their_guessed_class():
-    """The solution is ridge regression with penalty 1 on labelled and guessed rows, weighted by beta and beta'."""
-    rng = np.random.default_rng(0)
-    Phi, free = rng.normal(size=(6, 3)), rng.normal(size=(40, 3))
-    Y = np.eye(2)[[0, 0, 1, 1, 0, 1]]
-    W = transductive_coefficients(Phi, Y, free, alpha=0.5, beta=2.0, beta_unlabelled=0.25)
-    first = np.linalg.solve(Phi.T @ Phi + 0.5 * np.eye(3), Phi.T @ Y)
-    guessed = np.eye(2)[(free @ first).argmax(1)]
-    rows = np.vstack([2**0.5 * Phi, 0.5 * free, np.eye(3)])
-    targets = np.vstack([2**0.5 * Y, 0.5 * guessed, np.zeros((3, 2))])
-    assert np.allclose(W, np.linalg.lstsq(rows, targets, rcond=None)[0], rtol=1e-10)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from krepes.regression import LeaveOneOutRidge, TransductiveRidge, transductive_coefficients
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge
 from refusals import refuses
 
 
@@ -85,12 +85,6 @@ def test_without_weight_it_is_ridge_regression(task):
     assert np.allclose(other.coef_, plain.coef_, rtol=1e-7)
     assert np.allclose(other.intercept_, plain.intercept_, rtol=1e-7)
     assert np.allclose(other.loo_predictions_, plain.loo_predictions_, rtol=1e-7)
-
-
-def test_the_published_form_has_its_penalty_in_beta(task):
-    Phi, Y, free = task
-    W = transductive_coefficients(Phi, Y, free, alpha=0.5, beta=1 / 0.5, beta_unlabelled=0.0)
-    assert np.allclose(W, np.linalg.solve(Phi.T @ Phi + 0.5 * np.eye(4), Phi.T @ Y), rtol=1e-10)
 
 
 def test_wrong_input_is_named(task):

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -169,14 +169,7 @@ def has_rule(kernel: Kernel) -> bool:
     return isinstance(kernel, RadialKernel) and isinstance(kernel.lengthscale, str)
 
 
-class Attempt(Protocol):
-    """What a score found for one kernel in one metric."""
-
-    @property
-    def error(self) -> float: ...
-
-
-A = TypeVar("A", bound=Attempt)
+A = TypeVar("A")  # what a score found for one kernel in one metric, with its error
 
 
 class Trials(ABC, Generic[A]):
@@ -282,10 +275,10 @@ def compared(
     for kernel in kernels if trials.compares_kernels else kernels[:1]:
         possible = starts if trials.takes_metric(kernel, search_lengthscale) else starts[:1]
         attempts = [trials.attempt(kernel, search_lengthscale, *start) for start in possible]
-        best = min(range(len(attempts)), key=lambda place: attempts[place].error)
+        best = min(attempts, key=lambda attempt: attempt.error)
         if len(attempts) > 1:  # the other kernels start where this one did better
-            starts = [starts[best]]
-        trials.improve(attempts[best], metric)
+            starts = [starts[attempts.index(best)]]
+        trials.improve(best, metric)
     return trials.verdict()
 
 
@@ -351,14 +344,12 @@ class KernelSearch:
     def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
         """The kernels that compete for rows of this many columns, with the lengthscale that was asked for."""
         narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
-        given = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
-        kernels = given or [*([Cosine()] if inputs.kind == "sparse" else []), *self.score.usual(narrow)]
+        named = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
+        kernels = named or [*([Cosine()] if inputs.kind == "sparse" else []), *self.score.usual(narrow)]
         if self.searches_lengthscale:
             return kernels
-        return [
-            clone(k).set_params(lengthscale=self.lengthscale) if isinstance(k, RadialKernel) else k
-            for k in kernels
-        ]
+        given = {"lengthscale": self.lengthscale}
+        return [clone(k).set_params(**given) if isinstance(k, RadialKernel) else k for k in kernels]
 
     def choose(
         self, candidates: Candidates, inputs: InputSpace, seed: int, labelled: Labelled | None = None

@@ -42,18 +42,18 @@ class SumsAndRows(Generic[E]):
 
     def __sub__(self, other: Self) -> Self:
         kept = self.kept if self.kept is None or other.kept is None else self.kept - other.kept
-        return type(self)(
-            self.equations - other.equations, kept if kept is not None and len(kept.rows) else None
-        )
+        left = kept if kept is not None and len(kept.rows) else None
+        return type(self)(self.equations - other.equations, left)
 
     def __mul__(self, factor: float) -> Self:
         return type(self)(self.equations * factor, None if self.kept is None else self.kept * factor)
 
 
 V = TypeVar("V", bound=SumsAndRows)
+Running = tuple[Any, KeptRows | None]
 
 
-class SumsAndRowsPass(Accumulator[tuple[Any, KeptRows | None], V]):
+class SumsAndRowsPass(Accumulator[Running, V]):
     """Sums rows, and keeps a sample of them.
 
     Parameters
@@ -85,10 +85,10 @@ class SumsAndRowsPass(Accumulator[tuple[Any, KeptRows | None], V]):
     def check_total(self, total: V) -> None:
         """Refuse a total, from a file, that is not of this model."""
 
-    def zero(self) -> tuple[Any, KeptRows | None]:
+    def zero(self) -> Running:
         return self.equations.zero(), self.keeping.zero()
 
-    def plus(self, sums: tuple[Any, KeptRows | None], block: Block) -> tuple[Any, KeptRows | None]:
+    def plus(self, sums: Running, block: Block) -> Running:
         summed, kept = sums
         to_sum, to_keep = self.divided(block)
         return (
@@ -96,21 +96,19 @@ class SumsAndRowsPass(Accumulator[tuple[Any, KeptRows | None], V]):
             self.keeping.plus(kept, to_keep) if len(to_keep) else kept,
         )
 
-    def joined(
-        self, first: tuple[Any, KeptRows | None], second: tuple[Any, KeptRows | None]
-    ) -> tuple[Any, KeptRows | None]:
+    def joined(self, first: Running, second: Running) -> Running:
         return self.equations.joined(first[0], second[0]), self.keeping.joined(first[1], second[1])
 
-    def settled(self, sums: tuple[Any, KeptRows | None]) -> tuple[Any, KeptRows | None]:
+    def settled(self, sums: Running) -> Running:
         return self.equations.settled(sums[0]), sums[1]
 
-    def value(self, sums: tuple[Any, KeptRows | None]) -> V:
+    def value(self, sums: Running) -> V:
         return self.total(self.equations.value(sums[0]), sums[1])
 
-    def sums_state(self, sums: tuple[Any, KeptRows | None]) -> State:
+    def sums_state(self, sums: Running) -> State:
         return {"equations": self.equations.sums_state(sums[0]), "kept": self.keeping.sums_state(sums[1])}
 
-    def sums_from(self, state: State) -> tuple[Any, KeptRows | None]:
+    def sums_from(self, state: State) -> Running:
         return self.equations.sums_from(state["equations"]), self.keeping.sums_from(state["kept"])
 
     def value_from(self, state: State) -> V:

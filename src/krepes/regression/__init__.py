@@ -2,12 +2,11 @@
 
 from krepes.regression.calibration import expected_calibration_error, temperature
 from krepes.regression.ridge import LeaveOneOutRidge
-from krepes.regression.transductive import TransductiveRidge, transductive_coefficients
+from krepes.regression.transductive import TransductiveRidge
 
 __all__ = [
     "LeaveOneOutRidge",
     "TransductiveRidge",
     "expected_calibration_error",
     "temperature",
-    "transductive_coefficients",
 ]

@@ -34,7 +34,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.linalg import row_blocks
-from krepes.base.validation import SQUARES, as_matrix, check_same_rows, check_squares
+from krepes.base.validation import SQUARES, as_matrix, check_squares
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
 
 BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -95,13 +95,18 @@ class TransductiveRidge(BaseEstimator):
         # Centred and in units of their spread, because the normal equations are then better conditioned.
         center, spread = X.mean(axis=0), first.unit_**0.5
         rows, free = (
-            _with_ones((part - center) / spread) for part in (X, _unlabelled(free, X.shape[1], spread))
+            np.column_stack([(part - center) / spread, np.ones(len(part))])
+            for part in (X, _unlabelled(free, X.shape[1], spread))
         )
         penalty = np.append(np.full(X.shape[1], first.alpha_), 0.0)
         scores = free[:, :-1] @ (first.coef_ * spread) + center @ first.coef_ + first.intercept_
         self.guesses_ = scores.argmax(axis=1)
-        guessed = np.eye(Y.shape[1])[self.guesses_]
-        solved = [_solved(rows, Y, free, guessed, beta * len(X) / len(free), penalty) for beta in betas]
+        guessed, weights = np.eye(Y.shape[1])[self.guesses_], betas * len(X) / len(free)
+        damped = [rows.T @ rows + weight * free.T @ free + np.diag(penalty) for weight in weights]
+        solved = []  # W with the intercept as its last row, and A^-1 Phi~^T of the labelled rows
+        for A, weight in zip(damped, weights):
+            both = _inverse_times(A, np.hstack([rows.T @ Y + weight * free.T @ guessed, rows.T]))
+            solved.append(np.split(both, [Y.shape[1]], axis=1))
         errors_first = Y - first.loo_predictions_
         # One pass over blocks of rows: guesses without each of them, and what they do to every beta.
         S_0 = _inverse_times(rows.T @ rows + np.diag(penalty), rows.T)  # (r + 1, n)
@@ -110,18 +115,19 @@ class TransductiveRidge(BaseEstimator):
             moved = (free @ S_0[:, block]).T[:, :, None] * errors_first[block][:, None, :]  # (b, n', c)
             without = (scores - moved).argmax(axis=2)
             for k, (W, S) in enumerate(solved):
-                left_out[k, block] = _left_out(
-                    rows[block], Y[block], W, S[:, block], free, without, self.guesses_,
-                    betas[k] * len(X) / len(free),
-                )  # fmt: skip
+                part = rows[block], Y[block], W, S[:, block]
+                left_out[k, block] = _left_out(*part, free, without, self.guesses_, weights[k])
         self.errors_ = np.square(left_out - Y).mean(axis=(1, 2))
         best = int(np.argmin(self.errors_))
         self.alpha_, self.beta_, self.unit_ = first.alpha_, float(betas[best]), first.unit_
         self.loo_predictions_ = left_out[best]
-        W, weight = solved[best][0], betas[best] * len(X) / len(free)
-        self.unlabelled_predictions_ = _without_guess(rows, free, guessed, W, weight, penalty)
-        self.coef_, offset = W[:-1] / spread, W[-1]
-        self.intercept_ = offset - center @ self.coef_
+        W = solved[best][0]
+        S_free = _inverse_times(damped[best], free.T)
+        leverage = weights[best] * np.einsum("ij,ji->i", free, S_free)[:, None]
+        others = (free @ W - leverage * guessed) / np.maximum(1 - leverage, 1e-12)
+        self.unlabelled_predictions_ = others  # each by the fit on all others
+        self.coef_ = W[:-1] / spread
+        self.intercept_ = W[-1] - center @ self.coef_
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -133,23 +139,19 @@ class TransductiveRidge(BaseEstimator):
         return weighted_sum(X, self.coef_, self.intercept_)
 
 
-def _unlabelled(free: np.ndarray, width: int, spread: float = 1.0, name: str = "X_unlabelled") -> np.ndarray:
+def _unlabelled(free: np.ndarray, width: int, spread: float) -> np.ndarray:
     """Unlabelled features, checked for width and scale against the labelled ones."""
     if free.shape[1] != width:
         raise ValueError(
-            f"{name} has shape {free.shape}; expected (n', {width}), as many features as labelled rows."
+            f"X_unlabelled has shape {free.shape}; expected (n', {width}), as many features as labelled rows."
         )
-    check_squares(free, name)
+    check_squares(free, "X_unlabelled")
     if np.abs(free).max() > SQUARES[1] * spread:
         raise ValueError(
-            f"{name} has numbers of up to {np.abs(free).max():.3g}, and labelled rows vary by {spread:.3g}: expected "
-            "rows of the same scale."
+            f"X_unlabelled has numbers of up to {np.abs(free).max():.3g}, and labelled rows vary by {spread:.3g}: "
+            "expected rows of the same scale."
         )
     return free
-
-
-def _with_ones(X: np.ndarray) -> np.ndarray:
-    return np.column_stack([X, np.ones(len(X))])
 
 
 def _inverse_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -160,35 +162,6 @@ def _inverse_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
             "The penalty is too small for features of this scale and rank: raise alpha, or bring the features to unit "
             f"variance. {error}"
         ) from error
-
-
-def _solved(
-    rows: np.ndarray, Y: np.ndarray, free: np.ndarray, guessed: np.ndarray, weight: float, penalty: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """W with the intercept as its last row, and A^-1 Phi~^T of the labelled rows."""
-    A = _damped(rows, free, weight, penalty)
-    B = rows.T @ Y + weight * free.T @ guessed
-    both = _inverse_times(A, np.hstack([B, rows.T]))
-    return both[:, : Y.shape[1]], both[:, Y.shape[1] :]
-
-
-def _damped(rows: np.ndarray, free: np.ndarray, weight: float, penalty: np.ndarray) -> np.ndarray:
-    """A, (r + 1, r + 1)."""
-    return rows.T @ rows + weight * free.T @ free + np.diag(penalty)
-
-
-def _without_guess(
-    rows: np.ndarray,
-    free: np.ndarray,
-    guessed: np.ndarray,
-    W: np.ndarray,
-    weight: float,
-    penalty: np.ndarray,
-) -> np.ndarray:  # (n', c)
-    """Predictions of unlabelled rows by the fit on all others."""
-    S = _inverse_times(_damped(rows, free, weight, penalty), free.T)
-    leverage = weight * np.einsum("ij,ji->i", free, S)[:, None]
-    return (free @ W - leverage * guessed) / np.maximum(1 - leverage, 1e-12)
 
 
 def _left_out(
@@ -209,38 +182,3 @@ def _left_out(
     np.add.at(change, (i, without[i, j]), pull)
     np.add.at(change, (i, guesses[j]), -pull)
     return (rows @ W - leverage * Y + change) / np.maximum(1 - leverage, 1e-12)
-
-
-def transductive_coefficients(
-    Phi: np.ndarray,  # (n, r), labelled
-    Y: np.ndarray,  # (n, c)
-    Phi_unlabelled: np.ndarray,  # (n', r)
-    alpha: float,
-    beta: float = 1.0,
-    beta_unlabelled: float = 0.1,
-) -> np.ndarray:  # (r, c)
-    """W as published, (A + I)^-1 B with A = beta' Phi'^T Phi' + beta Phi^T Phi and B likewise; no intercept.
-
-    alpha is the penalty of the first fit only, that of the second is 1 / beta: beta = 1 / alpha and beta' = 0 give
-    the first fit again. `TransductiveRidge` has an intercept and chooses these numbers.
-
-    >>> transductive_coefficients(np.array([[2.0]]), np.array([[1.0, 0.0]]), np.array([[1.0]]), alpha=1.0).round(4)
-    array([[0.4118, 0.    ]])
-    """
-    Phi, Y, free = (
-        as_matrix(part, name).astype(np.float64)
-        for part, name in ((Phi, "Phi"), (Y, "Y"), (Phi_unlabelled, "Phi_unlabelled"))
-    )
-    check_same_rows(len(Y), len(Phi), "Y", "Phi")
-    check_squares(Phi, "Phi")
-    r, free = Phi.shape[1], _unlabelled(free, Phi.shape[1], name="Phi_unlabelled")
-    if not (alpha > 0 and beta >= 0 and beta_unlabelled >= 0):
-        raise ValueError(
-            f"alpha={alpha!r}, beta={beta!r}, beta_unlabelled={beta_unlabelled!r}: expected a positive penalty and "
-            "weights >= 0."
-        )
-    first = _inverse_times(Phi.T @ Phi + alpha * np.eye(r), Phi.T @ Y)
-    guessed = np.eye(Y.shape[1])[(free @ first).argmax(axis=1)]
-    A = beta * Phi.T @ Phi + beta_unlabelled * free.T @ free
-    B = beta * Phi.T @ Y + beta_unlabelled * free.T @ guessed
-    return _inverse_times(A + np.eye(r), B)
