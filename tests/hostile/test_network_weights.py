@@ -219,7 +219,7 @@ def test_a_pinned_network_takes_its_own_file_only(tmp_path):
         (MLP(widths=(8, 0)), SHAPE, ("widths=0", "1")),
         (MLP(activation="swish"), SHAPE, ("relu", "gelu", "tanh", "erf")),
         (MLP(parametrization="mup"), SHAPE, ("standard", "ntk")),
-        (MLP(weight_variance=0.0), SHAPE, ("positive", "number")),
+        (MLP(weight_variance=0.0), SHAPE, ("number", "> 0")),
         (ConvNet(channels=[]), (8, 8), "sequence"),
         (ConvNet(kernel_size=4), (8, 8), ("odd", "number")),
         (ConvNet(pooling="sum"), (8, 8), ("average", "max", "none")),

@@ -13,7 +13,8 @@ records already. Cost: that of the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from krepes.kernels.vectors import as_rows
 
 Columns = str | int | slice | Sequence[str] | Sequence[int]
 Part = tuple[str, Kernel, Columns]
+EXPECTED = "expected a list of (name, kernel, columns), or a dict such as {'age': Gaussian()}."
 
 
 class ColumnKernel(Kernel):
@@ -139,20 +141,20 @@ class ColumnKernel(Kernel):
 
     def _combined(self, values: list[Tensor]) -> Tensor:
         """The sum or product, in the memory of the first."""
+        total, *others = values
         if self.combine == "product":
-            total = values[0]
-            for each in values[1:]:
-                total = total.mul_(each.to(total))
+            for each in others:
+                total.mul_(each.to(total))
             return total
         weights = [1.0] * len(values) if self.weights is None else [float(w) for w in self.weights]
-        total = values[0].mul_(weights[0])
-        for weight, each in zip(weights[1:], values[1:]):
+        total.mul_(weights[0])
+        for weight, each in zip(weights[1:], others):
             total.add_(each.to(total), alpha=weight)
         return total
 
     def _rows(self, X: Any) -> list[Any]:
         """The columns of every part."""
-        if isinstance(X, list) and X and not isinstance(X[0], str) and _is_record(X[0]):
+        if isinstance(X, list) and X and isinstance(X[0], Mapping | list | tuple):
             return [self._of_records(X, i) for i in range(len(self._parts()))]
         X = as_rows(X)
         places = self.places
@@ -162,16 +164,16 @@ class ColumnKernel(Kernel):
 
     def _of_records(self, X: list[Any], i: int) -> Tensor | list[Any]:
         _, kernel, columns = self._parts()[i]
-        keys: Sequence[Any] = self.places[i] if self.places is not None else _keys(columns, X[0])
+        if self.places is not None:
+            keys: Sequence[Any] = self.places[i]
+        else:
+            keys = range(len(X[0]))[columns] if isinstance(columns, slice) else _listed(columns)
         try:
-            if kernel.takes_objects:
-                one = keys[0]
-                return (
-                    [row[one] for row in X] if len(keys) == 1 else [[row[key] for key in keys] for row in X]
-                )
             values = [[row[key] for key in keys] for row in X]
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"A row has no column {error}; the kernel compares {columns!r}.") from None
+        if kernel.takes_objects:
+            return [row[0] for row in values] if len(keys) == 1 else values
         try:
             numbers = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
@@ -190,28 +192,24 @@ class ColumnKernel(Kernel):
     def _parts(self) -> list[Part]:
         if isinstance(self.parts, Mapping):
             return [
-                (str(key), as_kernel(kernel), [name.strip() for name in key.split(",")])
-                if isinstance(key, str)
-                else (str(key), as_kernel(kernel), key)
+                (
+                    str(key),
+                    as_kernel(kernel),
+                    re.split(r"\s*,\s*", key.strip()) if isinstance(key, str) else key,
+                )
                 for key, kernel in self.parts.items()
             ]
         given = [] if self.parts is None else self.parts
         if not isinstance(given, list | tuple) or not all(
             isinstance(part, list | tuple) and len(part) == 3 for part in given
         ):
-            raise ValueError(
-                f"parts={given!r:.80}: ColumnKernel takes a list of (name, kernel, columns), or a dict such as "
-                "{'age': Gaussian()}."
-            )
+            raise ValueError(f"parts={given!r:.80}: {EXPECTED}")
         return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in given]
 
     def _checked(self) -> list[Part]:
         parts = self._parts()
         if not parts:
-            raise ValueError(
-                "ColumnKernel has no parts: give a list of (name, kernel, columns), or a dict such as "
-                "{'age': Gaussian()}."
-            )
+            raise ValueError(f"ColumnKernel has no parts: {EXPECTED}")
         names = [name for name, _, _ in parts]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -263,11 +261,6 @@ def _takes_values(kernel: Kernel) -> bool:
     return kernel.takes_objects or not kernel.takes_encoded
 
 
-def _is_record(row: object) -> bool:
-    """Whether a row is a dict, or a sequence that is not all numbers."""
-    return isinstance(row, Mapping | list | tuple)
-
-
 def _listed(columns: Columns) -> list[Any]:
     single = isinstance(columns, str | int | np.integer)
     listed = [columns] if single or not isinstance(columns, Iterable) else list(columns)
@@ -290,41 +283,26 @@ def _refuse_twice(columns: Sequence[Any]) -> None:
 
 def _named(columns: Columns, names: Sequence[str]) -> list[str]:
     """Columns of a table by name."""
-    if isinstance(columns, slice):
-        return list(names[columns])
-    found = [
-        each if isinstance(each, str) else names[_position(each, len(names))] for each in _listed(columns)
-    ]
-    check_columns(found, names, "the table")
-    _refuse_twice(found)
-    return found
+    return [names[i] for i in _positions(columns, len(names), names)]
 
 
-def _positions(columns: Columns, width: int) -> list[int]:
-    """Columns of an array by position."""
+def _positions(columns: Columns, width: int, names: Sequence[str] | None = None) -> list[int]:
+    """Columns of an array, or of a table with these names, by position."""
     if isinstance(columns, slice):
         return list(range(width)[columns])
     listed = _listed(columns)
-    if any(isinstance(each, str) for each in listed):
+    words = [each for each in listed if isinstance(each, str)]
+    if words and names is None:
         raise ValueError(
             f"Columns are named, {columns!r}, but the rows are an array without names: give integers, or a table."
         )
-    found = [_position(each, width) for each in listed]
+    check_columns(words, names or [], "the table")
+    outside = [each for each in listed if each not in words and not -width <= each < width]
+    if outside:
+        raise ValueError(f"Found no column {outside[0]}: the rows have {width} columns.")
+    found = [list(names or []).index(each) if each in words else int(each) % width for each in listed]
     _refuse_twice(found)
     return found
-
-
-def _position(column: int, width: int) -> int:
-    if not -width <= column < width:
-        raise ValueError(f"Found no column {column}: the rows have {width} columns.")
-    return int(column) % width
-
-
-def _keys(columns: Columns, row: Sized) -> list[Any]:
-    """What the columns are called in a record."""
-    if isinstance(columns, slice):
-        return list(range(len(row))[columns])
-    return _listed(columns)
 
 
 def _check_prepared(names: Sequence[str], layout: RowLayout, as_given: bool) -> None:

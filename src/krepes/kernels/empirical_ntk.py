@@ -37,10 +37,9 @@ from krepes.kernels.tangent.exact import (
     SMALL,
     Side,
     exact_block,
-    factored_side,
-    full_side,
     is_factored,
     kept_numbers,
+    side_of,
 )
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
@@ -147,12 +146,6 @@ class EmpiricalNTK(Kernel):
 
     # Building
 
-    def _load(self, module: nn.Module, known: dict[str, Tensor]) -> None:
-        try:
-            module.load_state_dict(known)
-        except RuntimeError as error:
-            raise ValueError(f"The weights of {self.network} do not fit it: {error}") from error
-
     def _build(self, rows: Tensor) -> None:
         self._check()
         seed = 0 if self.seed is None else self.seed
@@ -168,10 +161,13 @@ class EmpiricalNTK(Kernel):
             if known is not None:
                 network = clone(network).set_params(weights=None)  # the file it came from need not be here
             module = network.build(tuple(rows.shape[1:]), torch.Generator().manual_seed(seed))
-            if known is not None:
-                self._load(module, known)
-            else:
+            if known is None:
                 self.weights = {name: value.clone() for name, value in module.state_dict().items()}
+            else:
+                try:
+                    module.load_state_dict(known)
+                except RuntimeError as error:
+                    raise ValueError(f"The weights of {self.network} do not fit it: {error}") from error
         self.input_shape = list(rows.shape[1:])
         self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters, self._tokens)
         self._ready: dict[tuple[torch.dtype, torch.device], ScalarNetwork] = {}
@@ -199,8 +195,8 @@ class EmpiricalNTK(Kernel):
             Z = _output_of(module, rows[:1], self._tokens).reshape(1, -1)
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
-                f"{_first_layer(module)}. torch says: {str(error).splitlines()[0]}"
+                f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}. torch says: "
+                f"{str(error).splitlines()[0]}"
             ) from error
         if self.head is None or (self.head == "auto" and Z.shape[1] == 1):
             return None
@@ -208,14 +204,12 @@ class EmpiricalNTK(Kernel):
         return torch.randn(Z.shape[1], generator=generator, dtype=torch.float64) / math.sqrt(Z.shape[1])
 
     def _chosen_method(self, rows: Tensor) -> str:
-        if self.method in ("full", "sketch"):
-            if self.method == "sketch":
-                self._at(rows).check_complete(rows)
-            return self.method
+        if self.method == "full":
+            return "full"
         scalar = self._at(rows)
         scalar.check_complete(rows)
-        if self.method == "factored":
-            return "factored"
+        if self.method != "auto":
+            return self.method
         return "factored" if kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
 
     def _at(self, X: Tensor) -> ScalarNetwork:
@@ -227,14 +221,10 @@ class EmpiricalNTK(Kernel):
                 f"The rows have the shape {tuple(X.shape[1:])}, but the network was built for rows of shape "
                 f"{tuple(self.input_shape)}."
             )
-        ready = self._ready
         key = (X.dtype, X.device)
-        if key not in ready:
-            scalar = copy.copy(self._scalar)
-            scalar.module = copy.deepcopy(self._scalar.module).to(dtype=X.dtype, device=X.device)
-            scalar.head = None if scalar.head is None else scalar.head.to(dtype=X.dtype, device=X.device)
-            ready[key] = scalar
-        return ready[key]
+        if key not in self._ready:
+            self._ready[key] = self._scalar.to(*key)
+        return self._ready[key]
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -266,7 +256,7 @@ class EmpiricalNTK(Kernel):
         return checked
 
     def _side(self, scalar: ScalarNetwork) -> Callable[[Tensor], Side]:
-        return full_side(scalar) if self.chosen_method == "full" else factored_side(scalar)
+        return lambda X: side_of(scalar, X, full=self.chosen_method == "full")
 
     def diag(self, X: Any) -> Tensor:
         X = _as_inputs(X)
@@ -291,9 +281,8 @@ class EmpiricalNTK(Kernel):
         rows = given.to(weight.dtype if exact else torch.float32)
         last: Last | None = getattr(self, "_last", None)
         if last is not None and last[0]() is rows and last[1] == rows._version:
-            return self._converted(
-                last[2], given
-            )  # landmark rules ask for the same candidates again and again
+            # landmark rules ask for the same candidates again and again
+            return self._converted(last[2], given)
         S = self._sketched(rows) if self._cache is None else self._cache(rows, self._sketched)
         self._last = weakref.ref(rows), rows._version, S
         return self._converted(S, given)
@@ -309,9 +298,8 @@ class EmpiricalNTK(Kernel):
         size = self._batch_rows(scalar, X)
         S = torch.cat([self._sketch(scalar.gradients(X[rows])) for rows in row_blocks(len(X), size)])
         if self.normalize:
-            S[:, 0] += (
-                SMALL**0.5
-            )  # in effect one more dimension: a gradient of length zero has a direction, too
+            # in effect one more dimension: a gradient of length zero has a direction, too
+            S[:, 0] += SMALL**0.5
             S *= S.square().sum(1).rsqrt()[:, None]
         return S
 
@@ -351,16 +339,6 @@ def _takes_numbers(module: nn.Module, row: Tensor) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False
     return True
-
-
-def _first_layer(module: nn.Module) -> str:
-    """What the first layer of a module expects, where that is known."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            return f": its first layer expects {layer.in_features} features"
-        if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
-            return f": its first layer expects {layer.in_channels} channels"
-    return ""
 
 
 def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:

@@ -137,9 +137,8 @@ class Autoencoder(DirectionLoss, SumOfSquares):
         check_choice("decoder_kernel", self.decoder_kernel, DECODERS)
         check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
         check_number("lengthscale", self.lengthscale, above=1e-150, below=1e150)  # its square is finite
-        check_number(
-            "decoder_regularization", self.decoder_regularization, least=SMALLEST_REGULARIZATION
-        )  # where k(z, z) is 1
+        # where k(z, z) is 1
+        check_number("decoder_regularization", self.decoder_regularization, least=SMALLEST_REGULARIZATION)
 
 
 def _samples(batch: Batch) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from krepes.base.limits import check_count
 from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
@@ -86,10 +87,9 @@ def check_loss(
 def check_terms(terms: object, source: str) -> None:
     """Refuse what is not a dict of named scalar tensors; `source` begins the message."""
     expected = "expected a scalar tensor, or a dict of named scalar tensors"
-    if not isinstance(terms, dict):
-        raise ValueError(f"{source} returned {_described(terms)}; {expected}.")
-    if not terms:
-        raise ValueError(f"{source} returned an empty dict; {expected}.")
+    if not isinstance(terms, dict) or not terms:
+        given = "an empty dict" if terms == {} else _described(terms)
+        raise ValueError(f"{source} returned {given}; {expected}.")
     for name, term in terms.items():
         if not isinstance(term, Tensor) or term.ndim != 0:
             hint = "A loss is a mean over samples: .mean() is often what is missing."
@@ -121,11 +121,7 @@ def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) ->
     owner = ability(loss, OwnParameters)
     if owner is None:
         return {}
-    try:
-        own = owner.parameters(n_components, generator)
-    except TypeError as error:
-        error.add_note(f"{loss}.parameters is called as parameters(n_components, generator).")
-        raise
+    own = owner.parameters(n_components, generator)
     if not isinstance(own, dict) or not all(isinstance(value, Tensor) for value in own.values()):
         raise ValueError(f"{loss}.parameters returned {_described(own)}; expected a dict of named tensors.")
     taken = [name for name in own if name in TRAINED or not isinstance(name, str)]
@@ -145,9 +141,7 @@ def _check_curvature(loss: Loss, batch: Batch, total: float) -> None:
             found["|residuals|^2"] = squares.residuals(batch).square().sum().item()
         if (classes := ability(loss, Classification)) is not None:
             values, targets = classes.logits(batch)
-            found["the cross-entropy of its logits"] = torch.nn.functional.cross_entropy(
-                values, targets
-            ).item()
+            found["the cross-entropy of its logits"] = cross_entropy(values, targets).item()
     for name, value in found.items():
         if abs(value - total) > AGREEMENT * max(abs(total), abs(value)):
             raise ValueError(

@@ -58,9 +58,7 @@ class CallableLoss(Loss, IgnoresScale, OwnParameters):
 
     def offers(self, kind: type[Ability]) -> bool:
         if kind is OwnParameters:
-            return isinstance(self.function, torch.nn.Module) and any(
-                True for _ in self.function.parameters()
-            )
+            return isinstance(self.function, torch.nn.Module) and bool([*self.function.parameters()])
         return super().offers(kind)
 
     def __call__(self, *Z: Any, X: Any = None) -> Tensor:
@@ -103,13 +101,9 @@ class CallableLoss(Loss, IgnoresScale, OwnParameters):
         """Whether the signature admits two positional arguments; True where it is unknown."""
         function: Any = self.function
         try:
-            signature = inspect.signature(getattr(function, "forward", function))
-        except (TypeError, ValueError):  # built in
-            return True
-        try:
-            signature.bind(*views)
-        except TypeError:
-            return False
+            inspect.signature(getattr(function, "forward", function)).bind(*views)
+        except (TypeError, ValueError) as error:
+            return isinstance(error, ValueError)  # built in
         return True
 
 

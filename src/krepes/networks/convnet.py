@@ -16,7 +16,7 @@ from krepes.base.limits import check_choice, check_count
 from krepes.networks.activations import activation_layer
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
 from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network
+from krepes.networks.network import Network, check_widths
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {
@@ -88,10 +88,7 @@ class ConvNet(Network):
         he_normal(module, generator)
 
     def _check(self) -> None:
-        if isinstance(self.channels, str) or not hasattr(self.channels, "__len__") or len(self.channels) == 0:
-            raise ValueError(f"channels={self.channels!r}: expected a sequence of at least one number.")
-        for width in self.channels:
-            check_count("channels", width)
+        check_widths("channels", self.channels)
         check_count("kernel_size", self.kernel_size)
         if self.kernel_size % 2 == 0:
             raise ValueError(f"kernel_size={self.kernel_size!r}: expected an odd number.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck
+from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck, inverted_blocks
 
 STAGES = (  # expansion, channels, blocks, stride of the first, kernel size
     (1, 16, 1, 1, 3),
@@ -71,15 +71,8 @@ class EfficientNetLite0Module(nn.Module):
         self._conv_stem = nn.Conv2d(3, 32, 3, 2, bias=False)
         self._bn0 = nn.BatchNorm2d(32, eps=EPSILON)
         self._stem_activation = nn.ReLU6()
-        blocks: list[nn.Module] = []
-        n_inputs = 32
-        for expansion, width, n_blocks, first_stride, kernel_size in STAGES:
-            for block in range(n_blocks):
-                stride = first_stride if block == 0 else 1
-                blocks.append(MBConv(n_inputs, width, stride, expansion, kernel_size))
-                n_inputs = width
-        self._blocks = nn.Sequential(*blocks)
-        self._conv_head = nn.Conv2d(n_inputs, N_FEATURES, 1, bias=False)
+        self._blocks = nn.Sequential(*inverted_blocks(MBConv, STAGES))
+        self._conv_head = nn.Conv2d(STAGES[-1][1], N_FEATURES, 1, bias=False)
         self._bn1 = nn.BatchNorm2d(N_FEATURES, eps=EPSILON)
         self._head_activation = nn.ReLU6()
         self.pool = GlobalMean()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
@@ -74,6 +75,16 @@ class LinearBottleneck(nn.Conv2d):
 
     def __init__(self, n_inputs: int, n_outputs: int):
         super().__init__(n_inputs, n_outputs, 1, bias=False)
+
+
+def inverted_blocks(block: Callable[..., nn.Module], stages: Sequence[tuple[int, ...]]) -> list[nn.Module]:
+    """The blocks of all stages (expansion, channels, blocks, stride of the first, ...), after 32 channels."""
+    found, n_inputs = [], 32
+    for expansion, width, n_blocks, first_stride, *rest in stages:
+        for stride in (first_stride, *[1] * (n_blocks - 1)):
+            found.append(block(n_inputs, width, stride, expansion, *rest))
+            n_inputs = width
+    return found
 
 
 class GlobalMean(nn.Module):

@@ -14,10 +14,10 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.base.limits import check_choice, check_count, check_number
+from krepes.base.limits import check_choice, check_number
 from krepes.networks import initialization
 from krepes.networks.activations import activation_layer
-from krepes.networks.network import Flatten, Network
+from krepes.networks.network import Flatten, Network, check_widths
 
 PARAMETRIZATIONS = ("standard", "ntk")
 
@@ -99,10 +99,7 @@ class MLP(Network):
         return ScaledLinear(n_inputs, n_outputs, self.weight_variance, self.bias_variance)
 
     def _check(self) -> None:
-        if isinstance(self.widths, str) or not hasattr(self.widths, "__len__") or len(self.widths) == 0:
-            raise ValueError(f"widths={self.widths!r}: expected a sequence of at least one layer's width.")
-        for width in self.widths:
-            check_count("widths", width)
+        check_widths("widths", self.widths)
         check_choice("parametrization", self.parametrization, PARAMETRIZATIONS)
         check_number("weight_variance", self.weight_variance, above=0)
         check_number("bias_variance", self.bias_variance, least=0)

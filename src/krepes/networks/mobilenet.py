@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck
+from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork, LinearBottleneck, inverted_blocks
 
 STAGES = (  # expansion, channels, blocks, stride of the first
     (1, 16, 1, 1),
@@ -57,15 +57,11 @@ class MobileNetV2Module(nn.Module):
     def __init__(self, pixels: ImageInput):
         super().__init__()
         self.pixels = pixels
-        layers: list[nn.Module] = [convolution(3, 32, stride=2)]
-        n_inputs = 32
-        for expansion, width, n_blocks, first_stride in STAGES:
-            for block in range(n_blocks):
-                stride = first_stride if block == 0 else 1
-                layers.append(InvertedResidual(n_inputs, width, stride, expansion))
-                n_inputs = width
-        layers.append(convolution(n_inputs, N_FEATURES, size=1))
-        self.features = nn.Sequential(*layers)
+        self.features = nn.Sequential(
+            convolution(3, 32, stride=2),
+            *inverted_blocks(InvertedResidual, STAGES),
+            convolution(STAGES[-1][1], N_FEATURES, size=1),
+        )
         self.pool = GlobalMean()
 
     def forward(self, X: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import math
 import numbers
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -23,6 +24,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from krepes.base.components import Component
+from krepes.base.limits import check_count
 from krepes.networks.initialization import set_constants, torch_default
 from krepes.networks.weights import file_digest, load_weights
 
@@ -36,7 +38,7 @@ class Network(Component, ABC):
 
     dropped: ClassVar[
         tuple[str, ...]
-    ] = ()  # how the names of a classifier's arrays begin: files may have them
+    ] = ()  # beginnings of names of a classifier's arrays, which files may have
 
     paths = ("weights",)
 
@@ -103,6 +105,14 @@ def checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
             f"input_shape={input_shape!r}: expected the shape of one row, such as (54,) or (32, 32, 3)."
         )
     return tuple(int(size) for size in shape)
+
+
+def check_widths(name: str, widths: Sequence[int]) -> None:
+    """Refuse what is not a sequence of at least one positive integer."""
+    if isinstance(widths, str) or not hasattr(widths, "__len__") or len(widths) == 0:
+        raise ValueError(f"{name}={widths!r}: expected a sequence of at least one number.")
+    for width in widths:
+        check_count(name, width)
 
 
 def n_parameters(module: nn.Module) -> int:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
+from krepes.base.limits import check_choice
 from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork
 
 WIDTHS = (64, 128, 256, 512)
@@ -92,17 +93,16 @@ class ResNetModule(nn.Module):
     layer3: nn.Sequential
     layer4: nn.Sequential
 
-    def __init__(
-        self, pixels: ImageInput, block: type[BasicBlock | BottleneckBlock], blocks: tuple[int, ...]
-    ):
+    def __init__(self, pixels: ImageInput, depth: int):
         super().__init__()
+        block: type[BasicBlock | BottleneckBlock] = BottleneckBlock if depth >= 50 else BasicBlock
         self.pixels = pixels
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU()
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
         n_inputs = 64
-        for group, (width, n_blocks) in enumerate(zip(WIDTHS, blocks), start=1):
+        for group, (width, n_blocks) in enumerate(zip(WIDTHS, BLOCKS[depth]), start=1):
             strides = [1 if group == 1 else 2] + [1] * (n_blocks - 1)
             layers: list[nn.Module] = []
             for stride in strides:
@@ -116,7 +116,18 @@ class ResNetModule(nn.Module):
         return self.pool(self.layer4(self.layer3(self.layer2(self.layer1(x)))))
 
 
-class ResNet(ImageNetwork):
+class ResNetOfDepth(ImageNetwork):
+    """What residual networks of all depths share."""
+
+    depth: int
+    dropped = ("fc.",)
+
+    def layers(self, pixels: ImageInput) -> nn.Module:
+        check_choice("depth", self.depth, BLOCKS)
+        return ResNetModule(pixels, int(self.depth))
+
+
+class ResNet(ResNetOfDepth):
     """A residual network; the paper's kernel for CIFAR-10 is that of the 34-layer one, trained on ImageNet.
 
     Parameters
@@ -137,8 +148,6 @@ class ResNet(ImageNetwork):
     """
 
     name = "resnet"
-    depth: int
-    dropped = ("fc.",)
 
     def __init__(
         self,
@@ -150,51 +159,23 @@ class ResNet(ImageNetwork):
         super().__init__(resolution, weights, weights_digest)
         self.depth = depth
 
-    def layers(self, pixels: ImageInput) -> nn.Module:
-        if self.depth not in BLOCKS:
-            raise ValueError(f"depth={self.depth!r}: expected one of {', '.join(map(str, BLOCKS))}.")
-        return ResNetModule(
-            pixels, BottleneckBlock if self.depth >= 50 else BasicBlock, BLOCKS[int(self.depth)]
-        )
 
-
-class ResNet18(ResNet):
+class ResNet18(ResNetOfDepth):
     """`ResNet(depth=18)`, with its own name."""
 
     name = "resnet18"
-
-    def __init__(
-        self,
-        resolution: int | None = 160,
-        weights: str | os.PathLike[str] | None = None,
-        weights_digest: str | None = None,
-    ):
-        super().__init__(18, resolution, weights, weights_digest)
+    depth = 18
 
 
-class ResNet34(ResNet):
+class ResNet34(ResNetOfDepth):
     """`ResNet(depth=34)`, with its own name."""
 
     name = "resnet34"
-
-    def __init__(
-        self,
-        resolution: int | None = 160,
-        weights: str | os.PathLike[str] | None = None,
-        weights_digest: str | None = None,
-    ):
-        super().__init__(34, resolution, weights, weights_digest)
+    depth = 34
 
 
-class ResNet50(ResNet):
+class ResNet50(ResNetOfDepth):
     """`ResNet(depth=50)`, with its own name."""
 
     name = "resnet50"
-
-    def __init__(
-        self,
-        resolution: int | None = 160,
-        weights: str | os.PathLike[str] | None = None,
-        weights_digest: str | None = None,
-    ):
-        super().__init__(50, resolution, weights, weights_digest)
+    depth = 50

@@ -47,9 +47,6 @@ class ColumnSummary:
     levels: Tensor
     table: Tensor | None
 
-    def columns_by_unit(self) -> list[list[int]]:
-        return columns_by_unit(self.units)
-
     def levels_of(self, columns: list[int]) -> Tensor:
         """The values of a unit, (q, g); q = 0 where they are many."""
         values = self.levels[:, columns]
@@ -59,7 +56,7 @@ class ColumnSummary:
         """A few rows spread over the range: stand-ins for landmarks when only the cost matters, (9, d)."""
         steps = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
         rows = self.lower + steps * (self.upper - self.lower)
-        for columns in self.columns_by_unit():
+        for columns in columns_by_unit(self.units):
             values = self.levels_of(columns)
             if len(values):
                 repeated = values[torch.arange(len(rows)) % len(values)]

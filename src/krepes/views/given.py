@@ -51,9 +51,6 @@ class Paired(Views):
     n_views = 2
     shift_equivariant = True
 
-    def check(self) -> None:
-        """It has no parameters to check."""
-
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
         if index == 0:
             return X

@@ -17,6 +17,7 @@ with k_g smoothed by the noise (`krepes.views.expectation`).
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
-from krepes.views.columns import ColumnSummary, summarize
+from krepes.views.columns import ColumnSummary, columns_by_unit, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation
 from krepes.views.units import Unit
 from krepes.views.views import Views
@@ -194,12 +195,7 @@ class Tabular(Views):
         def block(X: Any) -> Tensor:
             X = as_rows(X, like=Y)
             self._check_width(X.shape[1])
-            total: Tensor | None = None
-            for weight, term in terms:
-                values = term(X)
-                values = values if weight == 1 else values.mul_(weight)
-                total = values if total is None else total.add_(values)
-            return X.new_zeros(len(X), len(Y)) if total is None else total
+            return reduce(Tensor.add_, (term(X).mul_(weight) for weight, term in terms))
 
         return block
 
@@ -220,7 +216,7 @@ class Tabular(Views):
                 lower=self.lower_[columns].tolist(),
                 upper=self.upper_[columns].tolist(),
             )
-            for columns in summary.columns_by_unit()
+            for columns in columns_by_unit(self.units_)
         ]
 
     def _strength(self) -> float:

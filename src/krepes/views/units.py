@@ -10,6 +10,7 @@ Everything but the first term depends on the landmark z alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from torch import Tensor
 
@@ -60,13 +61,11 @@ class Unit:
 
     def product(self, kernel: CoordinateProduct, X: Tensor, Z: Tensor) -> Tensor:
         """kappa_g: values X of the unit, (b, g), and rows Z, (m, d) -> (b, m)."""
-        product: Tensor | None = None
-        for i, (column, noise) in enumerate(zip(self.columns, self.noise, strict=True)):
-            factor = kernel.coordinate_factor(column, X[:, i], Z[:, column], noise)
-            product = factor if product is None else product.mul_(factor)
-        if product is None:
-            raise ValueError("A unit without columns has no kernel factor.")
-        return product
+        factors = (
+            kernel.coordinate_factor(column, X[:, i], Z[:, column], noise)
+            for i, (column, noise) in enumerate(zip(self.columns, self.noise, strict=True))
+        )
+        return reduce(Tensor.mul_, factors)
 
     def constant(self, kernel: CoordinateProduct, Z: Tensor) -> Tensor:
         """The part of the expectation that does not depend on x, (m,)."""

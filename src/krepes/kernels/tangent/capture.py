@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import fnmatch
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,7 +39,17 @@ NOT_FACTORED = (
     "as a module on samples in order, so its gradient cannot be factored. Use EmpiricalNTK(method='full'), or leave it "
     "out with parameters=[...]."
 )
-Call = tuple[str, nn.Module, Tensor, Tensor, int]  # name, layer, inputs, output, version of the output
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer: what went in, what came out, and the version of that."""
+
+    key: tuple[str, int]  # name of the layer, number of the call
+    layer: nn.Module
+    inputs: Tensor
+    output: Tensor
+    version: int
 
 
 @dataclass
@@ -113,6 +123,13 @@ class ScalarNetwork:
             )
         return {name for names in found.values() for name in names}
 
+    def to(self, dtype: torch.dtype, device: torch.device) -> ScalarNetwork:
+        """A copy in another precision or place."""
+        result = copy.copy(self)
+        result.module = copy.deepcopy(self.module).to(dtype=dtype, device=device)
+        result.head = None if self.head is None else self.head.to(dtype=dtype, device=device)
+        return result
+
     @property
     def n_parameters(self) -> int:
         sizes = {name: value.numel() for name, value in self.module.named_parameters()}
@@ -143,13 +160,13 @@ class ScalarNetwork:
         with torch.enable_grad():
             Z, calls = self._recorded(X)
             total = self._scalar(Z).sum()
-        outputs = [output for _, _, _, output, _ in calls]
+        outputs = [call.output for call in calls]
         found = torch.autograd.grad(total, outputs, allow_unused=True) if outputs else []
         parts = Gradients({}, {})
         with torch.no_grad():
-            for (name, layer, inputs, output, _), g in zip(calls, found):
-                g = torch.zeros_like(output) if g is None else g
-                self._add(parts, name, layer, inputs, g, len(X))
+            for call, g in zip(calls, found):
+                g = torch.zeros_like(call.output) if g is None else g
+                self._add(parts, call.key[0], call.layer, call.inputs, g, len(X))
             if "head.weight" in self.names:
                 parts.vectors["head.weight"] = Z.detach()
         return parts
@@ -160,7 +177,7 @@ class ScalarNetwork:
             self.shared = self._shared_lookups(X[:1])
         calls: list[Call] = []
         Z = self._hooked(X, LAYERS, _Recorder(calls, self.copy_outputs, self.shared, len(X)))
-        if not self.copy_outputs and any(output._version > version for *_, output, version in calls):
+        if not self.copy_outputs and any(call.output._version > call.version for call in calls):
             self.copy_outputs = True  # an activation in place has overwritten what the gradient is taken of
             return self._recorded(X)
         return Z, calls
@@ -189,7 +206,7 @@ class ScalarNetwork:
             recorder = _Recorder(calls, False, set(), len(rows))
             with torch.no_grad():
                 self._hooked(rows, EMBEDDINGS, recorder)
-            shapes.append(dict(zip(_numbered(calls), (inputs.shape for _, _, inputs, _, _ in calls))))
+            shapes.append({call.key: call.inputs.shape for call in calls})
         return {call for call, shape in shapes[0].items() if shapes[1].get(call) == shape}
 
     def _add(self, parts: Gradients, name: str, layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> None:
@@ -283,18 +300,11 @@ class _Recorder:
             if (name, count) in self.shared:
                 n_axes = given.ndim
                 given, output = (_repeated(part, n_axes, self.n_samples) for part in (given, output))
+            self.calls.append(Call((name, count), layer, given, output, output._version))
             count += 1
-            self.calls.append((name, layer, given, output, output._version))
             return output.clone() if self.copied else output
 
         return record
-
-
-def _numbered(calls: list[Call]) -> Iterator[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for name, *_ in calls:
-        yield name, counts.get(name, 0)
-        counts[name] = counts.get(name, 0) + 1
 
 
 def _repeated(part: Tensor, n_axes: int, b: int) -> Tensor:

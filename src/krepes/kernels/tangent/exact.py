@@ -37,8 +37,7 @@ def kept_numbers(parts: Gradients) -> int:
     """Numbers that are kept of one landmark."""
     total = sum(value.shape[1] for value in parts.vectors.values())
     for factors in parts.factors.values():
-        kept = factors.A[0].numel() + factors.G[0].numel() if is_factored(factors) else factors.size
-        total += kept
+        total += factors.A[0].numel() + factors.G[0].numel() if is_factored(factors) else factors.size
     return total
 
 
@@ -46,10 +45,12 @@ class Side:
     """What is kept of some samples for products with others."""
 
     def __init__(self, parts: Gradients):
-        vectors = list(parts.vectors.values())
-        self.vectors = torch.cat(vectors, dim=1) if vectors else None
         self.factors = _sharing_inputs({name: f for name, f in parts.factors.items() if is_factored(f)})
         self.formed = {name: f.explicit() for name, f in parts.factors.items() if not is_factored(f)}
+        if len(parts.vectors) > 1:
+            self.formed["vectors"] = torch.cat(list(parts.vectors.values()), dim=1)
+        else:
+            self.formed |= parts.vectors
 
     @classmethod
     def collected(cls, sides: Iterable[Side], n: int) -> Side:
@@ -58,7 +59,6 @@ class Side:
         start = 0
         for side in sides:
             if not start:
-                result.vectors = None if side.vectors is None else _longer(side.vectors, n)
                 result.factors = {
                     name: replace(f, A=_longer(f.A, n), G=_longer(f.G, n)) for name, f in side.factors.items()
                 }
@@ -70,8 +70,7 @@ class Side:
         return result
 
     def _tensors(self) -> list[Tensor]:
-        parts = [part for f in self.factors.values() for part in (f.A, f.G)]
-        return [*parts, *self.formed.values(), *([] if self.vectors is None else [self.vectors])]
+        return [part for f in self.factors.values() for part in (f.A, f.G)] + list(self.formed.values())
 
     @property
     def n_samples(self) -> int:
@@ -81,21 +80,15 @@ class Side:
         """k of these samples (rows) with the others (columns)."""
         blocks = [_factored_products(f, other.factors[name]) for name, f in self.factors.items()]
         blocks += [E @ other.formed[name].mT for name, E in self.formed.items()]
-        if self.vectors is not None and other.vectors is not None:
-            blocks.append(self.vectors @ other.vectors.mT)
-        total = blocks[0]
-        for block in blocks[1:]:
-            total = total + block
-        return total
+        return sum(blocks[1:], start=blocks[0])
 
     def squares(self) -> Tensor:
         """k(x, x) of every sample."""
-        whole = [*self.formed.values(), *([] if self.vectors is None else [self.vectors])]
         parts = [  # in blocks, because gradients fill the memory that a second copy would need
-            torch.cat([E[rows].square().sum(1) for rows in row_blocks(len(E), SQUARED_ROWS)]) for E in whole
+            torch.cat([E[rows].square().sum(1) for rows in row_blocks(len(E), SQUARED_ROWS)])
+            for E in self.formed.values()
         ]
-        for f in self.factors.values():
-            parts.append(f.gram(f).sum((1, 2, 3)))
+        parts += [f.gram(f).sum((1, 2, 3)) for f in self.factors.values()]
         return torch.stack(parts).sum(0)
 
 
@@ -160,17 +153,9 @@ def inverse_length(squares: Tensor) -> Tensor:
     return (squares + SMALL).rsqrt()
 
 
-def factored_side(network: ScalarNetwork) -> Callable[[Tensor], Side]:
-    return lambda X: Side(network.gradients(X))
-
-
-def full_side(network: ScalarNetwork) -> Callable[[Tensor], Side]:
-    def side(X: Tensor) -> Side:
-        result = Side(Gradients({}, {}))
-        result.formed = {"gradient": full_gradients(network, X)}
-        return result
-
-    return side
+def side_of(network: ScalarNetwork, X: Tensor, full: bool) -> Side:
+    """What is kept of samples; `full`: their whole gradients."""
+    return Side(Gradients({}, {"gradient": full_gradients(network, X)}) if full else network.gradients(X))
 
 
 def full_gradients(network: ScalarNetwork, X: Tensor) -> Tensor:
@@ -189,9 +174,5 @@ def full_gradients(network: ScalarNetwork, X: Tensor) -> Tensor:
     gradients = torch.func.vmap(torch.func.grad(output, argnums=wanted), in_dims=(None, None, 0))(
         chosen, head, as_tokens(X) if network.tokens else X
     )
-    parts = [
-        value.flatten(1)
-        for group in gradients
-        for value in (group.values() if isinstance(group, dict) else [group])
-    ]
-    return torch.cat(parts, dim=1)
+    by_name, *of_head = gradients
+    return torch.cat([value.flatten(1) for value in [*by_name.values(), *of_head]], dim=1)

@@ -73,18 +73,11 @@ class FeatureCache:
         keys = _keys(rows)
         found = self._read(keys)
         missing = [position for position in range(len(keys)) if position not in found]
-        computed = compute(rows[missing]) if missing else None
-        if computed is not None:
+        if missing:
+            computed = compute(rows[missing]).detach().cpu().numpy()
             self._write([keys[position] for position in missing], computed)
-            if len(missing) == len(keys):
-                return computed
-        some = computed if computed is not None else torch.from_numpy(next(iter(found.values())))
-        result = torch.empty(len(keys), some.shape[-1], dtype=some.dtype)
-        for position, values in found.items():
-            result[position] = torch.from_numpy(values)
-        if computed is not None:
-            result[missing] = computed.to("cpu")
-        return result.to(rows.device)
+            found.update(zip(missing, computed))
+        return torch.from_numpy(np.stack([found[i] for i in range(len(keys))])).to(rows.device)
 
     def _read(self, keys: list[bytes]) -> dict[int, np.ndarray]:
         """The features that are here, by position."""
@@ -102,15 +95,15 @@ class FeatureCache:
             except (OSError, ValueError, EOFError, IndexError) as error:
                 if not isinstance(error, FileNotFoundError):  # that one was removed to make room
                     logger.warning("The cached block %s cannot be read (%s); computed again.", block, error)
-                self._forget(block)
+                self._remove({block})
                 continue
             found.update(zip((position for position, _ in places), taken))
         return found
 
-    def _write(self, keys: list[bytes], features: Tensor) -> None:
+    def _write(self, keys: list[bytes], features: np.ndarray) -> None:
         block = self.folder / hashlib.sha256(b"".join(keys)).hexdigest()[:32]
         packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
-        for path, values in ((_features(block), features.detach().cpu().numpy()), (_key_file(block), packed)):
+        for path, values in ((_features(block), features), (_key_file(block), packed)):
             with atomic_path(path, overwrite=True) as temporary, open(temporary, "wb") as file:
                 np.save(file, values, allow_pickle=False)
             self.stored += path.stat().st_size
@@ -124,7 +117,7 @@ class FeatureCache:
             packed = keys.reshape(-1, KEY_BYTES).astype(np.uint8, casting="no", copy=False)
         except (OSError, ValueError, EOFError, TypeError) as error:
             logger.warning("The cached block %s cannot be read (%s); it is removed.", block, error)
-            return _remove(block)
+            return self._remove({block})
         self._places.update((key.tobytes(), (block, row)) for row, key in enumerate(packed))
 
     def _blocks(self) -> list[tuple[float, int, Path]]:
@@ -145,17 +138,16 @@ class FeatureCache:
         self.stored = sum(size for _, size, _ in blocks)
         gone = set()
         for _, size, block in blocks:
-            if self.stored <= 0.9 * self.max_bytes:
-                break
-            if block != keep:
-                _remove(block)
+            if self.stored > 0.9 * self.max_bytes and block != keep:
                 gone.add(block)
                 self.stored -= size
-        self._places = {key: place for key, place in self._places.items() if place[0] not in gone}
+        self._remove(gone)
 
-    def _forget(self, block: Path) -> None:
-        _remove(block)
-        self._places = {key: place for key, place in self._places.items() if place[0] != block}
+    def _remove(self, blocks: set[Path]) -> None:
+        for block in blocks:  # the digests first: features without them are not looked at
+            _key_file(block).unlink(missing_ok=True)
+            _features(block).unlink(missing_ok=True)
+        self._places = {key: place for key, place in self._places.items() if place[0] not in blocks}
 
 
 def _features(block: Path) -> Path:
@@ -164,12 +156,6 @@ def _features(block: Path) -> Path:
 
 def _key_file(block: Path) -> Path:
     return block.with_name(f"{block.name}{KEYS}")
-
-
-def _remove(block: Path) -> None:
-    """The digests first: features without them are not looked at."""
-    _key_file(block).unlink(missing_ok=True)
-    _features(block).unlink(missing_ok=True)
 
 
 def _keys(rows: Tensor) -> list[bytes]:
