@@ -56,5 +56,5 @@ __all__ = [
     "top_leave_out",
 ]
 
-for _shown in (ClassCoverage, Concept, ConceptProfile, TopLandmarks):
+for _shown in (ClassCoverage, Concept, ConceptProfile, TcavScore, TopLandmarks):
     displayed(_shown)

@@ -140,7 +140,6 @@ class Concept(BaseEstimator):
 
     def fit(self, model: KernelEmbedding) -> Concept:
         """Find the direction in the representation of a fitted model."""
-        self._check()
         if self.positives is None or self.negatives is None:
             raise ValueError(
                 "A concept needs positives= and negatives=: rows that have it and rows that do not."
@@ -151,16 +150,15 @@ class Concept(BaseEstimator):
 
     def fit_representation(self, positive: ArrayLike, negative: ArrayLike) -> Concept:
         """Find the direction from representations of the positives and the negatives, (n, h) each."""
-        self._check()
-        parts = [
-            as_matrix(Z, kind).astype(np.float64)
-            for Z, kind in ((positive, "positives"), (negative, "negatives"))
-        ]
-        for kind, part in zip(("positives", "negatives"), parts):
+        check_choice("method", self.method, METHODS)
+        for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
+            check_count(name, getattr(self, name), least)
+        check_number("C", self.C, above=0)
+        given = {"positives": positive, "negatives": negative}
+        parts = [as_matrix(Z, kind).astype(np.float64) for kind, Z in given.items()]
+        for kind, part in zip(given, parts):
             if len(part) < LEAST:
-                raise ValueError(
-                    f"{kind}: got {len(part)} rows; a concept needs at least {LEAST} of either kind."
-                )
+                raise ValueError(f"{kind}: got {len(part)} rows; expected at least {LEAST} of either kind.")
         if parts[0].shape[1] != parts[1].shape[1]:
             raise ValueError(
                 f"positives have {parts[0].shape[1]} components and negatives {parts[1].shape[1]}: expected "
@@ -180,12 +178,6 @@ class Concept(BaseEstimator):
         self.accuracy_, statistic = self._held_out(Z, y)
         self._compare_with_chance(Z, y, statistic, generator)
         return self
-
-    def _check(self) -> None:
-        check_choice("method", self.method, METHODS)
-        for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
-            check_count(name, getattr(self, name), least)
-        check_number("C", self.C, above=0)
 
     def scores(self, Z: Any) -> np.ndarray:
         """(z - origin) . v_c of representations (n, h): positive is the concept's side."""

@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from krepes.embedding import KernelEmbedding
 from krepes.explain.attribution import contributions
 from krepes.explain.concept import Concept
+from krepes.explain.expansion import Expansion
 from krepes.explain.influence import influences
-from krepes.explain.top_landmarks import TopLandmarks, n_landmarks, top_landmarks_with
+from krepes.explain.top_landmarks import TopLandmarks, top_landmarks_with
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,4 @@ def concept_profile(model: KernelEmbedding, X: Any, concept: Concept, n_top: int
 
 def landmark_representation(model: KernelEmbedding) -> np.ndarray:
     """Z_m: the representation of the landmarks, (m, h); the mean over the views of a landmark."""
-    Z = model.features_.kernel_block(model.landmarks_).cpu().double().numpy() @ model.coefficients_
-    Z = Z + model.intercept_
-    p = model.views_per_landmark_
-    return Z.reshape(p, n_landmarks(model), -1).mean(0)
+    return Expansion.of(model).at_landmarks.cpu().numpy()

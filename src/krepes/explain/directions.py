@@ -26,9 +26,7 @@ def as_direction(model: Explained, direction: ArrayLike | Concept) -> Tensor:
     if isinstance(direction, int | np.integer) and not isinstance(direction, bool):
         if not -h <= direction < h:
             raise ValueError(f"direction={direction}: the representation has components 0 to {h - 1}.")
-        v = torch.zeros(h, dtype=torch.float64)
-        v[int(direction)] = 1.0
-        return v
+        return torch.eye(h, dtype=torch.float64)[int(direction)]
     if np.shape(as_array(direction, "direction")) != (h,):
         raise ValueError(
             f"direction has the shape {np.shape(direction)}; expected ({h},), one number per component, or an integer."

@@ -52,12 +52,6 @@ class TcavScore:
     p_value: float | None
     sensitivities: np.ndarray
 
-    def __repr__(self) -> str:
-        chance = (
-            "" if self.p_value is None else f", by chance {self.by_chance.mean():.2f}, p = {self.p_value:.2g}"
-        )
-        return f"TcavScore({self.score:.2f} ± {self.error:.2f}{chance})"
-
 
 def tcav(
     concept: Concept,

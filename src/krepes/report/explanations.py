@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from krepes.evaluation import ProtocolResult
 from krepes.evaluation.linear import LinearClassifier
 from krepes.explain import Concept, TopLandmarks, as_direction, class_direction
 from krepes.explain.attribution import contributions
-from krepes.explain.top_landmarks import n_landmarks
+from krepes.explain.top_landmarks import all_values, n_landmarks
 from krepes.report.model_card import Probe
 from krepes.sources import Source
 
@@ -103,8 +102,7 @@ def top_values(
     functions = [contributions(model, direction.vector) for direction in directions]
     k = min(n_top, n_landmarks(model))
 
-    def largest(rows: Any) -> Tensor:
-        K = model.features_.kernel_block(rows)
+    def largest(K: Tensor) -> Tensor:
         parts = []
         for function in functions:
             V = function(K)
@@ -112,8 +110,7 @@ def top_values(
             parts += [best.double(), V.gather(1, best).double()]
         return torch.cat(parts, dim=1)
 
-    blocks = [block.cpu().numpy() for block in model.map_rows(largest, source)]
-    columns = np.split(np.concatenate(blocks), 2 * len(functions), axis=1)
+    columns = np.split(all_values(model, source, largest), 2 * len(functions), axis=1)
     return [
         TopLandmarks(ids.astype(np.int64), values, None) for ids, values in zip(columns[::2], columns[1::2])
     ]

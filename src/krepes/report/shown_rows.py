@@ -147,17 +147,13 @@ def as_column(name: str, values: np.ndarray) -> Column:
         if len(different) > FEW_VALUES or (different != np.round(different)).any():
             return Column(name, out, None)
         missing = np.isnan(out)
-        present = np.array([str(int(value)) for value in out[~missing]], dtype=object)
-        order: Any = int
+        present = out[~missing].astype(np.int64)
     else:
         present = np.array([str(value) for value in present.tolist()], dtype=object)
-        order = str
-    names = sorted(set(present.tolist()), key=order)
-    place = {level: i for i, level in enumerate(names)}
+    levels, places = np.unique(present, return_inverse=True)
     codes = np.full(len(values), MISSING, dtype=np.int64)
-    codes[~missing] = [place[level] for level in present.tolist()]
-    codes, names = _with_few_levels(codes, names)
-    return Column(name, codes, names)
+    codes[~missing] = places
+    return Column(name, *_with_few_levels(codes, [str(level) for level in levels.tolist()]))
 
 
 def _with_few_levels(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

@@ -64,16 +64,15 @@ def thumbnails(
     pixels = _bytes(parts)
     budget = BUDGET * max(1.0, n_rows / 5000)
     n_real = n_rows + len(landmarks)
-    tried = [(pixels, *choice) for choice in CHOICES if choice[0] >= SMALL]
-    tried += [(pixels[:n_real], *choice) for choice in CHOICES[1:]]
-    for tiles, largest, quality in tried:
-        found = _sheets(tiles, largest, quality, budget)
-        if found is not None:
-            return replace(found, rebuilt=rebuilt is not None and len(tiles) > n_real)
-    largest, quality = CHOICES[-1]
-    found = _sheets(pixels[:n_real], largest, quality, np.inf)
-    assert found is not None
-    return found
+    tried = [(pixels, *choice, budget) for choice in CHOICES if choice[0] >= SMALL]
+    tried += [(pixels[:n_real], *choice, budget) for choice in CHOICES[1:]]
+    tried += [(pixels[:n_real], *CHOICES[-1], np.inf)]
+    found = (_sheets(*each) for each in tried)
+    return next(
+        replace(sheets, rebuilt=len(each[0]) > n_real)
+        for each, sheets in zip(tried, found)
+        if sheets is not None
+    )
 
 
 def _channels(images: np.ndarray) -> np.ndarray:
@@ -110,25 +109,24 @@ def _bytes(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _sheets(pixels: np.ndarray, largest: int, quality: int | None, budget: float) -> Thumbnails | None:
-    height, width = _fitted(pixels.shape[1], pixels.shape[2], largest)
+    share = min(1.0, largest / max(pixels.shape[1:3]))
+    height, width = (max(1, round(side * share)) for side in pixels.shape[1:3])
     step = 1 if quality is None else BLOCK
     pitch_y, pitch_x = (-(-side // step) * step for side in (height, width))
+    kind, options = (
+        ("jpeg", {"quality": quality, "subsampling": 0}) if quality else ("png", {"optimize": True})
+    )
     sheets, total = [], 0
     for first in range(0, len(pixels), SIDE * SIDE):
         tiles = _resized(pixels[first : first + SIDE * SIDE], height, width)
         tiles = np.pad(tiles, ((0, 0), (0, pitch_y - height), (0, pitch_x - width), (0, 0)), mode="edge")
-        encoded = _encoded(_grid(tiles), quality)
-        total += len(encoded)
+        encoded = io.BytesIO()
+        _picture(_grid(tiles)).save(encoded, kind, **options)
+        total += encoded.tell()
         if total * len(pixels) / (first + len(tiles)) > budget:  # by what the first sheets need
             return None
-        kind = "png" if quality is None else "jpeg"
-        sheets.append(f"data:image/{kind};base64,{base64.b64encode(encoded).decode()}")
+        sheets.append(f"data:image/{kind};base64,{base64.b64encode(encoded.getvalue()).decode()}")
     return Thumbnails(sheets, width, height, pitch_x, pitch_y)
-
-
-def _fitted(height: int, width: int, largest: int) -> tuple[int, int]:
-    share = min(1.0, largest / max(height, width))
-    return max(1, round(height * share)), max(1, round(width * share))
 
 
 def _resized(tiles: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -155,12 +153,3 @@ def _picture(pixels: np.ndarray) -> Image.Image:
     from PIL import Image
 
     return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-
-
-def _encoded(pixels: np.ndarray, quality: int | None) -> bytes:
-    stream = io.BytesIO()
-    if quality is None:
-        _picture(pixels).save(stream, "PNG", optimize=True)
-    else:
-        _picture(pixels).save(stream, "JPEG", quality=quality, subsampling=0)
-    return stream.getvalue()

@@ -19,7 +19,7 @@ from krepes.report.contents import Given, contents
 from krepes.report.maps.neighbour_map import check_map
 from krepes.report.page import WrittenReport, map_page, write_page
 from krepes.report.samples import read_samples
-from krepes.report.shown_rows import Columns, extra_columns, label_column, open_rows
+from krepes.report.shown_rows import extra_columns, label_column, open_rows
 
 MAX_TOP = 50
 
@@ -98,29 +98,8 @@ def write_report(
     True
     """
     check_is_fitted(model, "landmarks_")
-    _check_arguments(n_top, max_rows, samples, columns, concepts, model)
-    map = "none" if map is None else map
-    check_map(map)
-    target = check_writable(path, overwrite)
-    shown = open_rows(model, X, max_rows, random_state)
-    heading = "Representation of the data" if title is None else str(title)
-    own, of_landmarks = label_column(labels, shown)
-    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map, advice)
-    rows = read_samples(model, shown.source) if samples else None
-    content = {"title": heading, **contents(model, shown, given, rows, n_top, random_state)}
-    return write_page(map_page(heading, content), target, overwrite)
-
-
-def _check_arguments(
-    n_top: int,
-    max_rows: int,
-    samples: bool,
-    columns: Columns | None,
-    concepts: Sequence[Concept],
-    model: KernelEmbedding,
-) -> None:
-    for name, value in (("n_top", n_top), ("max_rows", max_rows)):
-        check_count(name, value)
+    check_count("n_top", n_top)
+    check_count("max_rows", max_rows)
     if n_top > MAX_TOP:
         raise ValueError(f"n_top={n_top}: a page shows at most {MAX_TOP} landmarks of a row.")
     if not samples and columns is not None:
@@ -134,3 +113,13 @@ def _check_arguments(
                 f"The concept {concept.name!r} has {len(concept.direction_)} components and the model "
                 f"{len(model.intercept_)}: fit it on this model."
             )
+    map = "none" if map is None else map
+    check_map(map)
+    target = check_writable(path, overwrite)
+    shown = open_rows(model, X, max_rows, random_state)
+    heading = "Representation of the data" if title is None else str(title)
+    own, of_landmarks = label_column(labels, shown)
+    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map, advice)
+    rows = read_samples(model, shown.source) if samples else None
+    content = {"title": heading, **contents(model, shown, given, rows, n_top, random_state)}
+    return write_page(map_page(heading, content), target, overwrite)

@@ -104,7 +104,13 @@ def faithfulness(
     """
     for name, value, least in (("n_rows", n_rows, 2), ("n_random", n_random, 1), ("n_refits", n_refits, 0)):
         check_count(name, value, least)
-    data = _Data.of(model, X, y, fit_rows, fit_labels, n_rows, generator_of(random_state))
+    checked(model).check_input(X)
+    labels, generator = None if y is None else as_array(y, "y"), generator_of(random_state)
+    if fit_rows is None and landmarks_are_rows_of(model, X):
+        fit_rows, fit_labels = X, labels
+    of_fit = None if fit_labels is None else as_array(fit_labels, "fit_labels")
+    explained = _explained(model, X, labels, fit_rows, n_rows, generator)
+    data = _Data(X, labels, explained, fit_rows, of_fit, generator)
     rows = data.rows_in(model)
     kept = tuple(sorted({int(step) for step in steps if 1 <= step <= n_landmarks(model)}))
     if not kept:
@@ -130,6 +136,31 @@ def _chosen(names: Sequence[str] | None, seed: int) -> dict[str, Method]:
     return {name: RANKINGS[name] for name in chosen} | {"random": at_random}
 
 
+def _explained(
+    model: Explained,
+    X: Any,
+    labels: np.ndarray | None,
+    fit_rows: Any,
+    n_rows: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """The rows of X to explain, drawn at random: with a label, and no landmarks."""
+    n, known = model.space_.reader(X).n_rows, landmark_rows(model)
+    usable = np.arange(n)
+    if labels is not None:
+        check_same_rows(len(labels), n, "y")
+        usable = np.flatnonzero(~missing_values(labels))
+    if fit_rows is X and known is not None:
+        usable = np.setdiff1d(usable, known)
+    if len(usable) < 2:
+        raise ValueError(
+            f"X has {len(usable)} rows that are not landmarks and have a label: expected at least 2."
+        )
+    if fit_rows is None and labels is not None:  # the probe learns from the other half
+        n_rows = min(n_rows, len(usable) // 2)
+    return np.sort(generator.permutation(usable)[:n_rows])
+
+
 @dataclass(frozen=True, eq=False)
 class _Data:
     """The rows to explain, and what is known about the training rows."""
@@ -140,38 +171,6 @@ class _Data:
     fit_rows: Any  # None if unknown
     fit_labels: np.ndarray | None
     generator: np.random.Generator
-
-    @classmethod
-    def of(
-        cls,
-        model: Explained,
-        X: Any,
-        y: Any,
-        fit_rows: Any,
-        fit_labels: Any,
-        n_rows: int,
-        generator: np.random.Generator,
-    ) -> _Data:
-        checked(model).check_input(X)
-        n, known = model.space_.reader(X).n_rows, landmark_rows(model)
-        labels = None if y is None else as_array(y, "y")
-        among = fit_rows is None and landmarks_are_rows_of(model, X)
-        if among:
-            fit_rows, fit_labels = X, labels
-        of_fit = None if fit_labels is None else as_array(fit_labels, "fit_labels")
-        usable = np.arange(n)
-        if labels is not None:
-            check_same_rows(len(labels), n, "y")
-            usable = np.flatnonzero(~missing_values(labels))
-        usable = np.setdiff1d(usable, known if among and known is not None else [])
-        if len(usable) < 2:
-            raise ValueError(
-                f"X has {len(usable)} rows that are not landmarks and have a label: expected at least 2."
-            )
-        if fit_rows is None and labels is not None:  # the probe learns from the other half
-            n_rows = min(n_rows, len(usable) // 2)
-        explained = np.sort(generator.permutation(usable)[:n_rows])
-        return cls(X, labels, explained, fit_rows, of_fit, generator)
 
     def rows_in(self, model: Explained) -> Rows:
         """The rows explained, by a model of the same rows."""

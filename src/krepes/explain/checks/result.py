@@ -13,6 +13,7 @@ from krepes.explain.checks.deletion import DELETION
 IGNORES = 0.9  # overlap of the landmarks named for learned and for random weights above which a method sees no weights
 TIED = 2.0  # standard errors of a paired difference
 YARDSTICKS = ("kernel", "random")
+HEADINGS = {"overlap": "random weights", "alone": "they alone"}
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,11 @@ class Faithfulness:
 
     def __repr__(self) -> str:
         rows = self.table()
-        columns = [name for name in rows[0] if name != "ignores weights"]
-        lines = [[_heading(name) for name in columns]]
-        lines += [[_cell(row, name) for name in columns] for row in rows]
+        columns = [name for name in rows[0] if name not in ("method", "ignores weights")]
+        lines = [["method", *(HEADINGS.get(name, name) for name in columns)]]
+        for row in rows:
+            mark = "*" if row["ignores weights"] and row["method"] != "random" else ""
+            lines.append([row["method"] + mark, *(str(row[name]) for name in columns)])
         return "\n".join([self.title, text_table(lines, right=False), *self.notes])
 
     @property
@@ -150,12 +153,3 @@ class Faithfulness:
         compared = "kernel" in self.methods
         against = f"; against the kernel value {self.difference(best, 'kernel')}" if compared else ""
         return [*notes, f"Most faithful: {best}{against}."]
-
-
-def _heading(name: str) -> str:
-    return {"overlap": "random weights", "alone": "they alone"}.get(name, name)
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    mark = "*" if row["ignores weights"] and name == "method" and row["method"] != "random" else ""
-    return f"{row[name]}{mark}"
