@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from krepes.base import model_file
 from krepes.base.accumulator import Accumulator
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, decode
+from krepes.base.codec import State, encode
 from krepes.base.components import resolve
 from krepes.base.limits import check_count, is_integer, is_number
 from krepes.base.packing import digest
@@ -204,6 +203,7 @@ class KernelEmbedding(
         "solver": Solver,
     }
     total_name = "moments"
+    solution_type = LinearMap
 
     def __init__(
         self,
@@ -460,7 +460,7 @@ class KernelEmbedding(
 
     @property
     def moments_(self) -> Moments | None:
-        self._fitted_space()
+        self._fit()
         return self.total_.total if isinstance(self.total_, Parts) else self.total_
 
     @property
@@ -553,7 +553,7 @@ class KernelEmbedding(
         Their views are drawn as in `fit`: draws are keyed by the index of a row.
         """
         self._check_has_total()
-        data = self._fitted_space().open(X, positives=positives, negatives=negatives, weight=sample_weight)
+        data = self.space_.open(X, positives=positives, negatives=negatives, weight=sample_weight)
         numbers = as_row_indices(rows, data.n_rows)
         reader = data.reader(self.space_.inputs, self.space_.placement)
         for number in numbers:
@@ -693,27 +693,27 @@ class KernelEmbedding(
 
     # Files
 
-    def save(self, path: str | os.PathLike, *, moments: bool = True, overwrite: bool = False) -> None:
+    def save(  # type: ignore[override]  # its sums are moments
+        self, path: str | os.PathLike, *, moments: bool = True, overwrite: bool = False
+    ) -> None:
         """Write one safetensors file: landmarks (real rows of the data), coefficients and, with `moments`,
         what `refit`, `partial_fit` and `merge` need."""
-        self._fitted_space()
-        seen = self.total_ is not None or self._solution is not None
-        keeps = moments and (self.total_ is not None or not seen)  # a model trained on samples has none
-        solved = (
-            {"solution": self._solved().in_precision(self.space_.dtype), "solver": self.solver_}
-            if seen
-            else {}
-        )
-        state = self._state(keeps) | {"loss": self.loss_} | solved | self._inverse_state()
-        model_file.write(path, type(self).__name__, state, overwrite)
+        super().save(path, sums=moments, overwrite=overwrite)
+
+    def _state(self, total: bool = True) -> State:
+        state = super()._state(total) | {"loss": self.loss_}
+        if self._solution is None:
+            return state
+        solution = encode(self._solution.in_precision(self.space_.dtype))
+        return state | {"solution": solution, "solver": self.solver_} | self._inverse_state()
 
     def _restore(self, state: State) -> None:
         solved = "solution" in state
         check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
         self.loss_ = state["loss"]
+        super()._restore(state)
         if solved:
             self.solver_ = state["solver"]
-            self._solution = decode(LinearMap, state["solution"], self.space_.device, m=len(self.landmarks_))
             self._restore_inverse(state)
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State
+from krepes.base.codec import State, decode, encode
 from krepes.base.components import Component, named_parts
 from krepes.base.display import model_html, model_repr, short
 from krepes.base.dtype_and_device import Placement
@@ -116,7 +116,8 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     """
 
     component_kinds: ClassVar[dict[str, type[Component]]] = {"kernel": Kernel, "landmarks": LandmarkSelector}
-    total_name: ClassVar[str] = "total"  # of the sums, in a model file
+    total_name: ClassVar[str] = "sums"  # in a model file
+    solution_type: ClassVar[type | None] = None  # of the solution, if a model file keeps it
 
     kernel: Kernels
     landmarks: Any
@@ -356,7 +357,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     def fingerprint(self) -> dict[str, str]:
         """A hash of each part that the sums depend on."""
-        return self._fitted_space().fingerprint()
+        return self.space_.fingerprint()
 
     def with_files(self, files: Mapping[str, dict[str, Any]]) -> Self:
         """The same model, which knows of these files that its rows came from them; see `krepes.streams.follow`."""
@@ -443,7 +444,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     def _still_dependent(self) -> list[str]:
         """What forgetting leaves as it was: all that the first rows have fixed."""
-        space = self._fitted_space()
+        space = self.space_
         inputs = space.inputs
         given = self.views if isinstance(self.views, Views) else None
         parts = {
@@ -476,13 +477,11 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         self, function: Callable[[Rows], Tensor], X: Any, batch_rows: int | None = None
     ) -> Iterator[Tensor]:
         """A function of rows in the model's input space, block by block: memory stays bounded whatever n is."""
-        return self._fitted_space().map(
-            function, X, as_engine(self.engine), display(self.verbose), batch_rows
-        )
+        return self.space_.map(function, X, as_engine(self.engine), display(self.verbose), batch_rows)
 
     def check_input(self, X: Any) -> None:
         """Refuse a model that is not fitted, and frames with other columns than it was fitted on."""
-        self._check_same_input(X, self._fitted_space().inputs)
+        self._check_same_input(X, self.space_.inputs)
 
     def coverage(self, X: Any) -> np.ndarray:
         """|phi(x)|^2 / k(x, x) in [0, 1]: the share of a row, in the kernel's space, that the landmarks represent.
@@ -543,9 +542,12 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     # Files
 
-    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
-        """Write one safetensors file. It holds the landmarks, which are real rows of the data."""
-        model_file.write(path, type(self).__name__, self._state(), overwrite)
+    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
+        """Write one safetensors file. It holds landmarks and, with `sums`, rows that are kept: real rows of the data.
+
+        Without `sums` the model can be used as before, but `partial_fit`, `merge` and `forget` need them.
+        """
+        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
 
     @classmethod
     def load(
@@ -560,8 +562,12 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     def _state(self, total: bool = True) -> State:
         """What a file keeps; without `total`, the model can be used but not continued."""
+        fit, kind = self._fit(), self.solution_type
+        seen = fit.tally.total is not None or self._solution is not None
+        keeps = (total or kind is None) and (fit.tally.total is not None or not seen)
         state = {"parameters": self._stored_parameters(), **self._record_state()}
-        return state | self._fit().state(self.total_name, total)
+        state |= fit.state(self.total_name, keeps)
+        return state | {"solution": encode(self._solved())} if seen and kind is not None else state
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
@@ -580,7 +586,15 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         return model._own(model._fit().with_sums(state, cls.total_name, model._accumulator), model._solution)
 
     def _restore(self, state: State) -> None:
-        """Take from a file what a subclass adds to `_state`; the space is there already, the sums are not."""
+        """Take from a file what `_state` adds to the fit; the space is there already, the sums are not."""
+        if self.solution_type is not None and "solution" in state:
+            self._solution = decode(
+                self.solution_type, state["solution"], self.space_.device, **self._sizes()
+            )
+
+    def _sizes(self) -> dict[str, int]:
+        """Sizes of named axes in a solution."""
+        return {"m": len(self.landmarks_), "r": self.rank_}
 
     def _stored_parameters(self) -> State:
         """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
@@ -624,9 +638,6 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         if self._fitted is None:
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit first.")
         return self._fitted
-
-    def _fitted_space(self) -> FeatureSpace:
-        return self._fit().space
 
     @property
     def space_(self) -> FeatureSpace:

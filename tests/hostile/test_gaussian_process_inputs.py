@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from krepes import load
 from krepes.base import model_file
 from krepes.kernels import Gaussian, Matern
-from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor
+from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor, KernelRidgeClassifier
 from refusals import refuses
 
 X, codes = load_iris(return_X_y=True)
@@ -202,3 +202,11 @@ def test_forged_files_are_refused(tmp_path, machine, name):
     model_file.write(tmp_path / "m.krepes", machine.__name__, state)
     with refuses(ValueError):
         load(tmp_path / "m.krepes")
+
+
+def test_a_space_that_another_kind_of_machine_chose_has_no_amplitude():
+    """A ridge machine's choice knows none, so that it is 1, as for a kernel that was given."""
+    space = KernelRidgeClassifier(random_state=0).fit(X, codes).space_
+    found = GaussianProcessClassifier(random_state=0).fit(X, codes, space=space)
+    assert found.amplitude_ == 1.0
+    assert found.score(X, codes) > 0.9

@@ -322,7 +322,7 @@ class KernelAutoencoder(
         return super().empty_copy()._set_bottleneck(self._bottleneck)
 
     def fingerprint(self) -> dict[str, str]:
-        return self._accumulator(self._fitted_space()).fingerprint()
+        return self._accumulator(self.space_).fingerprint()
 
     # Using
 
@@ -336,7 +336,7 @@ class KernelAutoencoder(
 
         Points are decoded as they are; those off the sphere, too.
         """
-        return self._fitted_space().inputs.restored(self._decoded(Z))
+        return self.space_.inputs.restored(self._decoded(Z))
 
     def reconstruct(self, X: Any) -> np.ndarray | pa.Table:
         """`inverse_transform(transform(X))`: each row as the bottleneck keeps it, or without its noise."""
@@ -378,7 +378,7 @@ class KernelAutoencoder(
         return float(1 - np.square(wanted - found).sum() / max(spread, np.finfo(float).tiny))
 
     def _encoder(self) -> Encoder:
-        return Encoder(self._fitted_space(), self._bottleneck.coefficients)
+        return Encoder(self.space_, self._bottleneck.coefficients)
 
     def _decoded(self, Z: ArrayLike) -> Tensor:
         """Rows of the input space (n, d) from points of the bottleneck."""

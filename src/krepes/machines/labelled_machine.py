@@ -4,13 +4,14 @@
 
 What every machine with a y needs beside the pass: targets that are an array or a column of the data, encoded once and
 consistently thereafter; a kernel chosen by rows and targets, before the landmarks; scores f(x) = A^T k_x + b; and the
-targets in the model's file. A machine writes `_targets_of`, `_search` and `_solution_of`, and the two hooks of
-`OnePassEstimator`.
+targets in the model's file. A machine writes `_targets_of` and `_search`, and the two hooks of `OnePassEstimator`.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,6 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from torch import Tensor
 
-from krepes.base import model_file
 from krepes.base.accumulator import T
 from krepes.base.codec import State, decode, encode
 from krepes.base.limits import check_count
@@ -65,12 +65,47 @@ S = TypeVar("S", bound=KernelExpansion)
 
 
 class LabelledMachine(OnePassEstimator[T, S]):
-    """The base of machines that learn targets: ridge machines and Gaussian processes."""
+    """The base of machines that learn targets: ridge machines and Gaussian processes.
 
-    total_name = "sums"
+    What is said here of parameters and attributes stands in the docstrings of all machines.
+
+    Parameters
+    ----------
+    landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
+        How landmarks, the rows that all others are compared with, are chosen.
+    n_landmarks : int, "auto" or None, default="auto"
+        Number m of landmarks; more are better, and slower. "auto" is 2000, None is all rows. With no more rows than
+        landmarks the solution is exact.
+    preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
+        As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever
+        predicts better.
+    engine, device, random_state, verbose : as in KernelEmbedding
+    dtype : "auto", "float32" or "float64", default="auto"
+        Precision of kernel values and features; "auto" is float64 up to 20 000 rows.
+
+    Attributes
+    ----------
+    choice_ : KernelChoice or None
+        The kernels, lengthscales and metrics that were tried; print it. It is not saved.
+    dual_coef_ : ndarray of shape (m, c)
+        Coefficients A of f(x) = A^T k_x + b.
+    intercept_ : ndarray of shape (c,)
+    space_ : FeatureSpace
+        Encoder, kernel with its metric, and landmarks: for `KernelEmbedding.fit(X, space=machine.space_)`.
+    n_samples_seen_ : int
+    """
 
     targets_: Targets
     label_: str | None  # the column that the targets were, if they were one
+
+    def __init_subclass__(cls) -> None:
+        """Put the parameters and attributes that classes above describe into a docstring that asks for them."""
+        super().__init_subclass__()
+        above = [sections(base.__doc__) for base in cls.__mro__[1:] if issubclass(base, LabelledMachine)]
+        text = inspect.cleandoc(cls.__doc__ or "")
+        for name in ("parameters", "attributes"):
+            text = text.replace(f"{{{name}}}", "\n".join(each[name] for each in above if name in each))
+        cls.__doc__ = text
 
     # What a subclass writes
 
@@ -82,10 +117,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
     @abstractmethod
     def _search(self) -> KernelSearch:
         """The search for the kernel that the parameters ask for."""
-
-    @abstractmethod
-    def _solution_of(self, state: State) -> S:
-        """A solution from a file, checked; space and targets are there already."""
 
     def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
         """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
@@ -136,8 +167,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
     def _check_parameters(self) -> None:
         if self.n_landmarks not in ("auto", None):
             check_count("n_landmarks", self.n_landmarks)
-        if self.dtype not in ("auto", "float32", "float64"):
-            raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
 
     def _auto_dtype(self, n_rows: int) -> str:
         return "float64" if n_rows <= EXACT_ROWS else "float32"
@@ -216,6 +245,24 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     # More rows
 
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: Any = None,
+        first_row: int | None = None,
+        half_life: float | None = None,
+    ) -> Self:
+        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
+
+        The machine is solved when it is first needed. `first_row` is the global index of the first row of X, which
+        decides its fold: workers that share a data set give it. `groups` and `half_life` as in
+        `KernelEmbedding.partial_fit`.
+        """
+        return self._added(X, y, sample_weight, first_row, half_life, groups)
+
     def _added(
         self,
         X: Any,
@@ -291,7 +338,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         return np.concatenate(list(self._score_blocks(X)))
 
     def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
-        found, space = self._solved(), self._fitted_space()
+        found, space = self._solved(), self.space_
         A, b, kernel_block = found.A.to(space.dtype), found.b.to(space.dtype), space.features.kernel_block
 
         def score(rows: Rows) -> Tensor:
@@ -315,30 +362,30 @@ class LabelledMachine(OnePassEstimator[T, S]):
     def empty_copy(self) -> Self:
         return super().empty_copy()._label(self.targets_, self.label_)
 
-    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
-        """Write one safetensors file. It holds landmarks, which are real rows of the data.
-
-        Without `sums` the machine predicts as before, but `partial_fit` and `merge` need them.
-        """
-        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
-
     def fingerprint(self) -> dict[str, str]:
         return super().fingerprint() | self._accumulator(self.space_).fingerprint()
 
     def _state(self, total: bool = True) -> State:
-        state = super()._state(total and self.total_ is not None)
-        state |= {"targets": encode(self.targets_), "label": self.label_}
-        if self.total_ is not None or self._solution is not None:
-            state["solution"] = encode(self._solved())
-        return state
+        return super()._state(total) | {"targets": encode(self.targets_), "label": self.label_}
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
-        types = {"targets": dict, "label": str | None, "solution": dict}
-        check_entries("The model", state, types, optional={"solution"})
+        check_entries("The model", state, {"targets": dict, "label": str | None}, optional=set())
         self._label(decode(Targets, state["targets"]), state["label"])
-        if "solution" in state:
-            self._solution = self._solution_of(state["solution"])
+        super()._restore(state)
+
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | {"c": self.targets_.n_outputs}
+
+
+def sections(docstring: str | None) -> dict[str, str]:
+    """The sections of a docstring, by name.
+
+    >>> sections("Ridge.\\n\\nParameters\\n----------\\npenalty : float\\n\\nNotes\\n-----\\nNone.")
+    {'parameters': 'penalty : float', 'notes': 'None.'}
+    """
+    found = re.findall(r"^(\w+)\n-+\n((?:.+\n?)+)", inspect.cleandoc(docstring or ""), re.MULTILINE)
+    return {name.lower(): text.rstrip("\n") for name, text in found}
 
 
 def targets_in(X: Any, y: Any, who: str) -> tuple[Any, np.ndarray | None]:

@@ -138,7 +138,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
     @property
     def can_decode(self) -> bool:
         """Whether rows can be rebuilt: they are not objects, and there are landmarks enough to learn from."""
-        inputs = self._fitted_space().inputs
+        inputs = self.space_.inputs
         return not inputs.of_objects and inputs.kind != "sparse" and len(self.landmarks_) >= LEAST_ROWS
 
     @property
@@ -163,7 +163,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             self._inverse, self._inverse_of_rows = (solution, found), True
 
     def _check_decodes(self) -> None:
-        inputs = self._fitted_space().inputs
+        inputs = self.space_.inputs
         if inputs.kind == "precomputed":
             raise ValueError(
                 "kernel='precomputed': rows cannot be rebuilt, because the model never saw them."

@@ -107,7 +107,7 @@ class DriftMonitor:
         n_components: int = 4,
         random_state: int = 0,
     ):
-        model._fitted_space()
+        model._fit()
         check_count("window", window, 2)
         if block_rows is None:
             block_rows = max(1, window // 10)

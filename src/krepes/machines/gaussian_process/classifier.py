@@ -18,7 +18,7 @@ from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
 from krepes.kernels.precomputed import is_precomputed
 from krepes.kernels.radial import Lengthscale
-from krepes.machines.gaussian_process.evidence_score import EvidenceScore
+from krepes.machines.gaussian_process.evidence_score import EvidenceScore, TriedByEvidence
 from krepes.machines.gaussian_process.laplace import (
     LikelihoodPass,
     LikelihoodSums,
@@ -26,10 +26,9 @@ from krepes.machines.gaussian_process.laplace import (
     signs,
 )
 from krepes.machines.gaussian_process.machine import GaussianProcess, given
-from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
 from krepes.machines.gaussian_process.posterior import Posterior, probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
-from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
+from krepes.machines.kernel_search import Kernels, KernelSearch
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
 from krepes.tally import Fit
@@ -56,19 +55,22 @@ READS_AGAIN = "it reads the rows several times, and keeps no sums that rows coul
 
 
 class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]):
-    __doc__ = f"""Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
+    """Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
 
     f ~ GP(0, a k),  p(class) = sigmoid(f).  Of more than two classes, each has a process against all others, with the
     same kernel and amplitude, and probabilities are divided by their sum. Each step of Newton's method reads the rows
     once, about ten times in all, unless their features fit into 512 MB. A row of weight w counts as w rows.
 
-    {PARAMETERS.format(unit="; it is chosen on the sample, too")}
-    {OTHERS}
+    Parameters
+    ----------
+    {parameters}
 
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
-    {ATTRIBUTES.format(evidence="Laplace's approximation of it, summed over the processes.")}
+    log_marginal_likelihood_ : float
+        Laplace's approximation of it, summed over the processes.
+    {attributes}
     n_iter_ : int
         Steps of Newton's method.
 
@@ -142,9 +144,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
         return self
 
     def _approximated(self, space: FeatureSpace, data: FitData) -> Posterior:
-        amplitude = given(self.amplitude)
-        if amplitude is None:
-            amplitude = space.choice.chosen.amplitude if isinstance(space.choice, KernelChoice) else 1.0
+        amplitude, chosen = given(self.amplitude), getattr(space.choice, "chosen", None)
+        if amplitude is None:  # a space of another kind of machine knows none
+            amplitude = chosen.amplitude if isinstance(chosen, TriedByEvidence) else 1.0
         reader = data.reader(space.inputs, space.placement)
         start = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
         mode = laplace_mode(self._sums(space, reader), start, amplitude)
@@ -183,8 +185,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
 
     @property
     def _n_processes(self) -> int:
-        c = self.targets_.n_outputs
-        return 1 if c == 2 else c
+        return 1 if self.targets_.n_outputs == 2 else self.targets_.n_outputs
 
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         return Classes.of(y)
@@ -200,7 +201,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
 
     @property
     def classes_(self) -> np.ndarray:
-        self._fitted_space()
+        self._fit()
         return self.targets_.values
 
     @property

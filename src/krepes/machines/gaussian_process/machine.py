@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.accumulator import Value
-from krepes.base.codec import State, decode
+from krepes.base.codec import State
 from krepes.base.limits import is_number
 from krepes.base.rows import Rows
 from krepes.kernels.radial import Lengthscale
@@ -21,7 +21,30 @@ T = TypeVar("T", bound=Value)
 
 
 class GaussianProcess(LabelledMachine[T, Posterior]):
-    """The base of `GaussianProcessRegressor` and `GaussianProcessClassifier`, which say what the parameters mean."""
+    """The base of `GaussianProcessRegressor` and `GaussianProcessClassifier`.
+
+    Parameters
+    ----------
+    kernel : "auto", str, Kernel, callable or list of them, default="auto"
+        The covariance of the function, up to its amplitude. "auto" compares a Gaussian, two Matérn kernels and a
+        Laplacian by their evidence on a sample of the rows, as a list of your own is compared.
+    lengthscale : "auto", float, "median" or a multiple of it such as "4 median", default="auto"
+        The distance over which the function changes. "auto" maximises the evidence of a sample.
+    input_metric : None or "diagonal", default="diagonal"
+        Whether each column may have a lengthscale of its own, where the evidence is higher by more than the number of
+        lengthscales explains. Of lengthscale="auto" only.
+    amplitude : float or "auto", default="auto"
+        The variance of the function before any data, over k(x, x), in units of the variance of y. Of a
+        classifier it has no unit, and is chosen on the sample, too.
+
+    Attributes
+    ----------
+    amplitude_ : float
+    metric_ : str or None
+        What columns are to the kernel: "as given", "standardised", or "diagonal" with lengthscales of their own.
+    """
+
+    solution_type = Posterior
 
     lengthscale: Lengthscale
     input_metric: str | None
@@ -34,9 +57,9 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
         """The evidence of rows with these targets, (n, c), encoded as numbers."""
 
     @property
-    @abstractmethod
     def _n_processes(self) -> int:
         """Columns of A."""
+        return self.targets_.n_outputs
 
     # Fitting
 
@@ -59,7 +82,7 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means (n, c) and variances (n, k) of f, in units of the encoded targets."""
-        found, space = self._solved(), self._fitted_space()
+        found, space = self._solved(), self.space_
         both = self._mapped(lambda rows: found.moments(space, rows), X)
         c = len(found.b)
         return both[:, :c], both[:, c:]
@@ -67,7 +90,7 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
     def _rows(self, X: Any) -> Rows:
         """All rows in the model's input space, in memory."""
         self.check_input(X)
-        reader = self._fitted_space().reader(X)
+        reader = self.space_.reader(X)
         return reader.take(np.arange(reader.n_rows)).inputs[0]
 
     # Files
@@ -76,10 +99,8 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
         # The factors stay, because the covariance of the weights is in their basis.
         return super()._state(total) | self.space_.state(factors=True)
 
-    def _solution_of(self, state: State) -> Posterior:
-        space = self.space_
-        sizes = {"m": len(space.landmarks), "r": space.rank, "c": self._n_processes}
-        return decode(Posterior, state, space.device, **sizes)
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | {"c": self._n_processes}
 
 
 def check_variance(name: str, value: object) -> None:

@@ -20,7 +20,6 @@ from krepes.features import FeatureSpace
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
-from krepes.machines.gaussian_process.parameters import ATTRIBUTES, OTHERS, PARAMETERS
 from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
@@ -32,19 +31,20 @@ from krepes.regression.normal_sums import NormalSums
 
 
 class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
-    __doc__ = f"""Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
+    """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
     fewer landmarks than rows, a bound on it. The mean is that of the targets, which are also divided by their spread,
     as scikit-learn's normalize_y=True does. Several targets share the kernel, and a and s^2 in units of their
     variances. A row of weight w counts as w rows.
 
-    {PARAMETERS.format(unit=", in units of the variance of y")}
+    Parameters
+    ----------
+    {parameters}
     noise : float or "auto", default="auto"
         The variance of the noise in y, in units of the variance of y.
     fit_intercept : bool, default=True
         Whether the mean is that of the targets; otherwise it is zero, and units are those of the mean square of y.
-    {OTHERS}
 
     Attributes
     ----------
@@ -52,7 +52,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         In units of the variance of y; `noise_std_` is in those of y.
     noise_std_ : float, or ndarray of shape (c,)
         The standard deviation of the noise.
-    {ATTRIBUTES.format(evidence="Of y in its own units; with fewer landmarks than rows, a lower bound of it.")}
+    log_marginal_likelihood_ : float
+        Of y in its own units; with fewer landmarks than rows, a lower bound of it.
+    {attributes}
 
     Examples
     --------
@@ -109,23 +111,6 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         with self._encoding(X, y, sample_weight) as (encoded, weight):
             return self._learn(X, self._opened(X, groups, space, y=encoded, weight=weight), space, checkpoint)
 
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-        first_row: int | None = None,
-        half_life: float | None = None,
-    ) -> Self:
-        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
-
-        Mean, amplitude, noise and posterior follow from all rows, when they are first needed. `groups` and `half_life`
-        as in `KernelEmbedding.partial_fit`.
-        """
-        return self._added(X, y, sample_weight, first_row, half_life, groups)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("noise", self.noise)
@@ -139,10 +124,6 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         if self.fit_intercept:
             Y = Y - (Y.mean(0) if weight is None else weight / weight.sum() @ Y)
         return QuantityEvidence(Y, weight)
-
-    @property
-    def _n_processes(self) -> int:
-        return self.targets_.n_outputs
 
     def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
         return Quantities.of(y, shift=self.fit_intercept)
@@ -226,7 +207,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
 
     def _joint(self, X: Any) -> tuple[np.ndarray, Tensor]:
         """Means (n, c) and covariances (n, n) of f."""
-        found, space, rows = self._solved(), self._fitted_space(), self._rows(X)
+        found, space, rows = self._solved(), self.space_, self._rows(X)
         return found.moments(space, rows)[:, : len(found.b)].cpu().numpy(), found.covariances(space, rows)[0]
 
     def _drawn(

@@ -24,7 +24,6 @@ from krepes.machines.kernel_ridge.other_losses import (
     as_columns,
     chosen_fits,
 )
-from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.solution import Fits, kept_features
 from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
@@ -35,11 +34,13 @@ from krepes.sources import reservoir
 
 
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
-    __doc__ = with_parameters("""Predict classes by kernel ridge regression on indicators, in one pass over the data.
+    """Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
     losses than the squared one are fitted to a sample of the rows.
 
+    Parameters
+    ----------
     {parameters}
     loss : "squared", "logistic" or "squared_hinge", default="squared"
         What is minimised. "squared" is ridge regression on the indicators of the classes, from sums over all rows.
@@ -68,7 +69,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     >>> model = KernelRidgeClassifier(random_state=0).fit(X[::2], y[::2])
     >>> bool(model.score(X[1::2], y[1::2]) > 0.9), model.predict_proba(X[:2]).shape
     (True, (2, 3))
-    """)
+    """
 
     loss: str
     class_weight: Mapping[Any, float] | str | None
@@ -205,7 +206,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     @property
     def classes_(self) -> np.ndarray:
-        self._fitted_space()
+        self._fit()
         return self.targets_.values
 
     @property
@@ -271,7 +272,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         With too few held-out rows for the confidence (fewer than 9 for 0.9, 19 for 0.95), sets have all classes, and a
         warning says so.
         """
-        self._fitted_space()
+        self._fit()
         return sets(self, X, confidence, calibration, self.temperature_)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State, decode
+from krepes.base.codec import State
 from krepes.base.limits import check_count, is_number
 from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.features import FeatureSpace, FitData, opener_of
@@ -61,7 +61,48 @@ NO_SUMS = (
 
 
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
-    """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`, which say what the parameters mean."""
+    """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`.
+
+    Parameters
+    ----------
+    kernel : "auto", str, Kernel, callable or list of them, default="auto"
+        How rows are compared. "auto" compares an L1-Laplacian (up to 128 columns), a Gaussian and a Laplacian kernel
+        on a sample of the rows, as a list of your own is compared: the first is kept unless another one is better by
+        more than chance explains.
+    lengthscale : "auto", float, "median" or a multiple of it such as "4 median", default="auto"
+        The distance at which the kernel tells rows apart. "auto" tries multiples of the median on a sample.
+    input_metric : None, "diagonal", "full" or "auto", default="diagonal"
+        Learn from the targets how much each column counts ("diagonal"), or also how columns are turned ("full").
+        "auto" tries both. A learned metric is used only where it predicts rows that were left out better than none.
+    penalty : float or "auto", default="auto"
+        How smooth the function is: the variance of the noise in y, in units of its variance. "auto" takes the one with
+        the lowest error on rows that were left out.
+    fit_intercept : bool, default=True
+        Whether to add a constant, which is not penalised.
+    solver : "auto", "direct" or "conjugate_gradients", default="auto"
+        "direct" decomposes sums that one pass over the rows gives. "conjugate_gradients" is for very many landmarks: it
+        reads the rows a few dozen times and keeps no sums, so that there is no partial_fit, merge and forget; "auto"
+        takes it above 6000 landmarks. The penalty "auto" is then chosen on the kept rows with 2000 of the landmarks.
+    n_folds : int, default=5
+        Folds for the penalty and for conformal intervals. They take n_folds * 8 m^2 bytes.
+    n_kept : int, default=20000
+        How many rows, at most, are kept with the model for what needs single predictions: leave-one-out errors,
+        calibration, conformal intervals. They are saved with it.
+
+    Attributes
+    ----------
+    penalty_ : float
+    penalty_errors_ : PenaltyErrors
+        The error of every penalty that was tried.
+    metric_ : str or None
+        The metric of the kernel: "as given", "standardised", or the kind and the step of a learned one.
+    held_out_score_ : HeldOutScore
+        Accuracy or R^2 on rows that were left out; print it.
+    n_iter_ : int or None
+        Iterations of conjugate gradients.
+    """
+
+    solution_type = RidgeSolution
 
     lengthscale: Lengthscale
     input_metric: str | None
@@ -154,27 +195,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return weight
 
     def _check_has_total(self) -> None:
-        if self._iterates(len(self._fitted_space().landmarks)):
+        if self._iterates(len(self.space_.landmarks)):
             raise ValueError(NO_SUMS)
         super()._check_has_total()
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-        first_row: int | None = None,
-        half_life: float | None = None,
-    ) -> Self:
-        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
-
-        The machine is solved when it is first needed. `first_row` is the global index of the first row of X, which
-        decides its fold: workers that share a data set give it. `groups` and `half_life` as in
-        `KernelEmbedding.partial_fit`.
-        """
-        return self._added(X, y, sample_weight, first_row, half_life, groups)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -289,7 +312,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
         At most `n_kept` rows of X are looked at.
         """
-        found, space = self._solved(), self._fitted_space()
+        found, space = self._solved(), self.space_
         kept = None if self.total_ is None else self.total_.kept
         if X is not None:
             self.check_input(X)
@@ -314,20 +337,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     # Files and copies
 
-    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
-        """Write one safetensors file. It holds landmarks and, with `sums`, up to `n_kept` rows: real rows of the data.
-
-        Without `sums` the machine predicts, with probabilities and intervals, but `partial_fit`, `merge` and `forget`
-        need them.
-        """
-        super().save(path, sums=sums, overwrite=overwrite)
-
-    def _solution_of(self, state: State) -> RidgeSolution:
-        sizes = {"m": len(self.space_.landmarks), "c": self.targets_.n_outputs}
-        found = decode(RidgeSolution, state, self.space_.device, **sizes)
-        if not self.targets_.are_encoded(found.held_out.y):
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
-        return found
 
     # Conformal prediction
 

@@ -13,15 +13,16 @@ from krepes.engines import Engine
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.kernel_ridge.parameters import with_parameters
 from krepes.machines.targets import Quantities, Targets
 from krepes.one_pass import Kernels
 from krepes.preprocessing.preparing import Preprocess
 
 
 class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
-    __doc__ = with_parameters("""Predict numbers by kernel ridge regression, in one pass over the data.
+    """Predict numbers by kernel ridge regression, in one pass over the data.
 
+    Parameters
+    ----------
     {parameters}
 
     Attributes
@@ -35,7 +36,7 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
     >>> model = KernelRidgeRegressor(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.45)
     True
-    """)
+    """
 
     targets_: Quantities
 
@@ -111,6 +112,6 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
         Rows count once, whatever their `sample_weight`. With too few held-out rows for the confidence (fewer than 9
         for 0.9, 19 for 0.95), intervals are infinite, and a warning says so.
         """
-        self._fitted_space()
+        self._fit()
         found = intervals(self, X, confidence, calibration)
         return found[:, 0] if self.targets_.flat else found

@@ -19,12 +19,11 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 
-from krepes.base import model_file, packing
+from krepes.base import packing
 from krepes.base.caller_warning import warn
-from krepes.base.codec import State, decode, encode
+from krepes.base.codec import State
 from krepes.base.limits import check_count, check_share, is_number
 from krepes.base.progress import display
-from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.landmark_choice import landmark_count
@@ -108,7 +107,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     (160, 0.0497)
     """
 
-    total_name = "sums"
+    solution_type = NoveltySolution
     penalty_: float
 
     false_alarm_rate: float
@@ -196,8 +195,6 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         if self.n_landmarks not in ("auto", None):
             check_count("n_landmarks", self.n_landmarks)
         check_count("n_kept", self.n_kept)
-        if self.dtype not in ("auto", "float32", "float64"):
-            raise ValueError(f"dtype={self.dtype!r}: expected 'auto', 'float32' or 'float64'.")
         for kernel in self._search.given():
             _check_vanishes(kernel)
 
@@ -257,7 +254,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     @property
     def choice_(self) -> KernelChoice[TriedByCrosses] | None:
-        choice = self._fitted_space().choice
+        choice = self.space_.choice
         return choice if isinstance(choice, KernelChoice) else None
 
     def _check_holds(self, total: NoveltyTotal, gone: NoveltyTotal) -> None:
@@ -286,7 +283,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     def score_samples(self, X: Any) -> np.ndarray:
         """How normal rows are, (n,): the lower, the more novel."""
-        found, space = self._solved(), self._fitted_space()
+        found, space = self._solved(), self.space_
         return self._mapped(lambda rows: found.score(unit_features(space, rows)), X)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -336,7 +333,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     def explain(self, X: Any, *, n_landmarks: int = 3) -> NoveltyExplanation:
         """Why rows are novel: the nearest landmarks and, for tables and vectors, columns that deviate; print it."""
         check_count("n_landmarks", n_landmarks)
-        found, space = self._solved(), self._fitted_space()
+        found, space = self._solved(), self.space_
         return explained(found, space, n_landmarks, self._column_names(), lambda of: self._mapped(of, X))
 
     def _column_names(self) -> list[str] | None:
@@ -360,29 +357,15 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         own = {"measure": packing.digest([self.measure, self.penalty_])}
         return super().fingerprint() | self._accumulator(self.space_).fingerprint() | own
 
-    def save(self, path: str | os.PathLike, *, sums: bool = True, overwrite: bool = False) -> None:
-        """Write one safetensors file. It holds landmarks and, with `sums`, calibration rows: real rows of the data.
-
-        Without `sums` the detector scores rows, with p-values, but `partial_fit` and `merge` need them.
-        """
-        model_file.write(path, type(self).__name__, self._state(sums), overwrite)
-
     def _state(self, total: bool = True) -> State:
-        state = super()._state(total and self.total_ is not None) | {"penalty": self.penalty_}
-        if self.total_ is not None or self._solution is not None:
-            state["solution"] = encode(self._solved())
-        return state
+        return super()._state(total) | {"penalty": self.penalty_}
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
-        check_entries("The model", state, {"penalty": float, "solution": dict}, optional={"solution"})
         if not is_number(state["penalty"], above=0):
             raise ValueError("The model is damaged: its penalty must be positive.")
         self.penalty_ = state["penalty"]
-        if "solution" in state:
-            self._solution = decode(
-                NoveltySolution, state["solution"], self.space_.device, r=self.space_.rank
-            )
+        super()._restore(state)
 
 
 def _check_vanishes(kernel: Kernel) -> None:
