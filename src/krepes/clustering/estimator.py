@@ -19,10 +19,9 @@ from krepes.base.caller_warning import warn
 from krepes.base.components import named_parts
 from krepes.base.linalg import row_blocks, rows_within
 from krepes.base.validation import check_squares, estimator_rows
-from krepes.clustering.affinity import Affinity, affinity, components
+from krepes.clustering.affinity import Affinity, affinity, components, linked
 from krepes.clustering.codings import Coding
-from krepes.clustering.metric import Iterate, basis_of, iterates
-from krepes.clustering.normalization import normalized
+from krepes.clustering.metric import Iterate, basis_of, iterates, normalized
 from krepes.clustering.projections import Projection
 from krepes.clustering.settings import LARGEST_DUAL, Settings, settings_for
 from krepes.clustering.spectral import assign, leading_eigenpairs
@@ -165,19 +164,17 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
             return Iterate(rows, found.M, found.index, settings, seed), history
         kept: Iterate | None = None
         history = []
+        learned = settings.projection is not None and settings.n_iterations > 0
+        judged = learned and self.selection == "eigengap"
         for iterate in iterates(rows, settings, seed):
-            judged = (
-                self.selection == "eigengap" and settings.projection is not None and settings.n_iterations > 0
-            )
             entry: dict[str, Any] = {"iteration": iterate.index}
             if judged:
-                values = iterate.spectrum
-                entry |= {"gap": iterate.gap, "n_clusters": iterate.n_clusters, "eigenvalues": values}
+                entry |= {"gap": iterate.gap, "n_clusters": iterate.n_clusters}
+                entry["eigenvalues"] = iterate.spectrum
             history.append(entry)
             if kept is None or not judged or iterate.gap > kept.gap:
                 kept = iterate
-        if kept is None:
-            raise ValueError("There is nothing to cluster.")
+        assert kept is not None  # because the rows as given are always there
         return kept, history
 
     def _keep(self, kept: Iterate, basis: Tensor | None, n_features: int) -> None:
@@ -190,13 +187,16 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     def _cluster(self, kept: Iterate, generator: np.random.Generator) -> None:
         n, k = len(kept.X), kept.n_clusters
         self.n_clusters_ = k
-        self._warn_of_arbitrary(kept)
+        if self.n_clusters is None and k == 1:
+            warn("The affinity's eigenvalues show only one cluster; set n_clusters to ask for more.")
+        elif bool((kept.X[0] == kept.X).all()):
+            warn("All rows are the same: their clusters are arbitrary.")
         if k == 1 or k == n:
             self.affinity_matrix_ = kept.affinity
             self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
             self._kept_labels = self.labels_
             return
-        W = self.affinity_matrix_ = kept.linked_affinity()
+        W = self.affinity_matrix_ = linked(kept.affinity, kept.coefficients, k)
         if not W.sum() > 0:
             raise ValueError(
                 "Every coefficient is zero: no row is expressed by others, so there is nothing to cluster by. Rows are "
@@ -211,23 +211,11 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         _, vectors = leading_eigenpairs(W, max(k, count), generator)
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
 
-    def _warn_of_arbitrary(self, kept: Iterate) -> None:
-        """Warn if the clusters mean little."""
-        problem = None
-        if self.n_clusters is None and kept.n_clusters == 1:
-            problem = "The affinity's eigenvalues show only one cluster; set n_clusters to ask for more."
-        elif len(kept.X) > 1 and bool((kept.X[0] == kept.X).all()):
-            problem = "All rows are the same: their clusters are arbitrary."
-        if problem is not None:
-            warn(problem)
-
     def _add_dark(self, lit: np.ndarray) -> None:
         """Give rows of zeros a label, that of c(0), and empty rows in the affinity."""
         labels = np.empty(len(lit), dtype=self.labels_.dtype)
-        labels[lit], labels[~lit] = (
-            self.labels_,
-            self._vote(torch.zeros(1, self._kept.X.shape[1]).double())[0],
-        )
+        labels[lit] = self.labels_
+        labels[~lit] = self._vote(torch.zeros(1, self._kept.X.shape[1]).double())[0]
         place = scipy.sparse.eye_array(len(lit), format="csc")[:, np.flatnonzero(lit)]
         W = place @ self.affinity_matrix_ @ place.T
         self.labels_, self.affinity_matrix_ = labels, W.tocsr() if scipy.sparse.issparse(W) else W

@@ -5,6 +5,13 @@ Each iterate is a view of the same rows: x -> normalised(x M), M the product of 
 affinity and its leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one
 with the largest relative eigengap, which needs no labels.
 
+"Normalize the data" [zou, Alg. 1, line 11] has two meanings, which decide success:
+
+    unit      every row to length 1; zero rows stay zero. For kernels of distances: directions are compared.
+    global    all rows by one number, so that the mean of |x|^2 is 1. For kernels of x.y: lengths are kept.
+
+Both commute with linear maps up to a scale per row, so that after several projections one normalisation is enough.
+
 For more than a few thousand rows the regressions are in Nyström features, the metric is learned on a random subset of
 the rows, and all of them are expressed once, in the metric found.
 """
@@ -19,8 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.clustering.affinity import Affinity, CoefficientRows, affinity, linked
-from krepes.clustering.normalization import normalized, scale_of
+from krepes.clustering.affinity import Affinity, CoefficientRows, affinity
 from krepes.clustering.projections import Projection
 from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
 from krepes.clustering.settings import Settings
@@ -46,7 +52,11 @@ class Iterate:
         projected = rows if M is None else rows @ M
         self.scale = scale_of(projected, settings.normalization)
         self.X = normalized(projected, self.scale)
-        self.kernel = fitted_kernel(settings.kernel, self.X, torch.Generator().manual_seed(seed))
+        generator = torch.Generator().manual_seed(seed)
+        if settings.kernel is None:
+            self.kernel: Kernel = Gaussian(WIDTH * median_distance(as_rows(self.X), distances_to, generator))
+        else:
+            self.kernel = settings.kernel.fitted(self.X, generator)
 
     @cached_property
     def expression(self) -> SelfExpression:
@@ -88,9 +98,6 @@ class Iterate:
         M = P if self.M is None else self.M @ P
         return M / M.abs().max().clamp(min=1e-300)  # the scale is normalised away; this keeps it in range
 
-    def linked_affinity(self) -> Affinity:
-        return linked(self.affinity, self.coefficients, self.n_clusters)
-
 
 def iterates(rows: Tensor, settings: Settings, seed: int) -> Iterator[Iterate]:
     """The data as given, then after one projection, two, ...; ends early where a projection leaves nothing."""
@@ -116,11 +123,24 @@ def _collapsed(X: Tensor) -> bool:
     return bool(D.median() <= 1e-9 * D.max()) or not bool(D.max() > 1e-9 * X.abs().max())
 
 
-def fitted_kernel(kernel: Kernel | None, X: Tensor, generator: torch.Generator) -> Kernel:
-    """The kernel with numbers for parameters; by default a Gaussian of 1.5 median distances."""
-    if kernel is not None:
-        return kernel.fitted(X, generator)
-    return Gaussian(WIDTH * median_distance(as_rows(X), distances_to, generator))
+def scale_of(X: Tensor, name: str) -> float | None:
+    """The number by which "global" divides; None where each row has its own scale."""
+    if name == "unit":
+        return None
+    largest = X.abs().max().item() if name == "global" else 0.0
+    return largest * (X / largest).square().sum(1).mean().item() ** 0.5 if largest > 0 else 1.0
+
+
+def normalized(X: Tensor, scale: float | None) -> Tensor:
+    """The rows divided by one scale, or each by its length; rounding noise of projected zero rows counts as zero."""
+    if scale is not None:
+        return X / scale
+    if not len(X):
+        return X
+    X = X / X.abs().max().clamp(min=torch.finfo(X.dtype).smallest_normal)  # because squares of 1e200 overflow
+    norm = X.norm(dim=1, keepdim=True)
+    noise = 1e-12 * norm.max()
+    return X / norm.where(norm > noise, 1.0) * (norm > noise)
 
 
 def basis_of(X: Tensor) -> Tensor | None:

@@ -10,14 +10,12 @@ import numpy as np
 from krepes.base.components import resolve
 from krepes.base.limits import check_choice, check_count, check_number
 from krepes.clustering.codings import Coding
-from krepes.clustering.normalization import choose_normalization
 from krepes.clustering.projections import Projection, as_projection
 from krepes.kernels import Gaussian, Kernel, as_kernel
 
 if TYPE_CHECKING:
     from krepes.clustering.estimator import SubspaceClustering
 
-SELECTIONS = ("eigengap", "last")
 LARGEST_DUAL = 4096  # rows; with more, no n x n array is made, and the metric is learned on this many rows
 LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
 
@@ -40,13 +38,14 @@ class Settings:
 def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) -> Settings:
     """Settings for n rows that are not zero, of n_given, with d features."""
     check_parameters(estimator, n_given)
-    automatic = isinstance(estimator.kernel, str) and estimator.kernel == "auto"
-    kernel = None if automatic else as_kernel(estimator.kernel)
+    default = isinstance(estimator.kernel, str) and estimator.kernel == "auto"
+    kernel = None if default else as_kernel(estimator.kernel)
     projection = as_projection(estimator.projection)
     if projection is not None and estimator.n_iterations > 0 and kernel is not None:
         nothing = np.zeros((1, d))
         kernel.fitted(nothing).slope(nothing, nothing)  # says what is wrong with it
     used = kernel or Gaussian()
+    automatic = "global" if used.geometry == "dot_product" else "unit"
     truncation = None if estimator.truncation is None else min(int(estimator.truncation), n - 1)
     if truncation is None and n > LARGEST_DUAL:
         raise ValueError(
@@ -57,7 +56,7 @@ def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) ->
         kernel=kernel,
         coding=resolve(Coding, estimator.coding),
         projection=projection,
-        normalization=choose_normalization(estimator.normalization, used.geometry),
+        normalization=automatic if estimator.normalization == "auto" else estimator.normalization,
         regularization=float(estimator.regularization),
         truncation=truncation,
         n_clusters=None if estimator.n_clusters is None else min(int(estimator.n_clusters), n),
@@ -68,27 +67,25 @@ def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) ->
 
 def number_of_landmarks(value: int | str | None, n: int, d: int, kernel: Kernel) -> int | None:
     """m, or None for the n x n form."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f"n_landmarks={value!r}: expected a number, 'auto' or None.")
+    if value == "auto":
         features = kernel.feature_count(min(n, d))
         if features is not None and features < n:
             return features
         return LANDMARKS if n > LARGEST_DUAL else None
-    check_count("n_landmarks", value, 1)
+    if value is None:
+        return None
+    check_count("n_landmarks", value)
     return min(int(value), n)
 
 
 def check_parameters(estimator: SubspaceClustering, n: int) -> None:
-    if estimator.n_clusters is not None:
-        check_count("n_clusters", estimator.n_clusters, 1)
-        if estimator.n_clusters > n:
-            raise ValueError(f"n_clusters={estimator.n_clusters}: there are only {n} rows.")
-    if estimator.truncation is not None:
-        check_count("truncation", estimator.truncation, 1)
     check_count("n_iterations", estimator.n_iterations, 0)
-    check_count("n_init", estimator.n_init, 1)
+    check_count("n_init", estimator.n_init)
+    for name in ("n_clusters", "truncation"):
+        if getattr(estimator, name) is not None:
+            check_count(name, getattr(estimator, name))
+    if estimator.n_clusters is not None and estimator.n_clusters > n:
+        raise ValueError(f"n_clusters={estimator.n_clusters}: there are only {n} rows.")
     check_number("regularization", estimator.regularization, above=0)
-    check_choice("selection", estimator.selection, SELECTIONS)
+    check_choice("selection", estimator.selection, ("eigengap", "last"))
+    check_choice("normalization", estimator.normalization, ("auto", "unit", "global", "none"))

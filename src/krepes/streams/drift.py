@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_count, check_number
 from krepes.base.rows import Rows
 from krepes.engines import as_engine
 from krepes.one_pass import OnePassEstimator
@@ -111,18 +111,14 @@ class DriftMonitor:
         check_count("window", window, 2)
         if block_rows is None:
             block_rows = max(1, window // 10)
-        check_count("block_rows", block_rows)
-        check_count("n_features", n_features)
-        check_count("n_components", n_components)
+        counts = {"block_rows": block_rows, "n_features": n_features, "n_components": n_components}
+        for name, value in counts.items():
+            check_count(name, value)
         if window % block_rows or window // block_rows < 2:
             raise ValueError(
                 f"window={window}, block_rows={block_rows}: expected a window of several whole blocks."
             )
-        if not is_number(average_run_length, least=2 * block_rows):
-            raise ValueError(
-                f"average_run_length={average_run_length!r}: expected a number of rows of at least two blocks, "
-                f"{2 * block_rows}."
-            )
+        check_number("average_run_length", average_run_length, "two blocks of rows", least=2 * block_rows)
         self.model, self.window, self.block_rows = model, window, block_rows
         self.average_run_length = average_run_length
         self.n_features = min(n_features, model.rank_)
@@ -204,5 +200,4 @@ class DriftMonitor:
             share = torch.where(whole > 0, spanned / whole, torch.ones_like(whole)).clamp_(0, 1)
             return torch.cat([share[:, None], Phi[:, : self.n_features].double()], dim=1)
 
-        parts = [part.cpu() for part in space.map(covered, X, as_engine(self.model.engine))]
-        return torch.cat(parts)
+        return torch.cat([part.cpu() for part in space.map(covered, X, as_engine(self.model.engine))])

@@ -26,7 +26,6 @@ from krepes.one_pass import OnePassEstimator
 logger = logging.getLogger("krepes")
 
 ROWS = (".parquet", ".pq", ".csv", ".tsv", ".npy", ".npz")
-UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".filepart")
 SAVE_SECONDS = 30.0  # between two writes of the model while files are absorbed
 
 Stamp = tuple[int, int]  # size, time of the last change in nanoseconds
@@ -49,7 +48,7 @@ class Follower:
     ----------
     folder : path
         Its Parquet, CSV, .npy and .npz files are absorbed, in the order of their names. Subfolders, and files whose
-        names begin with a dot or an underscore or end with .tmp or .part, are not looked at.
+        names begin with a dot or an underscore or end otherwise, such as .tmp or .part, are not looked at.
     model : estimator with `partial_fit`
         Not fitted: the first file fixes preprocessing, kernel and landmarks. Or fitted, or read from `output`, where
         the ledger of an earlier run is.
@@ -98,9 +97,8 @@ class Follower:
         except KeyboardInterrupt:
             stopped = True
         self._save()
-        aside = {
-            name: entry["problem"] for name, entry in self.ledger.items() if entry["problem"] is not None
-        }
+        problems = {name: entry["problem"] for name, entry in self.ledger.items()}
+        aside = {name: problem for name, problem in problems.items() if problem is not None}
         return Followed(tuple(self._absorbed), aside, stopped)
 
     def _round(self) -> bool:
@@ -110,23 +108,16 @@ class Follower:
             if time.monotonic() - self._saved_at > SAVE_SECONDS:
                 self._save()
         self._save()
-        return not self._waiting()
-
-    def _waiting(self) -> bool:
-        """Whether there are files that may still grow."""
-        return any(True for _ in self._new())
+        return not list(self._new())
 
     def _new(self) -> Iterator[tuple[str, Stamp]]:
         """Files that are not in the ledger, or were set aside and have changed since."""
         ledger = self.ledger
         for name in sorted(os.listdir(self.folder)):
             path = self.folder / name
-            if name.startswith((".", "_")) or name.lower().endswith(UNFINISHED):
+            if name.startswith((".", "_")) or path.suffix.lower() not in ROWS or not path.is_file():
                 continue
-            if path.suffix.lower() not in ROWS or not path.is_file():
-                continue
-            stamp = _stamp(path)
-            entry = ledger.get(name)
+            stamp, entry = _stamp(path), ledger.get(name)
             if stamp is None or (entry is not None and (entry["size"], entry["modified"]) == stamp):
                 continue
             if entry is None or entry["problem"] is not None:
@@ -138,13 +129,9 @@ class Follower:
                 )
 
     def _at_rest(self) -> list[str]:
-        found, seen = [], dict(self._new())
-        for name, stamp in seen.items():
-            old = time.time() - stamp[1] / 1e9 >= self.poll
-            if old or self._seen.get(name) == stamp:
-                found.append(name)
-        self._seen = seen
-        return found
+        before, self._seen = self._seen, dict(self._new())
+        old = time.time_ns() - 1e9 * self.poll
+        return [name for name, stamp in self._seen.items() if stamp[1] <= old or before.get(name) == stamp]
 
     def _absorb(self, name: str) -> None:
         """Add a file's rows and its line in the ledger, both or neither."""
@@ -163,17 +150,16 @@ class Follower:
         if problem is None and _stamp(path) != stamp:
             self.report(f"{name} changed while it was read, and will be read again.")
             return
-        fitted = hasattr(grown, "tally_")
         rows = grown.next_row_ - before if problem is None else 0
         entry = {
             "size": stamp[0], "modified": stamp[1], "first_row": before, "rows": rows, "problem": problem
         }  # fmt: skip
-        if not fitted:
-            self._before_fit[name] = entry
-        else:
+        if hasattr(grown, "tally_"):
             files = {**self._before_fit, **grown.tally_.files, name: entry}
             self.model, self._before_fit = grown.with_files(files), {}
             self._unsaved = True
+        else:
+            self._before_fit[name] = entry
         if problem is None:
             self._absorbed.append(name)
             self.report(f"{name}: {rows:,} rows, {grown.n_samples_seen_:,} in all.")
