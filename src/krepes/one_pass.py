@@ -41,7 +41,7 @@ from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.split import Key
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
-from krepes.engines.partitioned_output import ROWS_PER_FILE, MethodResults
+from krepes.engines.partitioned_output import ROWS_PER_FILE
 from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
 from krepes.features.landmark_choice import landmark_count
 from krepes.features.stored_kernels import missing_functions
@@ -515,7 +515,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         source = (open_objects if self.kernel_.only_objects else open_source)(X)
         return write_partitions(
             folder,
-            MethodResults(self.without_engine(), method),
+            getattr(self.without_engine(), method),
             source,
             self.identity() | {"method": method},
             engine=as_engine(self.engine),

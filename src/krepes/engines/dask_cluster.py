@@ -113,25 +113,22 @@ class Dask(Engine):
 
             # A worker that was killed is started again, which on a busy machine takes longer than Dask waits for it.
             dask.config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER_SECONDS})
-            workers = os.cpu_count() if self.n_workers is None else self.n_workers
-            return Client(
-                LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None),
-                set_as_default=False,
-            )
+            workers = self.n_workers or os.cpu_count()
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            return Client(cluster, set_as_default=False)
         if not isinstance(self.cluster, str):
             return self.cluster
         try:
             return Client(self.cluster, set_as_default=False)
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            if self.cluster.startswith("tls://"):
-                raise ConnectionError(
-                    f"{self.cluster!r} asks for certificates ({error}). Give krepes.engines.Dask(Client(address, "
-                    "security=Security(tls_ca_file=..., tls_client_cert=..., tls_client_key=...))), or set Dask's "
-                    "configuration distributed.comm.tls."
-                ) from error
+            remedy = (
+                "Give krepes.engines.Dask(Client(address, security=Security(tls_ca_file=..., tls_client_cert=..., "
+                "tls_client_key=...))), or set Dask's configuration distributed.comm.tls."
+                if self.cluster.startswith("tls://")
+                else "Start one with `dask scheduler` and `dask worker ADDRESS`, or give engine='dask'."
+            )
             raise ConnectionError(
-                f"No Dask scheduler answers at {self.cluster!r} ({error}). Start one with `dask scheduler`, and "
-                "workers with `dask worker ADDRESS`, or give engine='dask' for a cluster of this machine."
+                f"No Dask scheduler answers at {self.cluster!r} ({error}). {remedy}"
             ) from error
 
     def _address(self) -> str | None:
@@ -163,12 +160,7 @@ class Dask(Engine):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "cluster": self._address(),
-            "n_workers": self.n_workers,
-            "rows_per_part": self.rows_per_part,
-            "_client": None,
-        }
+        return vars(self) | {"cluster": self._address(), "_client": None}
 
     def __repr__(self) -> str:
         given = [] if self.cluster is None else [repr(self._address())]
@@ -195,10 +187,7 @@ class Dask(Engine):
                 done = state["next"]
         left = parts[done:]
         n_left = sum(part.n_rows for part in left)
-        with (
-            logged_pass(name, n_left, len(left), self, progress) as log,
-            self._tasks() as tasks,
-        ):
+        with logged_pass(name, n_left, len(left), self, progress) as log, self._tasks() as tasks:
             check_worker_memory(tasks.memory, accumulator)
             sent = tasks.send(accumulator.empty())
             width = WAVE * tasks.n_workers

@@ -103,14 +103,13 @@ class Engine(ABC):
         return PassLayout(1, torch.get_num_threads(), 1, None)
 
 
-def block_rows(bytes_per_row: int, budget: int | None = None) -> int:
+def block_rows(bytes_per_row: int, budget: int = MEMORY_BUDGET) -> int:
     """Rows per block within a memory budget: a power of two, up to where matrix products have their full rate.
 
     >>> block_rows(30_000), block_rows(1_000_000), block_rows(10**9)
     (2048, 512, 16)
     """
-    allowed = MEMORY_BUDGET if budget is None else budget
-    rows = rows_within(allowed, bytes_per_row, SMALLEST_BLOCK, LARGEST_BLOCK)
+    rows = rows_within(budget, bytes_per_row, SMALLEST_BLOCK, LARGEST_BLOCK)
     return 2 ** (rows.bit_length() - 1)
 
 
@@ -130,9 +129,7 @@ def logged_pass(
     name: str, n_rows: int, n_parts: int, engine: Engine, progress: Progress | None
 ) -> Iterator[PassLog]:
     """Show a pass, and log lines of key=value pairs when it starts and when it ends, with its rate."""
-    own_words = type(engine).__repr__ is not object.__repr__
-    where = repr(engine).partition("(")[0] if own_words else type(engine).__name__
-    told = f'pass="{name}" engine={where} rows={n_rows} parts={n_parts}'
+    told = f'pass="{name}" engine={type(engine).__name__} rows={n_rows} parts={n_parts}'
     logger.info("event=start %s", told)
     start, ended = time.perf_counter(), "failed"
     with shown(progress).stage(name, n_rows) as stage:
@@ -143,14 +140,8 @@ def logged_pass(
         finally:
             seconds = time.perf_counter() - start
             rate = log.rows / max(seconds, 1e-9)
-            logger.info(
-                "event=%s %s done=%d seconds=%.3f rows_per_second=%.0f",
-                ended,
-                told,
-                log.rows,
-                seconds,
-                rate,
-            )
+            done = f"done={log.rows} seconds={seconds:.3f} rows_per_second={rate:.0f}"
+            logger.info("event=%s %s %s", ended, told, done)
 
 
 def shown(progress: Progress | None) -> Progress:

@@ -158,9 +158,9 @@ class prefetched(Generic[Item]):  # noqa: N801  (reads as a function)
     [1, 2, 3]
     """
 
-    def __init__(self, items: Iterable[Item], depth: int = 1):
+    def __init__(self, items: Iterable[Item]):
         self.items = items
-        self.ready: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(maxsize=depth)
+        self.ready: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(maxsize=1)
         self.stopped = threading.Event()
 
     def __enter__(self) -> Iterator[Item]:
@@ -171,7 +171,8 @@ class prefetched(Generic[Item]):  # noqa: N801  (reads as a function)
     def __exit__(self, *_: object) -> None:
         self.stopped.set()
         while self.thread.is_alive():
-            self._drain()
+            while not self.ready.empty():
+                self.ready.get_nowait()
             self.thread.join(timeout=0.05)
 
     def _work(self) -> None:
@@ -199,7 +200,3 @@ class prefetched(Generic[Item]):  # noqa: N801  (reads as a function)
             if error is not None:
                 raise error
             yield cast(Item, item)  # there is one where there is no error
-
-    def _drain(self) -> None:
-        while not self.ready.empty():
-            self.ready.get_nowait()

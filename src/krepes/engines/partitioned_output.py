@@ -16,8 +16,9 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from krepes.results import write_rows
 from krepes.sources import Source, TableSource
 from krepes.sources.sections import RawReader, section
 
-MANIFEST, DONE = "_krepes.json", "_SUCCESS"
+MANIFEST, DONE, PARTS = "_krepes.json", "_SUCCESS", "part-*.parquet"
 ROWS_PER_FILE = 50_000
 
 logger = logging.getLogger("krepes")
@@ -68,37 +69,14 @@ class PartOfRows:
     kept: TableSource | None
 
 
-class MethodResults:
-    """What a method of a model says of rows."""
-
-    def __init__(self, model: object, method: str):
-        self.model, self.method = model, method
-
-    def __call__(self, rows: Source) -> np.ndarray:
-        return np.asarray(getattr(self.model, self.method)(rows))
-
-
-class PartWriter:
-    """Computes the results of a part and writes them; sent to every worker once."""
-
-    def __init__(self, results: Results, columns: Sequence[str] | None):
-        self.results, self.columns = results, None if columns is None else list(columns)
-
-    def __call__(self, part: PartOfRows) -> int:
-        if not is_finished(part.path, part.rows.n_rows):
-            values = self.results(part.rows)
-            width = values.shape[1] if values.ndim > 1 else None
-            write_rows(
-                part.path,
-                [values],
-                part.rows.n_rows,
-                width,
-                dtype=values.dtype,
-                columns=self.columns,
-                keep=part.kept,
-                overwrite=True,
-            )
-        return part.rows.n_rows
+def _write_part(results: Results, part: PartOfRows) -> int:
+    """Compute and write the results of a part; its number of rows."""
+    n_rows = part.rows.n_rows
+    if not is_finished(part.path, n_rows):
+        values = np.asarray(results(part.rows))
+        width = values.shape[1] if values.ndim > 1 else None
+        write_rows(part.path, [values], n_rows, width, dtype=values.dtype, keep=part.kept, overwrite=True)
+    return n_rows
 
 
 def write_partitions(
@@ -108,12 +86,10 @@ def write_partitions(
     identity: dict[str, str],
     *,
     engine: Engine,
-    columns: Sequence[str] | None = None,
     keep: TableSource | None = None,
     rows_per_file: int = ROWS_PER_FILE,
     overwrite: bool = False,
     progress: Progress | None = None,
-    name: str = "Writing",
 ) -> WrittenFolder:
     """Write the results of all rows of a source, part by part, on an engine.
 
@@ -124,15 +100,12 @@ def write_partitions(
     source : the rows.
     identity : hashes, by name, of what the results depend on besides the rows.
     engine : who computes and writes. Workers must reach the folder under the same path.
-    columns : names of the columns, by default the fields of records, or z0, z1, ...
     keep : columns to carry over, a table of the same rows.
     rows_per_file : about how many rows a file has.
     overwrite : whether the results of another model, or of other rows, may be replaced.
     """
     target = Path(os.path.abspath(folder))
-    known = (
-        identity | RawReader(source).identity() | {"columns": digest([columns, keep and keep.column_names])}
-    )
+    known = identity | RawReader(source).identity() | {"columns": digest(keep and keep.column_names)}
     edges = _begun(target, known, source, rows_per_file, overwrite)
     names = [
         target / f"part-{i:05d}-{digest([known, *ends])[:12]}.parquet"
@@ -142,8 +115,8 @@ def write_partitions(
     left = [(path, ends) for path, ends in ranges if not is_finished(path, ends[1] - ends[0])]
     parts = (_part(path, source, keep, *ends) for path, ends in left)
     n_left = sum(stop - start for _, (start, stop) in left)
-    with logged_pass(name, n_left, len(left), engine, progress) as log:
-        for n in engine.each(PartWriter(results, columns), parts):
+    with logged_pass("Writing", n_left, len(left), engine, progress) as log:
+        for n in engine.each(partial(_write_part, results), parts):
             log.advance(n)
     _finish(target, names)
     return WrittenFolder(
@@ -183,7 +156,7 @@ def _begun(
                 f"{folder} holds other results: they differ in {', '.join(other) or 'their form'}. Choose another "
                 "folder, or allow overwriting (overwrite=True)."
             )
-        for path in [*_parts_in(folder), folder / DONE]:
+        for path in [*folder.glob(PARTS), folder / DONE]:
             path.unlink(missing_ok=True)
     elif folder.is_dir() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} exists already, and holds other files; choose another folder.")
@@ -206,18 +179,10 @@ def _read(manifest: Path) -> dict:
     return found if isinstance(found, dict) else {}
 
 
-def _parts_in(folder: Path) -> Iterator[Path]:
-    return folder.glob("part-*.parquet")
-
-
 def _finish(folder: Path, names: Sequence[Path]) -> None:
     """Remove what killed workers left, and say that all is there."""
-    expected = set(names)
-    for path in _parts_in(folder):
-        if path not in expected:
-            raise FileExistsError(
-                f"{path} is not a part of these results: remove it, or choose another folder."
-            )
+    for path in {*folder.glob(PARTS)} - {*names}:
+        raise FileExistsError(f"{path} is not a part of these results: remove it, or choose another folder.")
     for path in folder.glob(f".part-*{SUFFIX}"):
         shutil.rmtree(path, ignore_errors=True)
     (folder / DONE).touch()

@@ -12,14 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Reader
 from krepes.base.files import readable_bytes
-from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, block_rows
+from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, PassLayout, block_rows
 
 SUMS_HELD = 4  # of a part, of the one it is merged with, of both, and the feature map
 TASK_SECONDS = 0.01  # to schedule a task, and to send and merge small sums, about
@@ -32,31 +31,34 @@ class PassCost:
 
     Attributes
     ----------
-    n_rows, n_parts, n_workers, n_threads : int
+    n_rows : int
+    layout : PassLayout
     worker_bytes : int
         Memory that a worker takes for the pass, besides the libraries that it has loaded.
-    worker_limit : int or None
-        Memory that a worker may take.
     rows_per_second : float
         Of one worker.
-    seconds : float
     """
 
     n_rows: int
-    n_parts: int
-    n_workers: int
-    n_threads: int
+    layout: PassLayout
     worker_bytes: int
-    worker_limit: int | None
     rows_per_second: float
-    seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The expected time."""
+        n_parts = self.layout.n_parts
+        busy = min(self.layout.n_workers, n_parts)
+        tasks = TASK_SECONDS * (n_parts if n_parts > 1 else 0)
+        return (self.n_rows / self.rows_per_second + tasks) / busy
 
     def lines(self) -> dict[str, str]:
         """In words."""
-        limit = "" if self.worker_limit is None else f" of {readable_bytes(self.worker_limit)}"
+        n_parts, n_threads, memory = self.layout.n_parts, self.layout.n_threads, self.layout.memory
+        limit = "" if memory is None else f" of {readable_bytes(memory)}"
         return {
-            "rows": f"{self.n_rows:,} in {self.n_parts:,} part{'s' * (self.n_parts > 1)}",
-            "workers": f"{self.n_workers:,} with {self.n_threads:,} thread{'s' * (self.n_threads > 1)} each",
+            "rows": f"{self.n_rows:,} in {n_parts:,} part{'s' * (n_parts > 1)}",
+            "workers": f"{self.layout.n_workers:,} with {n_threads:,} thread{'s' * (n_threads > 1)} each",
             "memory per worker": f"{readable_bytes(self.worker_bytes)}{limit}, besides the libraries",
             "rate of a worker": f"{self.rows_per_second:,.0f} rows/s",
             "expected time": time_in_words(self.seconds),
@@ -71,43 +73,29 @@ def sums_cost(accumulator: Accumulator[S, R], reader: Reader, engine: Engine) ->
     size = block_rows(accumulator.bytes_per_row)
 
     def compute(batch_rows: int) -> int:
-        done = 0
-        for batch in islice(reader.read(batch_rows), 1):
-            for block in batch.blocks(size):
-                trial.add(block)
-                done += len(block)
+        batch = next(iter(reader.read(batch_rows)))
+        for block in batch.blocks(size):
+            trial.add(block)
         trial.flush()
-        return done
+        return len(batch)
 
-    return _cost(compute, BLOCKS_PER_BATCH * size, worker_bytes(accumulator), reader.n_rows, engine)
-
-
-def function_cost(compute: Callable[[int], int], row_bytes: int, n_rows: int, engine: Engine) -> PassCost:
-    """What a function of rows will take; `compute(n)` computes about n of them and says how many it did."""
-    return _cost(
-        compute,
-        BLOCKS_PER_BATCH * block_rows(row_bytes),
-        BLOCKS_PER_BATCH * block_rows(row_bytes) * row_bytes,
-        n_rows,
-        engine,
-    )
+    sums = SUMS_HELD * accumulator.bytes_of_sums
+    return function_cost(compute, accumulator.bytes_per_row, reader.n_rows, engine, sums)
 
 
-def _cost(
-    compute: Callable[[int], int], batch_rows: int, memory: int, n_rows: int, engine: Engine
+def function_cost(
+    compute: Callable[[int], int], row_bytes: int, n_rows: int, engine: Engine, held_bytes: int = 0
 ) -> PassCost:
+    """What a function of rows will take; `compute(n)` computes about n of them and says how many it did."""
     layout = engine.layout(n_rows)
+    batch_rows = BLOCKS_PER_BATCH * block_rows(row_bytes)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(layout.n_threads)
         rate = measured_rate(compute, batch_rows)
     finally:
         torch.set_num_threads(before)
-    busy = min(layout.n_workers, layout.n_parts)
-    seconds = n_rows / (rate * busy) + TASK_SECONDS * (layout.n_parts if layout.n_parts > 1 else 0) / busy
-    return PassCost(
-        n_rows, layout.n_parts, layout.n_workers, layout.n_threads, memory, layout.memory, rate, seconds
-    )
+    return PassCost(n_rows, layout, held_bytes + batch_rows * row_bytes, rate)
 
 
 def measured_rate(compute: Callable[[int], int], batch_rows: int) -> float:
@@ -117,12 +105,6 @@ def measured_rate(compute: Callable[[int], int], batch_rows: int) -> float:
     while n < 3 and time.perf_counter() - start < MEASURED_SECONDS:
         done, n = done + compute(batch_rows), n + 1
     return done / max(time.perf_counter() - start, 1e-9)
-
-
-def worker_bytes(accumulator: Accumulator[S, R]) -> int:
-    """Memory that a worker takes for its part of a pass."""
-    per_row = accumulator.bytes_per_row
-    return SUMS_HELD * accumulator.bytes_of_sums + BLOCKS_PER_BATCH * block_rows(per_row) * per_row
 
 
 def check_worker_memory(limit: int | None, accumulator: Accumulator[S, R]) -> None:

@@ -31,14 +31,13 @@ of images a table also has the column [bold]file[/].
 
     from krepes import KernelEmbedding
     from krepes.cli.opening import load_model
-    from krepes.engines.partitioned_output import MethodResults
 
     start = time.perf_counter()
     embedding = load_model(model, device, KernelEmbedding, made_by="fit")
     source = rows.open_for(embedding)
     embedding.set_params(engine=result.engine, verbose=1)
     width = len(embedding.intercept_)
-    results = MethodResults(embedding.without_engine(), "transform")
+    results = embedding.without_engine().transform
     if dry_run:
         from krepes.cli.dry_run import results_cost
 
