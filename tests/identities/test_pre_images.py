@@ -20,7 +20,7 @@ from krepes.preimages import fixed_point
 from krepes.preimages.error_estimate import learn_errors, nearest
 from krepes.preimages.fixed_point import feature_point_weights
 from krepes.preimages.ridge_decoder import learn_decoder
-from krepes.preprocessing.input_space import InputSpace, Normalize
+from krepes.preprocessing import InputSpace, Normalize
 from refusals import refuses, warns_of
 
 IRIS = load_iris().data

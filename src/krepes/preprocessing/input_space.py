@@ -31,70 +31,11 @@ from krepes.base.rows import slice_rows
 from krepes.base.series import as_series
 from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
-from krepes.preprocessing.series_rows import (
-    check_series,
-    check_series_source,
-    series_points,
-    series_shape,
-)
+from krepes.preprocessing.channels import Normalize, check_series, check_series_source, series_points
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.preprocessing.table_records import table_records
 from krepes.sources import Rows, Source, TableSource, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import new_rows
-
-
-class Normalize(Component):
-    """Standardise the channels of images: (pixel - mean) / std, after division by 255.
-
-    Parameters
-    ----------
-    mean, std : sequence of one number per channel, or None, default=None
-        None takes them from the data.
-
-    Examples
-    --------
-    >>> Normalize(mean=[0.5], std=[0.25])(torch.ones(1, 2, 2))
-    tensor([[[2., 2.],
-             [2., 2.]]])
-    """
-
-    def __init__(self, mean: Sequence[float] | None = None, std: Sequence[float] | None = None):
-        self.mean = mean
-        self.std = std
-
-    def fitted(self, images: Tensor) -> Normalize:  # (n, h, w[, c])
-        """A copy whose mean and std are numbers."""
-        pixels = images.double().reshape(-1, images.shape[3] if images.ndim == 4 else 1)
-        mean = pixels.mean(0).tolist() if self.mean is None else [float(value) for value in self.mean]
-        std = (
-            pixels.std(0, correction=0).tolist() if self.std is None else [float(value) for value in self.std]
-        )
-        if len(mean) != pixels.shape[1] or len(std) != pixels.shape[1]:
-            raise ValueError(f"Normalize needs {pixels.shape[1]} means and deviations, one per channel.")
-        if any(not value >= 0 for value in std):
-            raise ValueError(f"std={std}: standard deviations cannot be negative.")
-        return Normalize(mean, [value if value > 0 else 1.0 for value in std])
-
-    def check_restored(self) -> None:
-        mean, std = self.mean or [], self.std or []
-        if len(mean) != len(std) or not all(value > 0 for value in std):
-            raise ValueError("Normalize needs as many deviations as means, all of them positive.")
-
-    def __call__(self, images: Tensor) -> Tensor:
-        mean, std = self._numbers(images)
-        return (images - mean) / std
-
-    def inverse(self, images: Tensor) -> Tensor:
-        """Standardised images with the pixels that they had."""
-        mean, std = self._numbers(images)
-        return images * std + mean
-
-    def _numbers(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and deviation, of every channel or, where there are none, of all pixels."""
-        mean, std = (
-            torch.as_tensor(v, dtype=images.dtype, device=images.device) for v in (self.mean, self.std)
-        )
-        return (mean, std) if images.ndim == 4 else (mean[0], std[0])
 
 
 class InputSpace(Component):
@@ -152,16 +93,17 @@ class InputSpace(Component):
             return cls("objects")
         if isinstance(sample, SparseRows):
             return cls("sparse", sample.shape[1:])
-        integers = not (
-            sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"
-        )
-        divide = 255.0 if source.kind == "images" and integers else 1.0
+        fractions = sample.is_floating_point() if isinstance(sample, Tensor) else sample.dtype.kind == "f"
+        divide = 255.0 if source.kind == "images" and not fractions else 1.0
         return cls(source.kind, tuple(sample.shape[1:]), divide)
 
     @classmethod
     def of_series(cls, sample: Rows) -> InputSpace:
         """Rows that are series, standardised by channel; `sample` is a raw batch of them."""
-        return cls("series", series_shape(sample), normalize=Normalize().fitted(series_points(sample)))
+        found = as_series(sample)
+        length = () if isinstance(sample, list) else (sample.shape[1],)  # an array has one length
+        normalize = Normalize().fitted(series_points(found))
+        return cls("series", (*length, found[0].shape[1]), normalize=normalize)
 
     @classmethod
     def of_records(cls, encoder: TableEncoder | None, raw: list[str], names: list[str]) -> InputSpace:
@@ -255,19 +197,14 @@ class InputSpace(Component):
             return self._series(batch, dtype, device)
         if self.encoder is not None:
             batch = self.encoder.encode(batch)
-        X = batch.detach() if isinstance(batch, Tensor) else _tensor_of_numbers(batch)
+        X = batch.detach() if isinstance(batch, Tensor) else torch.from_numpy(writable(_numbers(batch)))
         if self.encoder is None:
             self._check_shape(X)
-        integers = not X.is_floating_point()
-        if self.kind == "images" and integers != (self.divide != 1.0):
-            was, now = (
-                ("integers", "floating-point numbers")
-                if not integers
-                else ("floating-point numbers", "integers")
-            )
+        kinds, fractions, had_fractions = ("integers", "fractions"), X.is_floating_point(), self.divide == 1.0
+        if self.kind == "images" and fractions != had_fractions:
             raise ValueError(
-                f"This model was fitted on images of {was}, but these pixels are {now}. Integer pixels are divided "
-                "by 255: convert them as they were for fit."
+                f"These pixels are {kinds[fractions]}, and the model was fitted on images of {kinds[had_fractions]}. "
+                "Integer pixels are divided by 255: convert them as they were for fit."
             )
         if self.shift_ is not None:
             X = X.double() - self.shift_.to(X.device)
@@ -304,17 +241,13 @@ class InputSpace(Component):
         lengths = [len(series) for series in found]
         if not found:
             return [] if self.of_objects else torch.empty(0, *self.shape, dtype=dtype, device=device)
-        points = torch.from_numpy(np.concatenate(found))[:, None, None]
+        points = series_points(found)
         points = points if self.normalize is None else self.normalize(points)
         points = points[:, 0, 0].to(device=device, dtype=dtype)  # (all points, c)
         return list(points.split(lengths)) if self.of_objects else points.reshape(-1, *self.shape)
 
     def _sparse(self, batch: Rows, dtype: torch.dtype) -> SparseRows:
-        X = (
-            batch
-            if isinstance(batch, SparseRows)
-            else SparseRows(_two_dimensional(as_array(batch, "The data")))
-        )
+        X = batch if isinstance(batch, SparseRows) else SparseRows(_numbers(batch, matrix=True))
         self._check_shape(X)
         X = X.astype(np.float32 if dtype == torch.float32 else np.float64)
         if not np.isfinite(X.values).all():
@@ -341,29 +274,22 @@ class InputSpace(Component):
         Images keep the shape and range of the given ones, as floating-point numbers; tables their columns.
         """
         if self.of_objects or self.kind == "sparse":
-            raise ValueError(
-                f"{'Sparse rows' if self.kind == 'sparse' else 'Objects'} cannot be rebuilt from numbers."
-            )
+            rows = "Sparse rows" if self.kind == "sparse" else "Objects"
+            raise ValueError(f"{rows} cannot be rebuilt from numbers.")
         if self.encoder is not None:
             return self.encoder.inverse_transform(X.double().cpu().numpy())
         X = X.double().reshape(len(X), *self.shape)
         if self.normalize is not None:
-            X = (
-                self.normalize.inverse(X[:, :, None])[:, :, 0]
-                if self.kind == "series"
-                else self.normalize.inverse(X)
-            )
+            images = X[:, :, None] if self.kind == "series" else X
+            X = self.normalize.inverse(images).reshape(X.shape)
         return (self.unshifted(X) * self.divide).cpu().numpy()
 
     def _check_shape(self, X: Tensor | SparseRows) -> None:
         if tuple(X.shape[1:]) == self.shape:
             return
         expected, given = math.prod(self.shape), math.prod(X.shape[1:])
-        shapes = (
-            ""
-            if len(self.shape) == 1 and len(X.shape) == 2
-            else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
-        )
+        shapes = f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
+        shapes = "" if len(self.shape) == 1 and len(X.shape) == 2 else shapes
         raise ValueError(
             f"X has {given} features, but krepes is expecting {expected} features as input{shapes}."
         )
@@ -385,18 +311,13 @@ def not_finite(nan: bool, columns: list[int]) -> ValueError:
     )
 
 
-def _two_dimensional(array: np.ndarray) -> np.ndarray:
-    if array.ndim == 2 and array.dtype.kind in "biuf":
-        return array
-    raise ValueError(
-        f"This model was fitted on sparse rows of numbers; got an array of shape {array.shape} and {array.dtype}."
-    )
-
-
-def _tensor_of_numbers(batch: Rows) -> Tensor:
+def _numbers(batch: Rows, matrix: bool = False) -> np.ndarray:
     array = as_array(batch, "The data")
-    if array.dtype.kind not in "biuf":
+    kind = array.dtype.kind
+    if kind not in "biuf":
         raise TypeError(
-            f"The rows hold {array.dtype}, but this model was fitted on numbers. {REMEDIES.get(array.dtype.kind, '')}"
+            f"The rows hold {array.dtype}, but this model was fitted on numbers. {REMEDIES.get(kind, '')}"
         )
-    return torch.from_numpy(writable(array))
+    if matrix and array.ndim != 2:
+        raise ValueError(f"This model was fitted on sparse rows; got an array of shape {array.shape}.")
+    return array

@@ -22,8 +22,8 @@ from krepes.base.progress import Progress
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import writable
 from krepes.engines import Engine, Local, engine_for
-from krepes.preprocessing.input_space import InputSpace, Normalize
-from krepes.preprocessing.series_rows import check_series_source
+from krepes.preprocessing.channels import Normalize, check_series_source
+from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
 from krepes.sources.row_sampling import PickedRows, sampled_indices
@@ -33,6 +33,7 @@ from krepes.sources.tables.vectors_as_table import VectorsTable
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter
 FAR_FOR_PRODUCTS = 300  # beyond which it loses them in products x.y, which grow with the square
 
+_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 TableColumns = tuple[list[str], list[str]]  # encoded, and as they are
 Preprocess = str | TableEncoder | Normalize | None  # as an estimator takes it
 
@@ -118,12 +119,7 @@ def _of_table(
     if not encoded:
         return InputSpace.of_records(None, raw, names), *draw.rows(table.select(raw))
     sample, indices = encoder.fit_source(
-        source,
-        seed=draw.seed,
-        n_candidates=draw.size,
-        engine=draw.engine,
-        progress=draw.progress,
-        along=raw,
+        source, seed=draw.seed, n_candidates=draw.size, engine=draw.engine, progress=draw.progress, along=raw
     )
     space = InputSpace.of_records(encoder, raw, names) if raw else InputSpace("table", encoder=encoder)
     return space, sample, indices
@@ -160,11 +156,7 @@ def _keep_spread(space: InputSpace, sample: Rows, may_shift: bool) -> None:
     center, scale = column_scale(sample)
     distance = torch.where(scale > 0, center.abs() / scale, 0.0)
     if may_shift:
-        if bool((distance > FAR).any()) and sample.dtype not in (
-            torch.float32,
-            torch.float16,
-            torch.bfloat16,
-        ):
+        if bool((distance > FAR).any()) and sample.dtype not in _SINGLE:
             space.shift_ = torch.where(distance > FAR, center, 0.0)
     elif bool((far := distance > FAR_FOR_PRODUCTS).any()):
         warn(
@@ -176,25 +168,20 @@ def _keep_spread(space: InputSpace, sample: Rows, may_shift: bool) -> None:
 
 def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Normalize | None:
     """The preprocessing to fit, if there is any."""
-    if isinstance(preprocess, Normalize) or (isinstance(preprocess, str) and preprocess == "normalize"):
-        if source.kind != "images":
-            raise ValueError(
-                f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
-            )
-        return preprocess if isinstance(preprocess, Normalize) else Normalize()
-    if preprocess is None or (isinstance(preprocess, str) and preprocess == "none"):
-        if source.kind == "table":
-            raise ValueError(
-                "preprocess=None needs numeric arrays; a table has to be encoded: use preprocess='auto'."
-            )
-        return None
-    if isinstance(preprocess, str) and preprocess == "auto":
-        return TableEncoder() if source.kind == "table" else None
-    if isinstance(preprocess, str) and preprocess == "table":
-        preprocess = TableEncoder()
-    if isinstance(preprocess, TableEncoder):
-        if source.kind not in ("table", "vectors"):
-            raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
+    table = source.kind == "table"
+    named = {"none": None, "normalize": Normalize(), "table": TableEncoder()}
+    named["auto"] = TableEncoder() if table else None
+    if isinstance(preprocess, str) and preprocess in named:
+        preprocess = named[preprocess]
+    if isinstance(preprocess, Normalize) and source.kind != "images":
+        raise ValueError(
+            f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
+        )
+    if isinstance(preprocess, TableEncoder) and source.kind not in ("table", "vectors"):
+        raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
+    if preprocess is None and table:
+        raise ValueError("preprocess=None is for arrays; a table has to be encoded: use preprocess='auto'.")
+    if preprocess is None or isinstance(preprocess, TableEncoder | Normalize):
         return preprocess
     raise ValueError(
         f"preprocess={preprocess!r}: expected 'auto', 'table', 'series', 'normalize', None or a TableEncoder."
