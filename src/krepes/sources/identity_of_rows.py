@@ -27,6 +27,7 @@ _WORDS = 1024  # per piece
 _BATCH_BYTES = 1 << 20
 _BATCH_CELLS = 1 << 18  # of a table
 _BATCH_OBJECTS = 1 << 16
+_TEXT = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}  # edges
 
 
 def content_hash(batches: Iterable[Rows]) -> str:
@@ -68,9 +69,8 @@ _W = _weights()
 
 
 def _folded(words: np.ndarray) -> np.ndarray:
-    mixed = words ^ (
-        words >> np.uint64(32)
-    )  # because short numbers, such as 1.0 and 2.0, differ in high bits alone
+    # because short numbers, such as 1.0 and 2.0, differ in high bits alone
+    mixed = words ^ (words >> np.uint64(32))
     return np.einsum("ij,j->i", mixed.reshape(-1, _WORDS), _W)
 
 
@@ -84,10 +84,8 @@ def _parts(batch: Rows) -> Iterator[np.ndarray | bytes]:
         yield "\n".join(map(_text, batch)).encode()
     else:
         yield f"{batch.dtype}, {tuple(batch.shape)}".encode()
-        for numbers in (
-            (batch.values, batch.columns, batch.edges) if isinstance(batch, SparseRows) else (batch,)
-        ):
-            yield _number_bytes(numbers)
+        sparse = isinstance(batch, SparseRows)
+        yield from map(_number_bytes, (batch.values, batch.columns, batch.edges) if sparse else (batch,))
 
 
 def _number_bytes(batch: Any) -> np.ndarray:
@@ -113,20 +111,15 @@ def _value_parts(values: pa.Array) -> Iterator[np.ndarray | bytes]:
     buffers = values.buffers()
     if pa.types.is_null(kind) or not len(values):
         yield b""
-    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        yield from _text_parts(np.frombuffer(buffers[1], np.int32)[start : stop + 1], buffers[2])
-    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        yield from _text_parts(np.frombuffer(buffers[1], np.int64)[start : stop + 1], buffers[2])
+    elif str(kind) in _TEXT:
+        edges = np.frombuffer(buffers[1], _TEXT[str(kind)])[start : stop + 1]
+        yield np.diff(edges).view(np.uint8)
+        yield b"" if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)[edges[0] : edges[-1]]
     elif pa.types.is_primitive(kind) and not pa.types.is_boolean(kind):
         width = kind.bit_width // 8
         yield np.frombuffer(buffers[1], np.uint8)[start * width : stop * width]
     else:  # booleans are bits; decimals and nested values are rare
         yield repr(values.to_pylist()).encode()
-
-
-def _text_parts(edges: np.ndarray, data: pa.Buffer | None) -> Iterator[np.ndarray | bytes]:
-    yield np.diff(edges).view(np.uint8)
-    yield b"" if data is None else np.frombuffer(data, np.uint8)[edges[0] : edges[-1]]
 
 
 def _text(value: Any) -> str:

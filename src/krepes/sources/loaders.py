@@ -89,11 +89,9 @@ class Batches:
         if is_loader(batches) and spool is False:
             _check_order(batches)
         self.batches, self.key, self.n_rows, self.spool = batches, key, n_rows, spool
-        self._spool = (
-            None
-            if spool is False
-            else Spool(self._passed(), None if spool is True else spool, self.known_rows())
-        )
+        self._spool = None
+        if spool is not False:
+            self._spool = Spool(self._passed(), None if spool is True else spool, self.known_rows())
 
     def __iter__(self) -> Iterator[Any]:
         """A new pass: what every batch has under the key."""
@@ -111,10 +109,9 @@ class Batches:
                 f"The function of Batches returned a {type(given).__name__}; expected an iterator."
             )
         fields = is_loader(self.batches) and _collates(self.batches)
+        entries: type | tuple[type, ...] = (tuple, list) if fields else tuple
         for batch in given:
-            yield sample_entry(
-                batch, self.key, isinstance(batch, tuple) or (fields and isinstance(batch, list))
-            )
+            yield sample_entry(batch, self.key, isinstance(batch, entries))
 
     def known_rows(self) -> int | None:
         """The number of rows, where it was declared or a loader knows it."""
@@ -194,40 +191,29 @@ class BatchSource(Source):
 
     def _rows(self, data: Any, number: int) -> Rows:
         """A batch as rows of the kind that the first batch has."""
-        batch = data
-        if isinstance(batch, list | tuple):
-            batch = _listed(batch)
-        if is_tensor(batch):
-            batch = batch.detach()
-        elif not isinstance(batch, list):
-            if not hasattr(batch, "__array__"):
-                raise TypeError(
-                    f"Batch {number} is a {type(batch).__name__}; expected an array or tensor (b, ...), a frame, a "
-                    "list of objects, or a tuple or dictionary with one of these."
-                )
-            batch = np.asarray(batch)
-        objects = isinstance(batch, list)
-        if number == 0 and not self._hashes:
-            self.kind = "objects" if objects else array_kind(tuple(batch.shape))
-            if not objects:
-                check_array(
-                    (max(len(batch), 1), *batch.shape[1:]) if batch.ndim else (), batch.dtype, "Batch 0: "
-                )
-                self._shape, self._dtype = tuple(batch.shape[1:]), batch.dtype
-            return batch if objects else _ready(batch)
-        if objects != (self._shape is None):
-            was, now = ("an array", "a list of objects") if objects else ("a list of objects", "an array")
-            raise ValueError(f"Batch {number} is {now}, where batch 0 is {was}: all must be of one kind.")
-        if objects:
-            return batch
-        if tuple(batch.shape[1:]) != self._shape:
-            raise ValueError(
-                f"Batch {number} has rows of shape {tuple(batch.shape[1:])}, where batch 0 has "
-                f"{self._shape}. All rows must have one shape; give rows that differ in length as a list."
+        batch: Any = _listed(data) if isinstance(data, list | tuple) else data
+        if isinstance(batch, list):
+            shape, dtype = None, None
+        elif is_tensor(batch) or hasattr(batch, "__array__"):
+            batch = batch.detach() if is_tensor(batch) else np.asarray(batch)
+            shape, dtype = tuple(batch.shape[1:]), batch.dtype
+        else:
+            raise TypeError(
+                f"Batch {number} is a {type(batch).__name__}; expected an array or tensor (b, ...), a frame, a "
+                "list of objects, or a tuple or dictionary with one of these."
             )
-        if batch.dtype != self._dtype:
-            raise ValueError(f"Batch {number} has dtype {batch.dtype}, where batch 0 has {self._dtype}.")
-        return _ready(batch)
+        if number == 0 and not self._hashes:
+            if shape is not None:
+                check_array((max(len(batch), 1), *shape) if batch.ndim else (), dtype, "Batch 0: ")
+            self.kind = "objects" if shape is None else array_kind(tuple(batch.shape))
+            self._shape, self._dtype = shape, dtype
+        if (shape, dtype) != (self._shape, self._dtype):
+            raise ValueError(
+                f"Batch {number} has {_in_words(shape, dtype)}, where batch 0 has "
+                f"{_in_words(self._shape, self._dtype)}. All must have the same; give rows that differ in length as "
+                "a list."
+            )
+        return batch if shape is None else ready(channels_last(batch))
 
 
 class BatchTableSource(BatchSource, TableSource):
@@ -312,5 +298,5 @@ def _listed(batch: Sequence[Any]) -> Rows:
     return list(batch) if numbers is None else numbers
 
 
-def _ready(batch: np.ndarray | torch.Tensor) -> Rows:
-    return ready(channels_last(batch))
+def _in_words(shape: tuple[int, ...] | None, dtype: object) -> str:
+    return "objects" if shape is None else f"rows of shape {shape}, dtype {dtype}"

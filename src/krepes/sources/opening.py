@@ -43,8 +43,12 @@ from krepes.sources.tables.frames import (
 from krepes.sources.tables.parquet_files import open_parquet
 from krepes.sources.urls import is_url, located
 
-EMPTY_LIST = "Found a list with 0 sample(s) while a minimum of 1 is required."
-_EXCEL = ".xlsx"
+_FOR = {
+    "key": "datasets and loaders",
+    "encoding": "CSV files",
+    "size": "folders of images",
+    "columns": "tables",
+}
 _PATHS = (
     "an .npy, .npz, .csv, .tsv, .xlsx or .parquet file, or a folder of Parquet, CSV or .npy files, of a Zarr array, or "
     "of PNG and JPEG images"
@@ -85,24 +89,25 @@ def open_source(
     'numpy array, 2 × 2, float64'
     """
     if isinstance(data, (str, os.PathLike)):
-        if key is not None:
-            raise ValueError(f"key={key!r} is for datasets and loaders; got the path {data}.")
-        source = (
-            _open_url(data, array, encoding)
-            if is_url(data)
-            else _open_path(Path(data).expanduser(), array, size, progress, encoding)
-        )
+        _refuse("key", key, f"the path {data}")
+        if is_url(data):
+            source = _open_url(data, array, encoding)
+        else:
+            source = _open_path(Path(data).expanduser(), array, size, progress, encoding)
     else:
         source = _open_object(data) if key is None else _open_samples(data, key)
-        if encoding is not None:
-            raise ValueError(f"encoding={encoding!r} is for CSV files; got {source.describe()}.")
-        if size is not None:
-            raise ValueError(f"size={size!r} is for folders of images; got {source.describe()}.")
-    if columns is None:
-        return source
-    if not isinstance(source, TableSource):
-        raise ValueError(f"columns={columns!r} is for tables; got {source.describe()}.")
-    return source.select(columns)
+        _refuse("encoding", encoding, source.describe())
+        _refuse("size", size, source.describe())
+    if columns is not None and isinstance(source, TableSource):
+        return source.select(columns)
+    _refuse("columns", columns, source.describe())
+    return source
+
+
+def _refuse(name: str, value: object, given: str) -> None:
+    """Raise if a parameter is given for data that it is not for."""
+    if value is not None:
+        raise ValueError(f"{name}={value!r} is for {_FOR[name]}; got {given}.")
 
 
 def open_objects(data: Any) -> Source:
@@ -113,8 +118,7 @@ def open_objects(data: Any) -> Source:
     """
     column = isinstance(data, np.ndarray) or is_tensor(data) or type(data).__name__ == "Series"
     if isinstance(data, (list, tuple)) or (column and data.ndim > 0):
-        if len(data) == 0:
-            raise ValueError(EMPTY_LIST)
+        _check_filled(data)
         return ObjectSource(data if isinstance(data, (list, tuple)) else list(data))
     source = open_source(data)
     if source.kind != "objects":
@@ -144,13 +148,14 @@ def _open_object(data: Any) -> Source:
     if isinstance(data, pa.Table | pa.RecordBatch):
         return table_source(arrow_table(data))
     if isinstance(getattr(data, "column_names", None), dict):
-        raise TypeError(
-            f"A {type(data).__name__} has several data sets: give one of {', '.join(map(repr, data))}."
-        )
+        names = ", ".join(map(repr, data))
+        raise TypeError(f"A {type(data).__name__} has several data sets: give one of {names}.")
     if isinstance(data, Mapping):
         return mapping_source(data)
     if isinstance(data, (list, tuple)):
-        return _open_list(data)
+        _check_filled(data)
+        X = numeric_list(data)
+        return ObjectSource(data) if X is None else ArraySource(X)
     if _is_torch_dataset(data):
         tensors = getattr(data, "tensors", None)  # TensorDataset
         return ArraySource(tensors[0]) if tensors else DatasetSource(data)
@@ -185,15 +190,11 @@ def _open_array(X: np.ndarray) -> Source:
     if isinstance(X, np.matrix):
         raise TypeError("np.matrix is not supported. Convert it with np.asarray.")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(
-            "Masked arrays are not supported. Fill the masked values, for example X.filled(np.nan)."
-        )
+        raise ValueError("Masked arrays are not supported. Fill the masked values: X.filled(np.nan).")
     if X.dtype == object:
         if X.ndim == 1:
-            raise ValueError(
-                f"Expected 2D array, got 1D array of {len(X)} objects instead. Reshape your data if these are "
-                "numbers; if each row is an object, give list(X)."
-            )
+            got = f"1D array of {len(X)} objects"
+            raise ValueError(f"Expected 2D array, got {got} instead. Reshape your data, or give list(X).")
         X = numbers_of_objects(X)
     header, path = memmap_header(X), mapped_file(X)
     if header is not None:
@@ -201,11 +202,9 @@ def _open_array(X: np.ndarray) -> Source:
     return ArraySource(X, paths=[] if path is None else [path])
 
 
-def _open_list(data: Sequence[Any]) -> Source:
+def _check_filled(data: Sequence[Any]) -> None:
     if len(data) == 0:
-        raise ValueError(EMPTY_LIST)
-    X = numeric_list(data)
-    return ObjectSource(data) if X is None else ArraySource(X)
+        raise ValueError("Found a list with 0 sample(s) while a minimum of 1 is required.")
 
 
 def _open_other(data: Any) -> Source:
@@ -260,8 +259,8 @@ def _open_path(
     progress: Callable[[int], None] | None,
     encoding: str | None,
 ) -> Source:
-    if encoding is not None and not is_csv(path):
-        raise ValueError(f"encoding={encoding!r} is for CSV files; got {path}.")
+    if not is_csv(path):
+        _refuse("encoding", encoding, str(path))
     if path.is_dir():
         return _open_folder(path, array, size, progress)
     if not path.exists() and any(mark in path.name for mark in "*?["):
@@ -272,8 +271,7 @@ def _open_path(
         raise ValueError(f"{path} is neither a file nor a folder.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path}: the file is empty.")
-    if size is not None:
-        raise ValueError(f"size={size!r} is for folders of images; got the file {path}.")
+    _refuse("size", size, f"the file {path}")
     name = path.name.lower()
     if name.endswith(".npy"):
         return open_npy(path)
@@ -283,7 +281,7 @@ def _open_path(
         return open_parquet([path])
     if is_csv(path):
         return open_csv(path, progress, encoding)
-    if name.endswith(_EXCEL):
+    if name.endswith(".xlsx"):
         return open_excel(path)
     hint = " A single image is not a data set; give its folder." if name.endswith(SUFFIXES) else ""
     raise ValueError(f"{path}: the suffix {path.suffix!r} is not known. Expected {_PATHS}.{hint}")
@@ -298,12 +296,10 @@ def _open_folder(
     images = [file for file in files if file.suffix.lower() in SUFFIXES]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
     if images and tables:
-        raise ValueError(
-            f"{folder} has both {len(images)} images and {len(tables)} Parquet files. Give one folder for each."
-        )
+        both = f"{len(images)} images and {len(tables)} Parquet files"
+        raise ValueError(f"{folder} has both {both}. Give one folder for each.")
     if tables:
-        if size is not None:
-            raise ValueError(f"size={size!r} is for folders of images; {folder} has Parquet files.")
+        _refuse("size", size, f"the Parquet files of {folder}")
         return open_parquet(tables, folder)
     if images:
         return open_images(folder, images, size, progress)
@@ -311,9 +307,7 @@ def _open_folder(
     if found is not None:
         return found
     suffixes = ", ".join(sorted({file.suffix or "no suffix" for file in files})) or "nothing"
-    raise ValueError(
-        f"{folder} has neither Parquet, CSV or .npy files nor images ({', '.join(SUFFIXES)}); found: {suffixes}."
-    )
+    raise ValueError(f"{folder} has neither Parquet, CSV or .npy files nor images; found: {suffixes}.")
 
 
 def _visible_files(folder: Path) -> list[Path]:

@@ -9,9 +9,11 @@ sent with no more than the sources that hold its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,11 +42,16 @@ class SequenceSource(Source):
     """
 
     def __init__(self, parts: Sequence[Named], title: str, whole: bool = False, files: Sequence[Path] = ()):
-        self.parts, self.title, self.whole, self.files = list(parts), title, whole, files
-        self.edges = np.cumsum([0, *(part.source.n_rows for part in parts)])
-        self.kind, self.n_rows = parts[0].source.kind, int(self.edges[-1])
+        self.title, self.whole, self.files = title, whole, files
+        self.kind = parts[0].source.kind
         self.scan_rows = min(part.source.scan_rows for part in parts)
         self.random_access = all(part.source.random_access for part in parts)  # type: ignore[misc]
+        self._hold(parts)
+
+    def _hold(self, parts: Sequence[Named]) -> None:
+        self.parts = list(parts)
+        self.edges = np.cumsum([0, *(part.source.n_rows for part in parts)])
+        self.n_rows = int(self.edges[-1])
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
@@ -87,10 +94,10 @@ class SequenceSource(Source):
         held = [
             k for k, first in enumerate(self.edges[:-1]) if first < stop and start < self.edges[k + 1]
         ] or [0]
-        return self._of([self.parts[k] for k in held]), start - int(self.edges[held[0]])
-
-    def _of(self, parts: Sequence[Named]) -> SequenceSource:
-        return SequenceSource(parts, self.title, self.whole)
+        narrow = copy(self)
+        narrow.files = ()
+        narrow._hold([self.parts[k] for k in held])
+        return narrow, start - int(self.edges[held[0]])
 
     def where(self, row: int) -> str | None:
         k = int(np.searchsorted(self.edges, row, side="right")) - 1
@@ -112,8 +119,8 @@ class TableSequence(SequenceSource, TableSource):
         self,
         parts: Sequence[Named],
         title: str,
-        whole: bool,
         schema: pa.Schema,
+        whole: bool = False,
         files: Sequence[Path] = (),
     ):
         super().__init__(parts, title, whole, files)
@@ -123,30 +130,21 @@ class TableSequence(SequenceSource, TableSource):
         assert isinstance(rows, pa.Table)
         return conform(rows, self.schema)
 
-    def _of(self, parts: Sequence[Named]) -> TableSequence:
-        return TableSequence(parts, self.title, self.whole, self.schema)
-
-    def _each(self, change: Callable[[TableSource], TableSource], schema: pa.Schema) -> TableSequence:
-        tables = [Named(part.name, change(_table(part))) for part in self.parts]
-        return TableSequence(tables, self.title, self.whole, schema, self.files)
-
-    def select(self, columns: Sequence[str]) -> TableSequence:
+    def select(self, columns: Sequence[str]) -> Self:
         names = self._checked_columns(columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return self._each(lambda table: table.select(names), schema)
+        chosen = super().select(names)
+        chosen.parts = [Named(part.name, _table(part).select(names)) for part in self.parts]
+        return chosen
 
-    def as_text(self, columns: Sequence[str]) -> TableSequence:
+    def as_text(self, columns: Sequence[str]) -> Self:
         """Where every part knows how its cells are written."""
-        written = [_table(part).as_text(columns) for part in self.parts]
-        schema = pa.schema(
-            [
-                pa.field(f.name, pa.string())
-                if all(pa.types.is_string(t.schema.field(f.name).type) for t in written)
-                else f
-                for f in self.schema
-            ]
-        )
-        return self._each(lambda table: table.as_text(columns), schema)
+        changed = copy(self)
+        changed.parts = [Named(part.name, _table(part).as_text(columns)) for part in self.parts]
+        schemas = [_table(part).schema for part in changed.parts]
+        for i, field in enumerate(self.schema):
+            if all(pa.types.is_string(schema.field(field.name).type) for schema in schemas):
+                changed.schema = changed.schema.set(i, field.with_type(pa.string()))
+        return changed
 
     def identity(self) -> dict[str, object]:
         return {"columns": [str(field) for field in self.schema], **super().identity()}
@@ -171,7 +169,8 @@ def in_sequence(
         raise ValueError(f"{title}: expected rows of one kind; found {', '.join(sorted(kinds))}.")
     if isinstance(full[0].source, TableSource):
         alike, schema = _of_one_schema(parts)
-        return TableSequence([p for p in alike if p.source.n_rows], title, whole, schema, files)
+        filled = [part for part in alike if part.source.n_rows]
+        return TableSequence(filled, title, schema, whole, files)
     _check_shapes(full)
     return SequenceSource(full, title, whole, files)
 
@@ -187,9 +186,7 @@ def one_after_other(first: Source, second: Source) -> SequenceSource:
     if isinstance(first, TableSource) and isinstance(second, TableSource):
         names = [name for name in first.column_names if name in second.column_names]
         schema = pa.schema([first.schema.field(name) for name in names])
-        return TableSequence(
-            [Named("", table.select(names)) for table in (first, second)], title, False, schema
-        )
+        return TableSequence([Named("", table.select(names)) for table in (first, second)], title, schema)
     if first.kind != second.kind:
         raise ValueError(
             f"The rows differ in kind: {first.describe()}, and {second.describe()}. Give both in the same form."

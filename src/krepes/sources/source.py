@@ -8,7 +8,6 @@ the file), not n rows.
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from krepes.base.limits import check_count
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.base.validation import check_columns
 from krepes.sources.identity_of_files import files_identity
@@ -132,30 +132,21 @@ class Source(ABC):
         )
 
     def _checked_range(self, batch_rows: int, start: int) -> tuple[int, int]:
-        try:
-            batch_rows, start = operator.index(batch_rows), operator.index(start)
-        except TypeError as error:
-            raise TypeError(
-                f"batch_rows and start must be whole numbers; got {batch_rows!r} and {start!r}."
-            ) from error
-        if batch_rows < 1:
-            raise ValueError(f"batch_rows must be at least 1; got {batch_rows}.")
-        if not 0 <= start <= self.n_rows:
+        check_count("batch_rows", batch_rows)
+        check_count("start", start, 0)
+        if start > self.n_rows:
             raise ValueError(f"start must lie between 0 and the {self.n_rows:,} rows; got {start}.")
-        return batch_rows, start
+        return int(batch_rows), int(start)
 
     def _checked_indices(self, indices: np.ndarray) -> np.ndarray:
         indices = np.asarray(indices)
         if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iu"):
-            raise ValueError(
-                f"Row indices must be a 1-D array of integers; got shape {indices.shape}, dtype {indices.dtype}."
-            )
+            found = f"shape {indices.shape}, dtype {indices.dtype}"
+            raise ValueError(f"Row indices must be a 1-D array of integers; got {found}.")
         indices = indices.astype(np.int64)
         if len(indices) and not (indices.min() >= 0 and indices.max() < self.n_rows):
-            raise IndexError(
-                f"Row indices must lie between 0 and {self.n_rows - 1:,}; got values from "
-                f"{indices.min()} to {indices.max()}."
-            )
+            found = f"values from {indices.min()} to {indices.max()}"
+            raise IndexError(f"Row indices must lie between 0 and {self.n_rows - 1:,}; got {found}.")
         return indices
 
 
@@ -281,13 +272,12 @@ def check_unique(names: Sequence[str], where: str) -> None:
     if twice == [""]:
         named = ", ".join(repr(name) for name in names if name) or "none"
         raise ValueError(
-            f"{where} has {names.count('')} columns without a name in its first line, which names {named:.60}. If "
-            "there is a title above the table, remove it: the first line must name the columns."
+            f"{where} has {names.count('')} columns without a name in its first line, which names {named:.60}. The "
+            "first line must name the columns: remove a title above it."
         )
     if twice:
-        raise ValueError(
-            f"{where} has several columns named {', '.join(map(repr, twice))}. Give every column its own name."
-        )
+        listed = ", ".join(map(repr, twice))
+        raise ValueError(f"{where} has several columns named {listed}. Give every column its own name.")
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -310,16 +300,13 @@ def column_values(column: pa.ChunkedArray) -> np.ndarray:
     >>> column_values(pa.chunked_array([["a", None]]))
     array(['a', None], dtype=object)
     """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_decimal(kind):
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-        kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return column.to_numpy()
-    if pa.types.is_boolean(kind) and not column.null_count:
+    kind = column.type
+    whole = pa.types.is_boolean(kind) and not column.null_count
+    if whole or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return column.to_numpy()
     values = np.empty(len(column), dtype=object)
     values[:] = column.to_pylist()

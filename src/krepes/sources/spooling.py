@@ -7,13 +7,13 @@ when the process is killed (where the system allows files without a name, as Lin
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sized
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,6 @@ import pyarrow as pa
 from krepes.base.files import readable_bytes
 from krepes.base.rows import is_tensor
 from krepes.sources.tables.frames import arrow_table
-
-Folder = str | os.PathLike | None
 
 
 class Spool:
@@ -43,7 +41,9 @@ class Spool:
     True
     """
 
-    def __init__(self, batches: Iterator[Any], folder: Folder = None, n_rows: int | None = None):
+    def __init__(
+        self, batches: Iterator[Any], folder: str | os.PathLike | None = None, n_rows: int | None = None
+    ):
         self.batches, self.n_rows = batches, n_rows
         self.folder = os.fspath(tempfile.gettempdir() if folder is None else folder)
         if not os.path.isdir(self.folder):
@@ -87,21 +87,21 @@ class Spool:
             raise
         return True
 
-    def _write(self, batch: Sized) -> None:
-        kind, stored = _stored(batch)
+    def _write(self, batch: Any) -> None:
         start = self.n_bytes
-        if self.n_rows is not None and start == 0:
-            self._check_room(len(stored) * self.n_rows / max(1, len(batch)))
         try:
             self._file.seek(start)
-            self._file.write(stored)
+            kind = _store(batch, self._file)
             self._file.flush()
         except OSError as error:
             raise OSError(
                 f"Batch {len(self._places):,} could not be added to the temporary file in {self.folder}, which has "
                 f"{readable_bytes(start)} already: {error.strerror}. Name a folder with more room: spool='/data/tmp'."
             ) from error
-        self._places.append((start, len(stored), kind))
+        size = self._file.tell() - start
+        if self.n_rows is not None and start == 0:
+            self._check_room(size * (self.n_rows / max(1, len(batch)) - 1))
+        self._places.append((start, size, kind))
 
     def _check_room(self, needed: float) -> None:
         free = shutil.disk_usage(self.folder).free
@@ -112,36 +112,32 @@ class Spool:
             )
 
     def _read(self, number: int) -> object:
-        start, size, kind = self._places[number]
+        start, _, kind = self._places[number]
         self._file.seek(start)
-        stored = self._file.read(size)
         if kind in ("array", "tensor"):
-            array = np.load(io.BytesIO(stored), allow_pickle=False)
-            if kind == "array":
-                return array
-            import torch
-
-            return torch.from_numpy(array)
-        table = pa.ipc.open_stream(stored).read_all()
+            array = np.load(self._file, allow_pickle=False)
+            return array if kind == "array" else sys.modules["torch"].from_numpy(array)
+        table = pa.ipc.open_stream(self._file).read_all()
         return table if kind == "table" else table.column(0).to_pylist()
 
 
-def _stored(batch: Any) -> tuple[str, bytes]:
-    """A batch as bytes, without pickling: numbers, tables, and objects that Arrow can hold."""
+def _store(batch: Any, file: IO[bytes]) -> str:
+    """Write a batch without pickling: numbers, tables, and objects that Arrow can hold; and say which it is."""
     table = None if isinstance(batch, np.ndarray | list) or is_tensor(batch) else arrow_table(batch)
-    if table is not None:
-        return "table", _arrow_bytes(table)
+    kind = "table" if table is not None else "objects"
     if isinstance(batch, list | tuple):
-        return "objects", _arrow_bytes(pa.table({"object": _arrow_objects(list(batch))}))
-    kind = "tensor" if is_tensor(batch) else "array"
+        table = pa.table({"object": _arrow_objects(list(batch))})
+    if table is not None:
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+        return kind
     array = np.asarray(batch.detach().cpu() if is_tensor(batch) else batch)
     if array.dtype.hasobject:
         raise TypeError(
             "An array of Python objects cannot be kept in a file. Give arrays of numbers, or lists."
         )
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return kind, stream.getvalue()
+    np.save(file, array, allow_pickle=False)
+    return "tensor" if is_tensor(batch) else "array"
 
 
 def _arrow_objects(objects: list[Any]) -> pa.Array:
@@ -156,10 +152,3 @@ def _arrow_objects(objects: list[Any]) -> pa.Array:
             "text, and lists or dictionaries of these. Give a function that makes the batches again instead."
         )
     return column
-
-
-def _arrow_bytes(table: pa.Table) -> bytes:
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue().to_pybytes()

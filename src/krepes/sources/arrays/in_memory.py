@@ -22,10 +22,7 @@ from krepes.sources.source import IndexedSource
 if TYPE_CHECKING:
     import torch
 
-RESHAPE = (
-    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
-    "array.reshape(1, -1) if it contains a single sample."
-)
+RESHAPE = "Reshape your data: array.reshape(-1, 1) if it is a feature, array.reshape(1, -1) if it is a row."
 _CHANNELS = (1, 3, 4)
 _TEXT = "Turn text into numbers, or use a DataFrame, whose text columns become categories."
 _REMEDIES = REMEDIES | {
@@ -51,7 +48,8 @@ class ArraySource(IndexedSource):
         shape = tuple(X.shape)
         check_array(shape, X.dtype)
         if is_tensor(X):
-            check_tensor(X)
+            if X.layout is not sys.modules["torch"].strided:
+                raise ValueError(f"Expected a dense tensor; got layout {X.layout}. Use X.to_dense().")
             X = X.detach()
         self.X = channels_last(X)
         self.kind = array_kind(shape)
@@ -101,13 +99,10 @@ def check_array(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
             f"{where}Expected vectors (n, d) or images (n, h, w) or (n, h, w, c); got shape {shape}. "
             "Flatten each sample with X.reshape(len(X), -1)."
         )
-    if shape[0] == 0:
-        raise ValueError(
-            f"{where}Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
-        )
     if 0 in shape:
+        what = "sample" if shape[0] == 0 else "feature"
         raise ValueError(
-            f"{where}Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+            f"{where}Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required."
         )
 
 
@@ -116,14 +111,6 @@ def check_dtype(dtype: np.dtype, where: str = "") -> None:
     if dtype.kind not in "biuf":
         remedy = _REMEDIES.get(dtype.kind, "Turn it into numbers first.")
         raise ValueError(f"{where}Expected an array of numbers; got dtype {dtype}. {remedy}")
-
-
-def check_tensor(X: Any) -> None:
-    torch = sys.modules["torch"]
-    if X.layout is not torch.strided:
-        raise ValueError(
-            f"Sparse input is not supported; got a tensor of layout {X.layout}. Use X.to_dense()."
-        )
 
 
 def is_torch_dtype(dtype: Any) -> bool:
@@ -141,11 +128,7 @@ def numbers_of_objects(X: np.ndarray) -> np.ndarray:
         )
     try:
         return X.astype(np.float64)
-    except TypeError as error:
-        raise TypeError(
+    except (TypeError, ValueError) as error:
+        raise type(error)(
             f"Expected an array of numbers; got an object array that holds other things: {error}."
-        ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"Expected an array of numbers; got an object array that cannot be converted: {error}."
         ) from error

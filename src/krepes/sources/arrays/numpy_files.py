@@ -33,7 +33,7 @@ from krepes.sources.arrays.in_memory import (
     check_dtype,
     ready,
 )
-from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile, whole_array
+from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import file_stamp, files_identity
 from krepes.sources.source import Source
 
@@ -156,14 +156,11 @@ def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {file}.")
-    header, compressed = (npy_header(file), False) if file.suffix == ".npy" else npz_header(file, name)
+    header = npy_header(file) if file.suffix == ".npy" else npz_header(file, name)[0]
     if header.dtype.kind not in "US":
         check_dtype(header.dtype, f"{header.where}: ")
     _check_memory(header)
-    if compressed:
-        return _load(header)
-    with reading_npz(header.where):
-        return whole_array(header)
+    return _load(header)
 
 
 def npy_header(path: Path) -> ArrayHeader:
@@ -233,11 +230,12 @@ def _check_memory(header: ArrayHeader) -> None:
 
 
 def _load(header: ArrayHeader) -> np.ndarray:
-    with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
-        stream.seek(header.offset)
-        shape = header.shape[::-1] if header.fortran else header.shape
-        X = _read_numbers(stream, shape, header.dtype)
-    return X.T if header.fortran else X
+    """The whole array."""
+    with reading_npz(header.where):
+        if header.member is None:
+            return np.load(header.path, allow_pickle=False)
+        with _open_member(header.path, header.member) as (stream, _):
+            return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _read_numbers(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

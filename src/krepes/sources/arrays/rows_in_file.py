@@ -172,13 +172,3 @@ class RowFile:
                     "short after it was opened: restore it and open it again"
                 )
             done += count
-
-
-def whole_array(header: ArrayHeader) -> np.ndarray:
-    """A stored array of any shape, in memory."""
-    shape = header.shape[::-1] if header.fortran else header.shape
-    X = np.empty(shape, header.dtype)
-    if header.nbytes:
-        with RowFile(header) as file:
-            file.fill(X.reshape(-1).view(np.uint8).data, header.offset)
-    return X.T if header.fortran else X

@@ -35,10 +35,8 @@ from krepes.sources.tables.csv_encodings import LEGACY, check_encoding, guess_en
 from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, unclosed, unclosed_line
 
 _BLOCK_BYTES, _MOST_BLOCK_BYTES = 1 << 20, 1 << 28
-_BLOCK_ROWS, _CELL_BYTES = (
-    64,
-    20,
-)  # of wide files: rows of a block, and bytes of a cell where none was seen yet
+# of wide files: rows of a block, and bytes of a cell where none was seen yet
+_BLOCK_ROWS, _CELL_BYTES = 64, 20
 _BOOLS = pa.array(["true", "false"])
 _DELIMITERS = ",;\t|"
 _BEGINNING, _LINES = 1 << 16, 20  # characters and lines by which the delimiter is known
@@ -71,10 +69,8 @@ class CsvSource(TableSource):
             yield row, batch
             row += batch.num_rows
         if row != self.n_rows:
-            raise ValueError(
-                f"{self.layout.path}: {row:,} rows were read where {self.n_rows:,} were counted before. "
-                "The file changed; open it again."
-            )
+            now = f"{row:,} rows were read where {self.n_rows:,} were counted before"
+            raise ValueError(f"{self.layout.path}: {now}. The file changed; open it again.")
 
     def as_text(self, columns: Sequence[str]) -> CsvSource:
         written = self.written | set(columns)
@@ -98,10 +94,8 @@ class CsvSource(TableSource):
                     text = pc.if_else(pc.is_in(text, _WORDS), pa.scalar(None, pa.string()), text)
                 column = _convert(text, field.type)
                 if column is None:
-                    raise ValueError(
-                        f"{self.layout.path}: column {field.name!r} holds values that are not {field.type}. "
-                        "The file changed; open it again."
-                    )
+                    now = f"column {field.name!r} holds values that are not {field.type}"
+                    raise ValueError(f"{self.layout.path}: {now}. The file changed; open it again.")
                 columns.append(column)
             yield pa.Table.from_arrays(columns, schema=self.schema)
 
@@ -123,9 +117,7 @@ def open_csv(
         if guess != "utf-8":
             raise
     found = _scanned(_layout(path, LEGACY), progress)
-    warn(
-        f"{path}: the file is not UTF-8 text; it is read as {LEGACY}. If letters come out wrong, give its encoding."
-    )
+    warn(f"{path}: not UTF-8 text; it is read as {LEGACY}. If letters come out wrong, give its encoding.")
     return found
 
 
@@ -215,26 +207,25 @@ def _reader(
 
     Line breaks inside quotes are cells, at no cost in speed.
     """
-    missing = {} if words else {"null_values": [""]}
-    names = {} if layout.has_header else {"column_names": list(layout.names)}
-    text = {name: pa.string() for name in layout.names}
-    with pa.input_stream(str(layout.path), compression="detect") as stream:
-        reader = pcsv.open_csv(
-            stream,
-            pcsv.ReadOptions(
-                block_size=layout.block_bytes,
-                use_threads=threads,
-                skip_rows_after_names=start,
-                encoding=layout.encoding,
-                **names,
-            ),
-            pcsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
-            pcsv.ConvertOptions(
-                column_types=text, strings_can_be_null=True, include_columns=columns, **missing
-            ),
-        )
-        with reader:
-            yield reader
+    read = pcsv.ReadOptions(
+        use_threads=threads,
+        block_size=layout.block_bytes,
+        skip_rows_after_names=start,
+        column_names=None if layout.has_header else list(layout.names),
+        encoding=layout.encoding,
+    )
+    parse = pcsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+    convert = pcsv.ConvertOptions(
+        column_types={name: pa.string() for name in layout.names},
+        strings_can_be_null=True,
+        include_columns=columns,
+        null_values=None if words else [""],
+    )
+    with (
+        pa.input_stream(str(layout.path), compression="detect") as stream,
+        pcsv.open_csv(stream, read, parse, convert) as reader,
+    ):
+        yield reader
 
 
 def _text_blocks(
@@ -310,19 +301,14 @@ def _explain(message: str, layout: Layout | None) -> str:
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     broken = ragged or "straddling" in message or "Empty CSV" in message
     n_columns = int(ragged[1]) if ragged else 0
-    line = (
-        unclosed_line(layout.path, layout.delimiter, n_columns, layout.encoding)
-        if broken and layout
-        else None
-    )
-    if line is not None:
-        return unclosed(line)
+    if broken and layout:
+        line = unclosed_line(layout.path, layout.delimiter, n_columns, layout.encoding)
+        if line is not None:
+            return unclosed(line)
     if ragged and layout:
         row = _line(message) or _ragged_line(layout) or "a line"
-        return (
-            f"{row} has {ragged[2]} cells where {ragged[1]} columns were expected. "
-            "Quote cells that contain the delimiter, or remove the line."
-        )
+        cells = f"{row} has {ragged[2]} cells where {ragged[1]} columns were expected"
+        return f"{cells}. Quote cells that contain the delimiter, or remove the line."
     column = re.search(r"CSV column #(\d+)", message)
     if "UTF8" in message:
         name = f"column {layout.names[int(column[1])]!r}" if layout and column else "the file"

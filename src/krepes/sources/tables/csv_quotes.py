@@ -16,10 +16,12 @@ something to report.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ import pyarrow.compute as pc
 
 EVIDENCE = 20  # delimiters in lines that look like rows
 LONGEST = 1 << 20  # bytes of a row: that of a block
+_END = "the end"
 
 
 def unclosed(line: int) -> str:
@@ -63,68 +66,30 @@ def ends_in_quotes(last: str | None, path: Path, encoding: str) -> bool:
 def unclosed_line(path: Path, delimiter: str, n_columns: int, encoding: str = "utf-8") -> int | None:
     """The line in which the first cell begins that is never closed; None if there is none."""
     opened = gzip.open if path.suffix == ".gz" else open
+    limit = csv.field_size_limit(LONGEST)
+    first, cell_line, row = 1, 1, [""]  # the lines in which a row and its present cell begin
     try:
-        if encoding.startswith(("utf-16", "utf-32")):  # others have the bytes of ASCII for marks
-            with opened(path, "rt", encoding=encoding, newline="\n") as text:
-                lines = (line.encode() for line in iter(partial(text.readline, LONGEST), ""))
-                return _first_unclosed(lines, delimiter.encode(), n_columns)
-        with opened(path, "rb") as file:
-            return _first_unclosed(iter(partial(file.readline, LONGEST), b""), delimiter.encode(), n_columns)
-    except (OSError, EOFError, UnicodeError, zlib.error):  # whoever asks has an error to report already
+        with opened(path, "rt", encoding=encoding, errors="replace", newline="") as file:
+            lines = iter(partial(file.readline, LONGEST), "")
+            short = takewhile(lambda line: len(line) < LONGEST, lines)
+            rows = csv.reader(chain(short, [_END]), delimiter=delimiter)
+            for row in rows:
+                begun, cell_line, first = first, first, rows.line_num + 1
+                for cell in row:
+                    if _like_rows(cell.split("\n")[1:-1], delimiter, n_columns):
+                        return cell_line
+                    cell_line += cell.count("\n")
+        # the end is a row of its own, unless a cell is open
+        return cell_line - row[-1].count("\n") if begun < rows.line_num else None
+    except csv.Error:  # a cell is longer than any row may be
+        return first
+    except (OSError, EOFError, zlib.error):  # whoever asks has an error to report already
         return None
+    finally:
+        csv.field_size_limit(limit)
 
 
-def _first_unclosed(lines: Iterator[bytes], delimiter: bytes, n_columns: int) -> int | None:
-    begun, inner, size = (
-        0,
-        [],
-        0,
-    )  # the line in which the present quoted cell begins, 0 outside; its whole lines
-    for number, line in enumerate(lines, 1):
-        if len(line) == LONGEST:
-            return begun or None
-        if begun:
-            place = _after_quote(line, 0)
-            size += len(line)
-            if place < 0:
-                if size > LONGEST:
-                    return begun
-                inner.append(line)
-                continue
-            if _like_rows(inner, delimiter, n_columns):
-                return begun
-        elif b'"' not in line:
-            continue
-        else:
-            place = -1  # before the first cell
-        begun = number if _opens(line, place, delimiter) else 0
-        inner, size = [], 0
-    return begun or None
-
-
-def _opens(line: bytes, place: int, delimiter: bytes) -> bool:
-    """Whether a line ends within a quoted cell that begins in it; `place` is where the cell before ends."""
-    cell = 0 if place < 0 else line.find(delimiter, place) + 1
-    while place < 0 or cell > 0:
-        place = cell
-        if line[cell : cell + 1] == b'"':
-            place = _after_quote(line, cell + 1)
-            if place < 0:
-                return True
-        cell = line.find(delimiter, place) + 1
-    return False
-
-
-def _after_quote(line: bytes, place: int) -> int:
-    """Where the rest of a line begins after the mark that closes a cell; -1 if none does. Two marks are text."""
-    while (place := line.find(b'"', place)) >= 0:
-        if line[place + 1 : place + 2] != b'"':
-            return place + 1
-        place += 2
-    return -1
-
-
-def _like_rows(lines: Sequence[str] | Sequence[bytes], delimiter: str | bytes, n_columns: int) -> bool:
+def _like_rows(lines: Sequence[str], delimiter: str, n_columns: int) -> bool:
     """Whether lines have the delimiters of rows.
 
     >>> _like_rows(["1,2,3"] * 10, ",", 3), _like_rows(["1,2,3"] * 9, ",", 3), _like_rows(["1,2"] * 30, ",", 3)
@@ -134,4 +99,4 @@ def _like_rows(lines: Sequence[str] | Sequence[bytes], delimiter: str | bytes, n
     n = n_columns - 1
     if len(filled) < 2 or n * len(filled) < EVIDENCE:
         return False
-    return all(line.count(delimiter) == n for line in filled)  # type: ignore[arg-type]
+    return all(line.count(delimiter) == n for line in filled)
