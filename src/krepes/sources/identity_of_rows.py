@@ -84,8 +84,8 @@ def _parts(batch: Rows) -> Iterator[np.ndarray | bytes]:
         yield "\n".join(map(_text, batch)).encode()
     else:
         yield f"{batch.dtype}, {tuple(batch.shape)}".encode()
-        sparse = isinstance(batch, SparseRows)
-        yield from map(_number_bytes, (batch.values, batch.columns, batch.edges) if sparse else (batch,))
+        parts = (batch.values, batch.columns, batch.edges) if isinstance(batch, SparseRows) else (batch,)
+        yield from map(_number_bytes, parts)
 
 
 def _number_bytes(batch: Any) -> np.ndarray:
