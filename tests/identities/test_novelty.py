@@ -19,7 +19,7 @@ from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_search import compared
 from krepes.machines.novelty.calibration import Calibration, calibrates
-from krepes.machines.novelty.cross_score import MEDIANS, CrossTrials, crosses, merit
+from krepes.machines.novelty.cross_score import MEDIANS, CrossScore, CrossTrials, crosses, merit
 from krepes.machines.novelty.explanation import column_deviations
 from krepes.machines.novelty.scores import SCORES, Distance, Regression, SampleKernel, Variance
 from refusals import refuses, warns_of
@@ -245,7 +245,7 @@ def test_columns_of_other_units_are_standardised():
 
 
 def test_the_start_is_kept_unless_another_kernel_is_clearly_better():
-    trials = CrossTrials(Variance, torch.from_numpy(X), None, None, 0)
+    trials = CrossTrials(CrossScore(Variance), torch.from_numpy(X), None, 0)
     kernels = [Laplacian(norm=1), Gaussian()]
     found = compared(trials, kernels, search_lengthscale=True, metric=None, standardise=False)
     start = found.tried[0]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from krepes.base.codec import Bounds, Shape, State
 from krepes.base.packing import digest
-from krepes.base.validation import as_array, as_numbers, check_finite
+from krepes.base.validation import as_array, as_numbers
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values
 
 
@@ -195,19 +195,13 @@ def _numbers(y: Any) -> tuple[np.ndarray, bool]:
     """Targets as (n, c) float64, and whether they were (n,)."""
     given = as_array(y, "y")
     _check_real(given, "y")
-    if given.dtype.kind in "US" or (given.dtype == object and any(isinstance(v, str) for v in given.flat)):
-        text = next(value for value in given.flat if isinstance(value, str | bytes))
+    values = given.flat if given.dtype.kind in "USO" else ()
+    text = next((value for value in values if isinstance(value, str | bytes)), None)
+    if text is not None:
         raise TypeError(
             f"y holds text such as {str(text)!r:.60}; a regression needs numbers. Classes need a classifier."
         )
-    Y = as_numbers(given, "y", finite=False).astype(np.float64)
+    Y = as_numbers(given, "y").astype(np.float64)
     if Y.ndim not in (1, 2):
         raise ValueError(f"y has shape {Y.shape}; expected targets (n,) or (n, c).")
-    rows = np.flatnonzero(~np.isfinite(Y.reshape(len(Y), -1)).all(1))
-    if len(rows):
-        raise ValueError(
-            f"y has NaN or infinite values in {len(rows):,} of {len(Y):,} rows (the first is row {rows[0]:,}); leave "
-            "out rows whose target is not known."
-        )
-    check_finite(Y, "y")
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)

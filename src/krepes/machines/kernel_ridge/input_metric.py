@@ -46,7 +46,9 @@ def metric_of(G: Tensor, groups: list[list[int]] | None = None) -> np.ndarray | 
     """M = G^(1/2), its largest weight 1; None where the function is constant."""
     G = G.double().cpu()
     if G.ndim == 1:
-        G = _shared(G, groups)
+        G = G.clone()
+        for columns in groups or ():  # one weight for all encoded columns of a column
+            G[columns] = G[columns].mean()
         M = G.sqrt()
         largest = M.max()
         floored = M.clamp(min=FLOOR * largest.item())
@@ -59,14 +61,3 @@ def metric_of(G: Tensor, groups: list[list[int]] | None = None) -> np.ndarray | 
         return None
     M = floored / largest
     return (M if M.ndim == 1 else (M + M.mT) / 2).numpy()
-
-
-def _shared(G: Tensor, groups: list[list[int]] | None) -> Tensor:
-    """One weight for all encoded columns of a column."""
-    if groups is None:
-        return G
-    G = G.clone()
-    for columns in groups:
-        if len(columns) > 1:
-            G[columns] = G[columns].mean()
-    return G

@@ -139,7 +139,7 @@ class LeaveOneOutTrials(Trials["Walk"]):
         M: np.ndarray | None,
         first: float = 1.0,
     ) -> Walk:
-        walk = Walk(self.sample, kernel, search_lengthscale, metric, M, first)
+        walk = Walk(self.sample, _metric(self.sample, kernel, M), search_lengthscale, metric, first)
         self.tried += walk.steps
         return walk
 
@@ -175,9 +175,8 @@ class LeaveOneOutTrials(Trials["Walk"]):
             training, held_out = self.sample.divided(fold, CHECK_FOLDS)
             M = start.M
             for walk in route[:-1]:
-                learned = _fit(training, start.kernel, M, walk.best.medians).metric(
-                    kind, self.groups, start.M
-                )
+                fit = _fit(training, start.kernel, M, walk.best.medians)
+                learned = fit.metric(kind, self.groups, start.M)
                 M = M if learned is None else learned
             total += _fit(training, start.kernel, M, route[-1].best.medians).error_on(held_out)
         return total / self.sample.total_weight
@@ -219,21 +218,13 @@ def _fit(sample: Sample, kernel: Kernel, M: np.ndarray | None, medians: float) -
 class Walk:
     """Lengthscales in one metric, from a first one downhill."""
 
-    def __init__(
-        self,
-        sample: Sample,
-        kernel: Kernel,
-        search_lengthscale: bool,
-        metric: str,
-        M: np.ndarray | None,
-        first: float = 1.0,
-    ):
-        self.sample, self.search, self.metric = sample, search_lengthscale, metric
-        self.where = _metric(sample, kernel, M)
+    best: TriedByLeaveOneOut
+    best_fit: SampleFit
+
+    def __init__(self, sample: Sample, where: InMetric, search: bool, metric: str, first: float):
+        self.sample, self.where, self.search, self.metric = sample, where, search, metric
         self.steps: list[TriedByLeaveOneOut] = []
-        self.best: TriedByLeaveOneOut
-        self.best_fit: SampleFit
-        if search_lengthscale and has_rule(kernel):
+        if search and has_rule(where.kernel):
             self._downhill(first)
         else:
             self._try(self.where.given_medians)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.linalg import symmetric
 from krepes.base.sparse_rows import SparseRows
 from krepes.kernels import Kernel
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
@@ -72,7 +73,7 @@ class Sample:
         if len(self.points) == len(self.rows):
             K, L = kernel(self.rows).double(), None
             Y, weight = self.Y.to(K), None if self.weight is None else self.weight.to(K)
-            fit = LeaveOneOut.of_kernel((K + K.mT) / 2, Y, weight, self.intercept)
+            fit = LeaveOneOut.of_kernel(symmetric(K), Y, weight, self.intercept)
         else:
             L = _root(kernel(self.points).double())
             Phi = torch.linalg.solve_triangular(L, kernel(self.points, self.rows).double(), upper=False).mT
@@ -126,12 +127,8 @@ class SampleFit:
         if units is None:
             return metric_of(G, groups)
         if G.ndim == 2:
-            root = np.sqrt(units)
-            units = np.outer(root, root)
-            G = G * torch.from_numpy(np.outer(1 / root, 1 / root)).to(G)
-        else:
-            G = G / torch.from_numpy(units).to(G)
-        M = metric_of(G, groups)
+            units = np.outer(np.sqrt(units), np.sqrt(units))
+        M = metric_of(G / torch.from_numpy(units).to(G), groups)
         return None if M is None else M * units
 
 
@@ -150,7 +147,7 @@ def clearly_lower(
 
 def _root(K: Tensor) -> Tensor:
     """L with L L^T = K, up to a little jitter."""
-    K = (K + K.mT) / 2
+    K = symmetric(K)
     K.diagonal().add_(JITTER * K.diagonal().mean())
     L, failed = torch.linalg.cholesky_ex(K)
     if failed.item():

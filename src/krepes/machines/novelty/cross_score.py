@@ -87,10 +87,9 @@ def merit(of_rows: Tensor, of_crosses: Tensor) -> float:
     0.875
     """
     ordered = of_crosses.sort().values
-    below = torch.searchsorted(ordered, of_rows - TIE) + torch.searchsorted(
-        ordered, of_rows + TIE, right=True
-    )
-    return below.double().mean().item() / (2 * len(ordered))
+    below = torch.searchsorted(ordered, of_rows - TIE)
+    up_to = torch.searchsorted(ordered, of_rows + TIE, right=True)
+    return (below + up_to).double().mean().item() / (2 * len(ordered))
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class CrossScore(Score):
         rows = as_rows(candidates.rows)
         order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
         sample = rows[order.to(rows.device)].double()
-        return CrossTrials(self.measure, sample, inputs.groups, self.penalty, seed)
+        return CrossTrials(self, sample, inputs.groups, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,28 +142,22 @@ class CrossTrials(Trials[Crossed]):
 
     Parameters
     ----------
-    measure : subclass of NoveltyScore
+    score : CrossScore
     rows : Tensor of shape (n, d), float64
     groups : lists of encoded columns that belong together, or None
-    penalty : float or None
     seed : int
     """
 
-    def __init__(
-        self,
-        measure: type[NoveltyScore],
-        rows: Tensor,
-        groups: Sequence[Sequence[int]] | None,
-        penalty: float | None,
-        seed: int,
-    ):
-        self.measure, self.rows = measure, rows
+    def __init__(self, score: CrossScore, rows: Tensor, groups: Sequence[Sequence[int]] | None, seed: int):
+        self.measure, self.rows = score.measure, rows
         self.crosses = crosses(rows, groups, CROSSES, seed)
-        start = measure.penalty
-        self.penalties = (
-            (start, *(p for p in measure.penalties if p != start)) if penalty is None else (penalty,)
-        )
-        self.compares_kernels = measure.searched
+        self.penalties: Sequence[float]
+        if score.penalty is not None:
+            self.penalties = (score.penalty,)
+        else:
+            start = self.measure.penalty
+            self.penalties = (start, *(p for p in self.measure.penalties if p != start))
+        self.compares_kernels = self.measure.searched
         self.medians: Sequence[float] = ()
         self.start: TriedByCrosses | None = None
         self.tried: list[TriedByCrosses] = []
@@ -206,10 +199,9 @@ class CrossTrials(Trials[Crossed]):
         kernel = where.at(medians)
         K = _unit(kernel, self.rows, self.rows)
         sample = SampleKernel((K + K.mT) / 2, _unit(kernel, self.crosses, self.rows))
-        found = []
-        for penalty in self.penalties:
-            error = 1 - merit(*self.measure.in_sample(sample, penalty))
-            found.append(TriedByCrosses(kernel, metric, error, medians, penalty))
+        errors = [1 - merit(*self.measure.in_sample(sample, penalty)) for penalty in self.penalties]
+        tried = zip(errors, self.penalties)
+        found = [TriedByCrosses(kernel, metric, error, medians, penalty) for error, penalty in tried]
         self.tried += found
         return found[0]
 
