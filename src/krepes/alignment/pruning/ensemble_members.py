@@ -150,14 +150,14 @@ def members_of(ensemble: FittedEnsemble) -> Ensemble:
         raise ValueError(
             f"The ensemble knows one class only, {classes.tolist()[0]!r}; at least two are needed."
         )
+    parts = _gradient_stages if isinstance(ensemble, _GRADIENT) else _estimators
     samples = _samples(ensemble)
+    n_rows = None if samples is None else 1 + max(rows.max() for rows in samples)
     return Ensemble(
-        _gradient_stages(ensemble, classes)
-        if isinstance(ensemble, _GRADIENT)
-        else _estimators(ensemble, classes),
+        parts(ensemble, classes),
         classes,
         samples,
-        None if samples is None else getattr(ensemble, "_n_samples", 1 + max(rows.max() for rows in samples)),
+        getattr(ensemble, "_n_samples", n_rows),
         getattr(ensemble, "n_features_in_", None),
         getattr(ensemble, "feature_names_in_", None),
         isinstance(ensemble, _NAMED),
@@ -172,13 +172,10 @@ def _check_kind(ensemble: FittedEnsemble) -> None:
             "GradientBoosting, or fewer iterations (max_iter, early_stopping)."
         )
     if not isinstance(ensemble, (*_BAGGING, *_FORESTS, *_GRADIENT, *_ADABOOST, *_NAMED)):
-        inner = (
-            "; of a search or pipeline give the ensemble inside" if hasattr(ensemble, "get_params") else ""
-        )
         raise TypeError(
             f"{name} is not an ensemble that can be pruned: expected fitted scikit-learn Bagging, RandomForest, "
-            f"ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking{inner}; or the members' predictions as an "
-            "array, (n, members) or (n, members, classes)."
+            "ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking (of a search or pipeline the ensemble inside); "
+            "or the members' predictions as an array, (n, members) or (n, members, classes)."
         )
     if getattr(ensemble, "loss", None) == "quantile":
         raise ValueError(
@@ -188,45 +185,35 @@ def _check_kind(ensemble: FittedEnsemble) -> None:
 
 def _samples(ensemble: FittedEnsemble) -> list[np.ndarray] | None:
     """The rows that each member was trained on, where members have seen different rows."""
-    if not isinstance(ensemble, (*_BAGGING, *_FORESTS)):
-        return None
-    if isinstance(ensemble, _FORESTS) and not ensemble.bootstrap:
+    forest = isinstance(ensemble, _FORESTS) and ensemble.bootstrap
+    if not forest and not isinstance(ensemble, _BAGGING):
         return None
     samples = list(ensemble.estimators_samples_)
     # With warm_start scikit-learn knows the samples of the last members only.
     return samples if len(samples) == len(ensemble.estimators_) else None
 
 
-def _estimators(ensemble: FittedEnsemble, classes: np.ndarray | None) -> list[EstimatorMember]:
+def _estimators(ensemble: FittedEnsemble, classes: np.ndarray | None) -> list[Member]:
     estimators = list(ensemble.estimators_)
     names = [str(k) for k in range(len(estimators))]
     if isinstance(ensemble, _NAMED):
         names = [name for name, estimator in ensemble.estimators if not isinstance(estimator, str)]
-    columns = [None] * len(estimators)
-    if isinstance(ensemble, _BAGGING) and not _takes_all(ensemble):
-        columns = list(ensemble.estimators_features_)
+    columns: list[np.ndarray | None] = [None] * len(estimators)
+    if isinstance(ensemble, _BAGGING):
+        everything = np.arange(ensemble.n_features_in_)
+        if not all(np.array_equal(features, everything) for features in ensemble.estimators_features_):
+            columns = list(ensemble.estimators_features_)
     if classes is None:
         return [EstimatorMember(n, e, features=f) for n, e, f in zip(names, estimators, columns)]
-    hard = isinstance(ensemble, ensembles.AdaBoostClassifier) or getattr(ensemble, "voting", "") == "hard"
-    encoded = (
-        not isinstance(ensemble, ensembles.AdaBoostClassifier) and getattr(ensemble, "cv", None) != "prefit"
-    )
-    return [
-        EstimatorMember(
-            name,
-            estimator,
-            len(classes),
-            _places(estimator.classes_, classes, encoded),
-            hard or not hasattr(estimator, "predict_proba"),
-            features,
-        )
-        for name, estimator, features in zip(names, estimators, columns)
-    ]
-
-
-def _takes_all(ensemble: ensembles.BaggingClassifier | ensembles.BaggingRegressor) -> bool:
-    everything = np.arange(ensemble.n_features_in_)
-    return all(np.array_equal(features, everything) for features in ensemble.estimators_features_)
+    boosted = isinstance(ensemble, ensembles.AdaBoostClassifier)
+    hard = boosted or getattr(ensemble, "voting", "") == "hard"
+    encoded = not boosted and getattr(ensemble, "cv", None) != "prefit"
+    found: list[Member] = []
+    for name, estimator, features in zip(names, estimators, columns):
+        codes = _places(estimator.classes_, classes, encoded)
+        votes = hard or not hasattr(estimator, "predict_proba")
+        found.append(EstimatorMember(name, estimator, len(classes), codes, votes, features))
+    return found
 
 
 def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
@@ -234,10 +221,7 @@ def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
     return np.asarray(own).astype(np.int64) if encoded else np.searchsorted(classes, own)
 
 
-def _gradient_stages(
-    ensemble: ensembles.GradientBoostingClassifier | ensembles.GradientBoostingRegressor,
-    classes: np.ndarray | None,
-) -> list[Member]:
+def _gradient_stages(ensemble: FittedEnsemble, classes: np.ndarray | None) -> list[Member]:
     n_classes = 0 if classes is None else len(classes)
     stages: list[Member] = [
         StageMember(f"stage {k}", tuple(trees), ensemble.learning_rate, n_classes)

@@ -57,7 +57,7 @@ def cka(X: Any, Y: Any, *, estimator: str = "unbiased", kernel: KernelChoices = 
     0.25
     """
     K, L = _kernels(X, Y, kernel, estimator)
-    return _ratio(hsic(K, L, estimator), *_selves(K, L, estimator))
+    return _value(K, L, estimator)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def cka_test(
         raise ValueError(f"confidence={confidence!r}: expected a number between 0 and 1, such as 0.95.")
     check_count("n_permutations", n_permutations, least=0)
     K, L = _kernels(X, Y, kernel, estimator)
-    value = _ratio(hsic(K, L, estimator), *_selves(K, L, estimator))
+    value = _value(K, L, estimator)
     error = _jackknife_error(K, L, estimator)
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
     p = _permutation_p_value(K, L, estimator, n_permutations, generator_of(random_state))
@@ -141,10 +141,10 @@ def _kernels(X: Any, Y: Any, kernel: KernelChoices, estimator: str) -> tuple[Cen
 
 def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
     """A representation under a kernel, centred."""
-    X = as_flat_matrix(X, name)
-    if isinstance(kernel, str) and kernel == "linear":
+    X, given = as_flat_matrix(X, name), kernel if isinstance(kernel, str) else ""
+    if given == "linear":
         return CentredKernel.of_features(X)
-    if isinstance(kernel, str) and kernel == "precomputed":
+    if given == "precomputed":
         scale = np.abs(X).max()
         if X.shape[0] != X.shape[1] or np.abs(X - X.T).max() > 1e-6 * scale:
             raise ValueError(
@@ -178,8 +178,9 @@ def check_enough_rows(n: int) -> None:
         raise ValueError(f"Alignment needs at least 4 rows; got {n}.")
 
 
-def _selves(K: CentredKernel, L: CentredKernel, estimator: str) -> tuple[float, float]:
-    return self_hsic(K, estimator, "X"), self_hsic(L, estimator, "Y")
+def _value(K: CentredKernel, L: CentredKernel, estimator: str) -> float:
+    first, second = self_hsic(K, estimator, "X"), self_hsic(L, estimator, "Y")
+    return min(hsic(K, L, estimator) / (first**0.5 * second**0.5), 1.0)
 
 
 def self_hsic(K: CentredKernel, estimator: str, name: str) -> float:
@@ -196,10 +197,6 @@ def check_self(value: float, scale: float, name: str) -> None:
             f"All rows of {name} are {'the same' if not scale > 0 else 'equally far from one another'}: "
             "its alignment with anything is undefined."
         )
-
-
-def _ratio(cross: float, first: float, second: float) -> float:
-    return min(cross / (first**0.5 * second**0.5), 1.0)
 
 
 def _jackknife_error(K: CentredKernel, L: CentredKernel, estimator: str) -> float:

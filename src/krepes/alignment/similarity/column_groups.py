@@ -17,24 +17,21 @@ def column_groups(groups: ColumnGroups | None, n_columns: int, names: list[str])
     >>> column_groups(["a", "b", "a"], 3, []), column_groups({"first": ["x"]}, 2, ["x", "y"])
     ({'a': [0, 2], 'b': [1]}, {'first': [0]})
     """
-    forms = "a list of column lists, {name: column list}, or one label per column"
     if groups is None:
         return {str(j): [j] for j in range(n_columns)}
+    wrong = f"groups={groups!r}: expected lists of columns, {{name: columns}}, or one label per column."
     if isinstance(groups, str) or not hasattr(groups, "__iter__"):
-        raise ValueError(f"groups={groups!r}: expected {forms}.")
-    given = groups if isinstance(groups, Mapping) else list(groups)
-    values: list[Columns | Hashable] = list(given.values()) if isinstance(given, Mapping) else list(given)
-    lists = [value for value in values if _lists_columns(value)]
-    if not values or 0 < len(lists) < len(values):
-        raise ValueError(f"groups={groups!r}: expected {forms}.")
-    if isinstance(given, list) and not lists:
-        if len(given) != n_columns:
-            raise ValueError(f"groups has {len(given)} labels for {n_columns} columns: expected {forms}.")
-        return {str(g): [j for j, other in enumerate(given) if other == g] for g in dict.fromkeys(given)}
+        raise ValueError(wrong)
+    given = groups if isinstance(groups, Mapping) else dict(enumerate(groups))
+    lists = {str(key): group for key, group in given.items() if _lists_columns(group)}
+    if not given or 0 < len(lists) < len(given) or (isinstance(groups, Mapping) and not lists):
+        raise ValueError(wrong)
     if not lists:
-        raise ValueError(f"groups={groups!r}: expected lists of columns, {{name: [columns]}}.")
-    keys = map(str, given) if isinstance(given, Mapping) else map(str, range(len(given)))
-    found = {key: [_column(c, n_columns, names) for c in group] for key, group in zip(keys, lists)}
+        if len(given) != n_columns:
+            raise ValueError(f"There are {len(given)} labels for {n_columns} columns. {wrong}")
+        labels = {str(label): label for label in given.values()}
+        return {name: [j for j, other in enumerate(given.values()) if other == g] for name, g in labels.items()}
+    found = {key: [_column(c, n_columns, names) for c in group] for key, group in lists.items()}
     empty = [key for key, group in found.items() if not group]
     if empty:
         raise ValueError(f"groups: group {empty[0]!r} has no columns.")
@@ -49,10 +46,7 @@ def _column(column: int | str, n_columns: int, names: list[str]) -> int:
     if isinstance(column, str):
         if column in names:
             return names.index(column)
-        raise ValueError(
-            f"groups: X does not have a column {column!r}"
-            + (", because it has no names." if not names else ".")
-        )
+        raise ValueError(f"groups: X does not have a column {column!r}; its columns are {names[:30]}.")
     if not isinstance(column, int | np.integer) or isinstance(column, bool) or not 0 <= column < n_columns:
         raise ValueError(f"groups: {column!r} is not a column; expected numbers from 0 to {n_columns - 1}.")
     return int(column)

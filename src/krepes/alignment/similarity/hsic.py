@@ -29,10 +29,14 @@ ESTIMATORS = ("unbiased", "biased")
 
 @dataclass(frozen=True)
 class CentredKernel:
-    """A centred kernel on n rows, of mean diagonal 1: features with K = X X^T, or the matrix itself."""
+    """A centred kernel on n rows, of mean diagonal 1: features with K = X X^T, or the matrix itself.
+
+    `log_size` is the logarithm of what the mean diagonal was; 0 for constant kernels.
+    """
 
     X: np.ndarray | None  # shape: (n, d)
     K: np.ndarray | None = field(repr=False)  # shape: (n, n)
+    log_size: float = 0.0
 
     @classmethod
     def of_features(cls, X: np.ndarray) -> CentredKernel:
@@ -42,8 +46,10 @@ class CentredKernel:
             return cls(np.zeros((len(X), 1)), None)
         X /= largest  # because fourth powers of 1e150 overflow
         X -= X.mean(axis=0)  # what rounding left of a mean that is large beside the spread
-        X *= np.sqrt(len(X)) / np.linalg.norm(X)
-        return cls(X, None) if X.shape[1] <= len(X) else cls(None, X @ X.T)
+        size = np.linalg.norm(X) / np.sqrt(len(X))
+        X *= 1 / size
+        log_size = float(2 * (np.log(largest) + np.log(size)))
+        return cls(X, None, log_size) if X.shape[1] <= len(X) else cls(None, X @ X.T, log_size)
 
     @classmethod
     def of_matrix(cls, K: np.ndarray) -> CentredKernel:
@@ -51,10 +57,10 @@ class CentredKernel:
         K = K.astype(np.float64) / (largest if largest > 0 else 1.0)
         K = K - K.mean(axis=0)
         K -= K.mean(axis=1, keepdims=True)
-        trace = np.trace(K)
-        if not trace > 1e-13 * len(K):
+        size = np.trace(K) / len(K)
+        if not size > 1e-13:
             return cls(None, np.zeros_like(K))
-        return cls(None, K * (len(K) / trace))
+        return cls(None, K / size, float(np.log(largest) + np.log(size)))
 
     @property
     def n(self) -> int:
@@ -77,10 +83,8 @@ class CentredKernel:
 
     def permuted(self, order: np.ndarray) -> CentredKernel:
         """The kernel of the rows in another order."""
-        return CentredKernel(
-            None if self.X is None else self.X[order],
-            None if self.K is None else self.K[np.ix_(order, order)],
-        )
+        X = None if self.X is None else self.X[order]
+        return CentredKernel(X, None if self.K is None else self.K[np.ix_(order, order)])
 
 
 def total_product(K: CentredKernel, L: CentredKernel) -> float:

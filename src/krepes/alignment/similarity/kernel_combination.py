@@ -28,13 +28,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from krepes.alignment.inputs import KernelChoice, Numbers, target_matrix
 from krepes.alignment.similarity.augmented_grams import origin_of
-from krepes.alignment.similarity.cka import (
-    centred,
-    check_enough_rows,
-    check_estimator,
-    kernel_matrix,
-    self_hsic,
-)
+from krepes.alignment.similarity.cka import centred, check_enough_rows, check_estimator, self_hsic
 from krepes.alignment.similarity.column_groups import ColumnGroups, column_groups
 from krepes.alignment.similarity.hsic import hsic
 from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
@@ -193,22 +187,8 @@ def _problem(
         for j, L in enumerate(centres[: k + 1]):
             M[k, j] = M[j, k] = hsic(K, L, estimator)
     a = np.array([hsic(K, goal, estimator) for K in centres])
-    logs = np.array([_log_size(Z, kernel, repr(name)) for name, Z in matrices.items()])
+    logs = np.array([K.log_size for K in centres])
     return M, a, logs, self_hsic(goal, estimator, "y") ** 0.5
-
-
-def _log_size(Z: np.ndarray, kernel: KernelChoice, name: str) -> float:
-    """Logarithm of the mean diagonal of the centred kernel, which `centred` scales to 1; 0 for constant kernels."""
-    given = kernel if isinstance(kernel, str) else ""
-    if given == "linear":
-        Z = Z - origin_of(Z)
-        largest, power = np.abs(Z).max(), 2
-        mean = np.square(Z / largest).sum() / len(Z) if largest > 0 else 0.0
-    else:
-        K = Z.astype(np.float64) if given == "precomputed" else kernel_matrix(Z, kernel, name)
-        largest, power = np.abs(K).max(), 1
-        mean = (K / largest).diagonal().mean() - (K / largest).mean() if largest > 0 else 0.0
-    return float(power * np.log(largest) + np.log(mean)) if mean > 0 else 0.0
 
 
 def _solved(
@@ -295,16 +275,15 @@ class AlignmentSelector(TransformerMixin, BaseEstimator):
             raise ValueError("AlignmentSelector requires y to be passed, but the target y is None.")
         X, y = estimator_rows(self, X, ensure_min_samples=2), as_array(y, "y")
         named = column_groups(self.groups, X.shape[1], list(getattr(self, "feature_names_in_", [])))
-        groups = list(named.values())
         self.combination_ = combine_kernels({name: X[:, group] for name, group in named.items()}, y)
         weights = self.combination_.weights
         if not weights.any():
             raise ValueError(
                 "No group of columns aligns with y better than chance: there is nothing to keep."
             )
-        kept = [k for k in range(len(groups)) if weights[k] > 0]
-        self.columns_ = np.array([j for k in kept for j in groups[k]])
-        scales = np.sqrt([weights[k] for k in kept for _ in groups[k]])
+        kept = [(j, weight) for group, weight in zip(named.values(), weights) if weight > 0 for j in group]
+        self.columns_ = np.array([j for j, _ in kept])
+        scales = np.sqrt([weight for _, weight in kept])
         Z = X[:, self.columns_] * scales
         size = np.abs(Z - origin_of(Z)).max()
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
