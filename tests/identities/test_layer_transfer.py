@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from krepes.alignment import LayerTransferClassifier, combine_kernels, iter_layers, one_hot
-from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
+from krepes.alignment.layers.three_steps import as_landmark_rule, low_rank_map
 from krepes.kernels import Gaussian
 from krepes.networks import ConvNet
 from krepes.regression import LeaveOneOutRidge, TransductiveRidge, expected_calibration_error

@@ -2,8 +2,8 @@
 
 from krepes.alignment.figures import plot_alignment, plot_transferability
 from krepes.alignment.inputs import one_hot
-from krepes.alignment.layers.layer_weights import LayerScore
 from krepes.alignment.layers.recording import iter_layers, layer_names, sketch_layers
+from krepes.alignment.layers.three_steps import LayerScore
 from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
 from krepes.alignment.pruning.prune_ensemble import prune_ensemble
 from krepes.alignment.pruning.pruned_ensemble import MemberRow, PrunedEnsemble, Savings

@@ -13,12 +13,7 @@ import scipy.sparse
 from torch import nn
 
 from krepes.alignment.layers.network_rows import NetworkRows
-from krepes.alignment.layers.recording import (
-    check_layer_outputs,
-    layer_names,
-    recorded_layers,
-    takes_tokens,
-)
+from krepes.alignment.layers.recording import layer_names, recorded_layers, takes_tokens
 from krepes.base.linalg import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
@@ -116,10 +111,9 @@ class LayerOutputs:
         if self.module is None:
             return list(self.given)
         names = block_names(self.module)
-        try:
-            outputs = self._probe(names)
-        except ValueError:  # because some parts are not called, or give pairs of numbers and states
-            outputs = {name: Z for one in names for name, Z in self._probe_one(one).items()}
+        outputs = self._probe(names)
+        if not outputs:  # because some parts are not called, or give pairs of numbers and states
+            outputs = {name: Z for one in names for name, Z in self._probe([one]).items()}
         found: list[str] = []
         for name, Z in outputs.items():
             if not any(np.array_equal(Z, outputs[other]) for other in found):
@@ -131,11 +125,9 @@ class LayerOutputs:
         return found
 
     def _probe(self, names: list[str]) -> dict[str, np.ndarray]:
-        return next(self.blocks(np.arange(min(2, self.n_rows)), names))[1]
-
-    def _probe_one(self, name: str) -> dict[str, np.ndarray]:
+        """Outputs for the first rows; none if a part gives no rows."""
         try:
-            return self._probe([name])
+            return next(self.blocks(np.arange(min(2, self.n_rows)), names))[1]
         except ValueError:
             return {}
 
@@ -144,12 +136,9 @@ class LayerOutputs:
         unknown = [name for name in self.names if name not in known]
         missing = [name for name in needed if name not in self.names]
         if unknown or missing:
-            problem = (
-                f"lacks the layers {', '.join(missing)}"
-                if missing
-                else f"has new layers, {', '.join(unknown)}"
-            )
-            raise ValueError(f"X {problem}. Those in fit were {', '.join(known)}.")
+            problem = "lacks the layers" if missing else "has new layers,"
+            found = ", ".join(missing or unknown)
+            raise ValueError(f"X {problem} {found}. The layers in fit were {', '.join(known)}.")
         for name, given in self.columns.items():
             if given != columns.get(name, given):
                 raise ValueError(
@@ -168,10 +157,7 @@ class LayerOutputs:
             return
         for block, X in self.rows.chosen(rows, self.batch_rows):
             X = X if X.is_floating_point() or takes_tokens(self.module, X) else X.float() / self.divisor
-            size = block.stop - block.start
-            for _, outputs in recorded_layers(self.module, X, layers, batch_rows=size, pool=self.pool):
-                for name, Z in outputs.items():
-                    check_layer_outputs(Z, name, rows[block])
+            for _, outputs in recorded_layers(self.module, X, layers, len(X), self.pool, rows[block]):
                 yield block, outputs
 
 

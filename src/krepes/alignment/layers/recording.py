@@ -7,7 +7,7 @@ one batch and one sketch per layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,16 +55,18 @@ def iter_layers(
     pool : bool, default=True
         Average outputs (b, c, h, w) over their positions; False keeps all numbers.
     """
-    for start, outputs in recorded_layers(module, X, layers, batch_rows=batch_rows, pool=pool):
-        for name, Z in outputs.items():
-            check_layer_outputs(Z, name, range(start, start + len(Z)))
-        yield start, outputs
+    return recorded_layers(module, X, layers, batch_rows, pool)
 
 
 def recorded_layers(
-    module: nn.Module, X: Any, layers: Iterable[str] | None, *, batch_rows: int, pool: bool
+    module: nn.Module,
+    X: Any,
+    layers: Iterable[str] | None,
+    batch_rows: int,
+    pool: bool,
+    indices: np.ndarray | None = None,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """What `iter_layers` yields, before NaN and infinite values are refused."""
+    """What `iter_layers` yields. Errors name rows by these indices, by default 0, 1, ..."""
     _check_module(module)
     check_count("batch_rows", batch_rows)
     names = layer_names(module) if layers is None else list(layers)
@@ -79,35 +81,23 @@ def recorded_layers(
     rows = X if isinstance(X, NetworkRows) else NetworkRows(X)
     for batch in rows.batches(batch_rows):
         dtype = batch.dtype if takes_tokens(module, batch) else place.dtype
-        with (
-            _recorded({name: parts[name] for name in names}) as outputs,
-            _evaluating(module),
-            torch.no_grad(),
-        ):
+        asked = {name: parts[name] for name in names}
+        with _recorded(asked) as outputs, _evaluating(module), torch.no_grad():
             _pass(module, batch.to(device=place.device, dtype=dtype))
         missing = [name for name in names if name not in outputs]
         if missing:
             raise ValueError(
                 f"The layers {', '.join(missing)} gave no tensor in a pass; leave them out of layers=."
             )
-        size = len(batch)
-        yield first, {name: _rows(outputs[name], size, name, pool) for name in names}
-        first += size
+        last = first + len(batch)
+        numbers = np.arange(first, last) if indices is None else indices[first:last]
+        yield first, {name: _rows(outputs[name], numbers, name, pool) for name in names}
+        first = last
 
 
 def takes_tokens(module: nn.Module, X: Tensor) -> bool:
     """Whether rows are numbers of tokens: integers for a network that embeds such numbers."""
     return embeds_tokens(module) and X.dtype in (torch.int32, torch.int64)
-
-
-def check_layer_outputs(Z: np.ndarray, layer: str, rows: Sequence[int] | np.ndarray) -> None:
-    """Refuse outputs (b, d) that are not finite, and name the first of the rows."""
-    bad = np.flatnonzero(~np.isfinite(Z).all(axis=1))
-    if len(bad):
-        raise ValueError(
-            f"Layer {layer!r} has NaN or infinite values, first in row {rows[bad[0]]:,}. Check that row, and that X is "
-            "scaled as the network was trained."
-        )
 
 
 def sketch_layers(
@@ -195,11 +185,20 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def _rows(output: Tensor, size: int, name: str, pool: bool) -> np.ndarray:
+def _rows(output: Tensor, rows: np.ndarray, name: str, pool: bool) -> np.ndarray:
+    """An output as a matrix of finite numbers, (b, d)."""
+    size = len(rows)
     if output.ndim == 0 or len(output) != size:
         raise ValueError(
             f"Layer {name!r} gives shape {tuple(output.shape)} for {size} rows; expected one per row. Leave it out."
         )
     if pool and output.ndim > 2:
         output = output.flatten(2).mean(2)
-    return output.reshape(size, -1).float().cpu().numpy()
+    Z = output.reshape(size, -1).float().cpu().numpy()
+    bad = rows[~np.isfinite(Z).all(axis=1)]
+    if len(bad):
+        raise ValueError(
+            f"Layer {name!r} has NaN or infinite values, first in row {bad[0]:,}. Check that row, and that X is "
+            "scaled as the network was trained."
+        )
+    return Z

@@ -33,11 +33,16 @@ from torch import nn
 
 from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
-from krepes.alignment.layers.layer_ridge import candidate_kernels, kernel_ridge
-from krepes.alignment.layers.layer_weights import choose_layers, layer_lines
-from krepes.alignment.layers.low_rank_features import as_landmark_rule, low_rank_map
 from krepes.alignment.layers.network_rows import NetworkRows
+from krepes.alignment.layers.three_steps import (
+    as_landmark_rule,
+    candidate_kernels,
+    choose_layers,
+    kernel_ridge,
+    low_rank_map,
+)
 from krepes.base.components import Component, named_parts
+from krepes.base.display import text_table
 from krepes.base.limits import check_choice, check_count
 from krepes.base.validation import as_array, estimator_rows
 from krepes.kernels import Kernel
@@ -169,7 +174,10 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         X_unlabelled : like X, optional
         """
         self._check()
-        self.network_ = _module(self.network, X)
+        if self.network is None or isinstance(self.network, nn.Module):
+            self.network_ = self.network
+        else:
+            self.network_ = as_network(self.network).build(tuple(NetworkRows(X).first.shape[1:]))
         outputs = self._open(X, reset=True)
         codes = self._encode(y, outputs.n_rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -226,9 +234,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
     ) -> None:
         """Step 3 for labelled and unlabelled features."""
-        kernels = candidate_kernels(
-            self.kernel, np.concatenate([Z, free]), self.lengthscale_factors, generator
-        )
+        everything = np.concatenate([Z, free])
+        kernels = candidate_kernels(self.kernel, everything, self.lengthscale_factors, generator)
         rule = as_landmark_rule(self.landmarks)
         # Sums of rows are for layers only, where the kernel is linear.
         rule = PivotedCholesky() if isinstance(rule, str) else rule
@@ -251,25 +258,28 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of every row."""
-        check_is_fitted(self, "machine_")
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, shape (n, K): softmax of the scores at `temperature_`.
 
         For new rows. Those of the fit that had no label are in `unlabelled_probabilities_`.
         """
-        scores = self._scores(X)
-        return softmax(scores / self.temperature_, axis=1)
+        return softmax(self._scores(X) / self.temperature_, axis=1)
 
     def summary(self) -> str:
         """What was chosen, in words."""
         check_is_fitted(self, "machine_")
+        length = getattr(self.kernel_, "lengthscale", None)  # without its last digits
+        known = isinstance(length, float)
+        kernel = f"{self.kernel_.name} kernel of lengthscale {length:.4g}" if known else f"{self.kernel_}"
+        used = sorted((s for s in self.alignments_ if s.weight > 0), key=lambda s: -s.share)
+        rows = [[s.layer, f"{s.alignment:.3f}", f"{s.weight:.4f}", f"{s.share:.1%}"] for s in used]
         return (
-            f"{len(self.layers_)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; "
-            f"{_described(self.kernel_)}\n"
+            f"{len(used)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; {kernel}\n"
             f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
-            f"{layer_lines(self.alignments_)}"
+            f"{text_table([['layer', 'alone', 'weight', 'share'], *rows])}"
         )
 
     def __str__(self) -> str:
@@ -290,12 +300,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
                 width = self._maps[name].landmarks.shape[1]
                 if Z.shape[1] != width:
                     raise ValueError(f"Layer {name!r} has {Z.shape[1]} features; it had {width} in fit.")
-            yield (
-                block,
-                np.hstack(
-                    [self._maps[name](layers[name]).numpy() * self._scales[name] for name in self.layers_]
-                ),
-            )
+            parts = [self._maps[name](layers[name]).numpy() * self._scales[name] for name in self.layers_]
+            yield block, np.hstack(parts)
 
     def _open(self, X: Any, reset: bool, needed: list[str] | None = None) -> LayerOutputs:
         """Open the layers of X. In `fit` (`reset`) they are remembered; later X must have the same layers."""
@@ -328,9 +334,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
                 check_classification_targets(y)
         labels = encode_labels(y, n_rows=n_rows)
         if len(labels.classes) < 2:
-            raise ValueError(
-                f"All labels are of one class, {labels.classes[0].item()!r}; at least two classes are needed."
-            )
+            one = labels.classes[0].item()
+            raise ValueError(f"All labels are of one class, {one!r}; at least two classes are needed.")
         self.classes_ = labels.classes
         return labels.codes
 
@@ -341,15 +346,3 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         factors = np.atleast_1d(np.asarray(self.lengthscale_factors, dtype=float))
         if not (factors.size and np.isfinite(factors).all() and (factors > 0).all()):
             raise ValueError(f"lengthscale_factors={self.lengthscale_factors!r}: expected positive numbers.")
-
-
-def _described(kernel: Kernel) -> str:
-    """A kernel in words, without the last digits of its lengthscale."""
-    length = getattr(kernel, "lengthscale", None)
-    return f"{kernel.name} kernel of lengthscale {length:.4g}" if isinstance(length, float) else f"{kernel}"
-
-
-def _module(network: nn.Module | Network | str | None, X: Any) -> nn.Module | None:
-    if network is None or isinstance(network, nn.Module):
-        return network
-    return as_network(network).build(tuple(NetworkRows(X).first.shape[1:]))

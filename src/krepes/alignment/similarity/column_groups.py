@@ -30,7 +30,9 @@ def column_groups(groups: ColumnGroups | None, n_columns: int, names: list[str])
         if len(given) != n_columns:
             raise ValueError(f"There are {len(given)} labels for {n_columns} columns. {wrong}")
         labels = {str(label): label for label in given.values()}
-        return {name: [j for j, other in enumerate(given.values()) if other == g] for name, g in labels.items()}
+        return {
+            name: [j for j, other in enumerate(given.values()) if other == g] for name, g in labels.items()
+        }
     found = {key: [_column(c, n_columns, names) for c in group] for key, group in lists.items()}
     empty = [key for key, group in found.items() if not group]
     if empty:
