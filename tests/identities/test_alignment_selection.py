@@ -16,7 +16,7 @@ from krepes.alignment import (
     combine_sketches,
     one_hot,
 )
-from krepes.alignment.similarity.kernel_combination import nonnegative_minimum
+from krepes.alignment.similarity.nonnegative_minimum import nonnegative_minimum
 from krepes.kernels import Gaussian
 from refusals import refuses
 

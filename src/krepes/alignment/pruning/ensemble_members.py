@@ -150,11 +150,14 @@ def members_of(ensemble: FittedEnsemble) -> Ensemble:
         raise ValueError(
             f"The ensemble knows one class only, {classes.tolist()[0]!r}; at least two are needed."
         )
-    parts = _gradient_stages if isinstance(ensemble, _GRADIENT) else _estimators
+    if isinstance(ensemble, _GRADIENT):
+        members = _gradient_stages(ensemble, classes)
+    else:
+        members = _estimators(ensemble, classes)
     samples = _samples(ensemble)
     n_rows = None if samples is None else 1 + max(rows.max() for rows in samples)
     return Ensemble(
-        parts(ensemble, classes),
+        members,
         classes,
         samples,
         getattr(ensemble, "_n_samples", n_rows),
@@ -185,8 +188,9 @@ def _check_kind(ensemble: FittedEnsemble) -> None:
 
 def _samples(ensemble: FittedEnsemble) -> list[np.ndarray] | None:
     """The rows that each member was trained on, where members have seen different rows."""
-    forest = isinstance(ensemble, _FORESTS) and ensemble.bootstrap
-    if not forest and not isinstance(ensemble, _BAGGING):
+    if not isinstance(ensemble, (*_BAGGING, *_FORESTS)):
+        return None
+    if isinstance(ensemble, _FORESTS) and not ensemble.bootstrap:
         return None
     samples = list(ensemble.estimators_samples_)
     # With warm_start scikit-learn knows the samples of the last members only.
@@ -221,7 +225,10 @@ def _places(own: ArrayLike, classes: np.ndarray, encoded: bool) -> np.ndarray:
     return np.asarray(own).astype(np.int64) if encoded else np.searchsorted(classes, own)
 
 
-def _gradient_stages(ensemble: FittedEnsemble, classes: np.ndarray | None) -> list[Member]:
+def _gradient_stages(
+    ensemble: ensembles.GradientBoostingClassifier | ensembles.GradientBoostingRegressor,
+    classes: np.ndarray | None,
+) -> list[Member]:
     n_classes = 0 if classes is None else len(classes)
     stages: list[Member] = [
         StageMember(f"stage {k}", tuple(trees), ensemble.learning_rate, n_classes)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from krepes.alignment.similarity.kernel_combination import CUT, nonnegative_minimum
+from krepes.alignment.similarity.nonnegative_minimum import CUT, nonnegative_minimum
 
 METHODS = ("alignment", "stacking", "r2")
 CONSTANT = 1e-12  # the spread of a member's predictions relative to their size: below it is rounding

@@ -175,15 +175,11 @@ def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | N
     same = parts.samples is not None and n == parts.n_rows
     if predictions == "given" or (predictions == "auto" and not same):
         return None
-    if parts.samples is None:
+    if parts.samples is None or not same:
+        trained = "unknown" if parts.n_rows is None else f"{parts.n_rows:,}"
         raise ValueError(
-            "The ensemble does not know which rows each member was trained on: give rows that none has seen, with "
-            'predictions="given".'
-        )
-    if not same:
-        raise ValueError(
-            f"X has {n:,} rows and the ensemble was trained on {parts.n_rows:,}: out-of-bag predictions are of the "
-            'training rows, in their order. For other rows use predictions="given".'
+            f"X has {n:,} rows, and the training rows of members are {trained}: out-of-bag predictions are of these "
+            'rows, in their order. For rows that no member has seen use predictions="given".'
         )
     usable = np.ones((n, len(parts.samples)), dtype=bool)
     for k, rows in enumerate(parts.samples):

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -31,12 +30,9 @@ from krepes.alignment.similarity.augmented_grams import origin_of
 from krepes.alignment.similarity.cka import centred, check_enough_rows, check_estimator, self_hsic
 from krepes.alignment.similarity.column_groups import ColumnGroups, column_groups
 from krepes.alignment.similarity.hsic import hsic
-from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
+from krepes.alignment.similarity.nonnegative_minimum import nonnegative_minimum
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.base.validation import as_array, as_flat_matrix, check_same_rows, estimator_rows, generator_of
-
-CUT = 1e-12
-ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -65,45 +61,6 @@ class Combination:
         """Kernels with a positive weight, the heaviest first."""
         order = np.argsort(-self.weights, kind="stable")
         return [self.names[k] for k in order if self.weights[k] > 0]
-
-
-def nonnegative_minimum(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
-    """argmin over v >= 0 of v^T M v - 2 v^T a for M positive semi-definite of unit diagonal, and its KKT residual.
-
-    The residual is the largest of max(a - M v) where v = 0, and |a - M v| where v > 0, relative to max |a|.
-
-    >>> v, residual = nonnegative_minimum(np.eye(2), np.array([2.0, -1.0]))
-    >>> v.tolist(), residual
-    ([2.0, 0.0], 0.0)
-    """
-    if not np.abs(a).max(initial=0.0) > 0:
-        return np.zeros(len(a)), 0.0
-    values, vectors = np.linalg.eigh((M + M.T) / 2)
-    kept = values > CUT * values[-1]
-    roots = np.sqrt(values[kept])
-    try:
-        v = nnls((vectors[:, kept] * roots).T, (vectors[:, kept].T @ a) / roots)[0]
-    except RuntimeError:  # it may not end where kernels are dependent
-        v = np.zeros(len(a))
-    share = v * np.sqrt(np.abs(M.diagonal()))
-    support = share > ROUNDING * share.max(initial=0.0)  # which machine it is decides what is left of a zero
-    v = np.where(support, v, 0.0)
-    # One solve on the support takes the rounding of the iteration away.
-    refined = np.zeros_like(v)
-    refined[support] = np.linalg.lstsq(M[np.ix_(support, support)], a[support], rcond=CUT)[0]
-    candidates = [w for w in (refined, v) if (w >= 0).all()]
-    best = min(candidates, key=lambda w: _violation(M, a, w))
-    if _violation(M, a, best) > CUT:
-        # Dependent kernels lead the iteration astray; repeated ones are the common case.
-        candidates = [best, active_set_minimum(M, a, best)]
-        best = min(candidates, key=lambda w: _violation(M, a, w))
-    return best, _violation(M, a, best)
-
-
-def _violation(M: np.ndarray, a: np.ndarray, v: np.ndarray) -> float:
-    slope = a - M @ v
-    worst = max(np.abs(slope[v > 0]).max(initial=0.0), slope[v <= 0].max(initial=0.0))
-    return float(worst / np.abs(a).max())
 
 
 def combine_kernels(
