@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,29 +36,20 @@ def draw(path: Path, digits: Digits, Z: np.ndarray, rows: Compared, explained: E
 
     figure = Figure(figsize=(13, 7.2), dpi=150, facecolor=GROUND)
     FigureCanvasAgg(figure)
-    figure.text(
-        0.035,
-        0.945,
-        "Handwritten digits, learned without labels",
-        fontsize=19,
-        color=INK,
-        weight="bold",
-        va="center",
-    )
-    figure.text(
-        0.035,
-        0.9,
-        f"{Z.shape[1]} components learned from {digits.n_train:,} images; colours show the digits, which the model was "
-        "never told",
-        fontsize=11.5,
-        color=FAINT,
-        va="center",
-    )
+    _text(figure, 0.035, 0.945, "Handwritten digits, learned without labels", 19, weight="bold")
+    about = f"{Z.shape[1]} components learned from {digits.n_train:,} images; colours show the digits, which the model "
+    _text(figure, 0.035, 0.9, f"{about}was never told", 11.5, FAINT)
     places = flat_map(Z, seed)
     _map(figure.add_axes((0.02, 0.03, 0.56, 0.84)), places, digits, explained)
     _explanation(figure, digits, explained)
     _accuracies(figure, rows)
     figure.savefig(path, format="png")
+
+
+def _text(
+    drawn: Figure | Axes, x: float, y: float, words: str, size: float, colour: str = INK, **style: Any
+) -> None:
+    drawn.text(x, y, words, fontsize=size, color=colour, va="center", **style)
 
 
 def flat_map(Z: np.ndarray, seed: int) -> np.ndarray:
@@ -78,23 +69,12 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -
         members = places[digits.y == digit]
         axes.scatter(members[:, 0], members[:, 1], s=13, color=colour, alpha=0.7, linewidths=0)
         middle = members[np.linalg.norm(members - np.median(members, 0), axis=1).argmin()]
-        axes.text(
-            middle[0],
-            middle[1],
-            str(digit),
-            fontsize=24,
-            weight="bold",
-            color=colour,
-            ha="center",
-            va="center",
-            path_effects=halo,
-            zorder=4,
-        )
+        style: dict[str, Any] = {"weight": "bold", "ha": "center", "path_effects": halo, "zorder": 4}
+        _text(axes, *middle, str(digit), 24, colour, **style)
     x, y = places[explained.row]
     for landmark in explained.landmarks:
-        axes.plot(
-            [x, places[landmark, 0]], [y, places[landmark, 1]], color=INK, linewidth=0.9, alpha=0.8, zorder=3
-        )
+        ends = places[[explained.row, landmark]].T
+        axes.plot(*ends, color=INK, linewidth=0.9, alpha=0.8, zorder=3)
     marks = places[explained.landmarks]
     axes.scatter(marks[:, 0], marks[:, 1], s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
     axes.scatter([x], [y], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
@@ -105,39 +85,27 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -
 def _explanation(figure: Figure, digits: Digits, explained: Explained) -> None:
     """The row and its landmarks as images."""
     left, top = 0.615, 0.855
-    figure.text(left, top, "Why does ★ lie there?", fontsize=14, weight="bold", color=INK, va="center")
+    _text(figure, left, top, "Why does ★ lie there?", 14, weight="bold")
     words = "The training images that add most to it, in parts of the way there:"
-    figure.text(left, top - 0.042, words, fontsize=10.5, color=FAINT, va="center")
+    _text(figure, left, top - 0.042, words, 10.5, FAINT)
     star = (left, 0.53, 0.125, 0.125 * 13 / 7.2)
     _picture(figure, star, digits.X[explained.row], "#f2b705", 3.0)
     caption = f"★ row {explained.row}, a {digits.y[explained.row]}"
-    figure.text(
-        left + star[2] / 2, star[1] - 0.025, caption, fontsize=10, color=INK, ha="center", va="center"
-    )
+    _text(figure, left + star[2] / 2, star[1] - 0.025, caption, 10, ha="center")
     for i, (row, value) in enumerate(zip(explained.landmarks, explained.parts)):
         x, y = 0.765 + 0.074 * (i % 3), 0.655 - 0.165 * (i // 3)
         _picture(figure, (x, y, 0.055, 0.055 * 13 / 7.2), digits.X[row], COLOURS[digits.y[row]], 2.0)
-        caption = f"row {row}, a {digits.y[row]}"
-        figure.text(x + 0.0275, y - 0.018, caption, fontsize=8.5, color=INK, ha="center", va="center")
-        figure.text(
-            x + 0.0275, y - 0.040, f"{value:.2f}", fontsize=8.5, color=FAINT, ha="center", va="center"
-        )
+        _text(figure, x + 0.0275, y - 0.018, f"row {row}, a {digits.y[row]}", 8.5, ha="center")
+        _text(figure, x + 0.0275, y - 0.040, f"{value:.2f}", 8.5, FAINT, ha="center")
 
 
 def _picture(
-    figure: Figure,
-    place: tuple[float, float, float, float],
-    image: np.ndarray,
-    colour: str,
-    width: float,
+    figure: Figure, place: tuple[float, float, float, float], image: np.ndarray, colour: str, width: float
 ) -> None:
     axes = figure.add_axes(place)
     axes.imshow(image, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color(colour)
-        spine.set_linewidth(width)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(color=colour, linewidth=width)
 
 
 def _accuracies(figure: Figure, rows: Compared) -> None:
@@ -145,9 +113,9 @@ def _accuracies(figure: Figure, rows: Compared) -> None:
     names = list(rows)[::-1]
     results = [rows[name][0] for name in names]
     title = f"Test accuracy with {results[0].n_labels} labels"
-    figure.text(0.615, 0.375, title, fontsize=14, weight="bold", color=INK, va="center")
+    _text(figure, 0.615, 0.375, title, 14, weight="bold")
     words = "A linear classifier on each representation, mean ± deviation"
-    figure.text(0.615, 0.333, words, fontsize=10.5, color=FAINT, va="center")
+    _text(figure, 0.615, 0.333, words, 10.5, FAINT)
     axes = figure.add_axes((0.695, 0.075, 0.275, 0.225))
     means = [100 * result.accuracy for result in results]
     deviations = [100 * result.values("accuracy").std(ddof=1) for result in results]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from krepes.cli.command import with_options
+from krepes.cli.options import taken_words
 from krepes.cli.terminal import console, line, table
 from krepes.evaluation.comparison.verdict import OURS
 from krepes.evaluation.probe_result import NAMES
@@ -30,10 +31,7 @@ def show_data(dataset: LabelledRows, plan: Protocol, guess: TaskGuess | None) ->
         f"{len(plan.draws[0][1]):,} rows to test on."
     )
     if guess is not None and not guess.plain:
-        taken, other = (
-            ("a quantity", "classification") if plan.task == "regression" else ("classes", "regression")
-        )
-        line(f"The target is taken for {taken}: {guess.why}. Otherwise say --task {other}.", style="dim")
+        line(taken_words(plan.task, guess.why, guess), style="dim")
 
 
 def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbedding) -> None:
@@ -46,8 +44,9 @@ def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbeddin
         cells = [result.words(metric) for metric in names]
         shown.add_row(name, *cells, f"{result.seconds:.1f} s" if result.seconds else "")
     console().print(shown)
-    line(_spread_words(first), style="dim")
-    line("")
+    several = f"Mean ± standard deviation over {len(first.results)} draws of the labels."
+    once = "± is the standard error by the choice of test rows; all labels were used, once."
+    line(f"{several if len(first.results) > 1 else once}\n", style="dim")
     _show_verdict(found.verdict)
     if found.curve is not None:
         _show_curve(found.curve, found.few)
@@ -57,12 +56,6 @@ def show_findings(found: Evaluated, dataset: LabelledRows, model: KernelEmbeddin
         line("The scale of the components matters: a StandardScaler behind the model undoes it.", style="dim")
     for hint in dataset.hints():
         line(with_options(hint), style="dim")
-
-
-def _spread_words(result: ProtocolResult) -> str:
-    if len(result.results) > 1:
-        return f"Mean ± standard deviation over {len(result.results)} draws of the labels."
-    return "± is the standard error by the choice of test rows; all labels were used, once."
 
 
 def _show_verdict(found: Verdict) -> None:
@@ -103,26 +96,19 @@ def numbers_of(found: Evaluated) -> dict[str, dict[str, Any]]:
 
 def _numbers(result: ProtocolResult) -> dict[str, Any]:
     metrics = list(result.results[0].metrics)
-    return (
-        {metric: result.mean(metric) for metric in metrics}
-        | {PLURALS.get(metric, f"{metric}_values"): result.values(metric).tolist() for metric in metrics}
-        | {
-            "spread": {metric: result.spread(metric) for metric in metrics},
-            "choices": [repeat.choice for repeat in result.results],
-            "n_labels": result.n_labels,
-            "n_test": result.n_test,
-            "seconds": result.seconds,
-        }
-    )
+    return {
+        **{metric: result.mean(metric) for metric in metrics},
+        **{PLURALS.get(metric, f"{metric}_values"): result.values(metric) for metric in metrics},
+        "spread": {metric: result.spread(metric) for metric in metrics},
+        "choices": [repeat.choice for repeat in result.results],
+        "n_labels": result.n_labels,
+        "n_test": result.n_test,
+        "seconds": result.seconds,
+    }
 
 
 def verdict_numbers(found: Verdict) -> dict[str, Any]:
     """A verdict for programs."""
-    return {
-        "text": found.text,
-        "advice": found.advice,
-        "winner": found.winner,
-        "differences": {
-            other.name: {"mean": other.mean, "error": other.error} for other in found.differences
-        },
-    }
+    differences = {other.name: {"mean": other.mean, "error": other.error} for other in found.differences}
+    about = {"text": found.text, "advice": found.advice, "winner": found.winner}
+    return about | {"differences": differences}

@@ -54,10 +54,9 @@ def plain_table(found: Faithfulness) -> list[dict[str, Any]]:
     """The table with plain numbers, errors beside them."""
     rows = []
     for row in found.table():
-        plain: dict[str, Any] = {"method": row["method"], "ignores_weights": row["ignores weights"]}
+        plain: dict[str, Any] = {"method": row.pop("method"), "ignores_weights": row.pop("ignores weights")}
         for name, value in row.items():
-            if name not in ("method", "ignores weights"):
-                key = name.replace(", ", "_").replace(" ", "_")
-                plain |= {key: value.value, f"{key}_error": value.error}
+            key = name.replace(", ", "_").replace(" ", "_")
+            plain |= {key: value.value, f"{key}_error": value.error}
         rows.append(plain)
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from krepes.cli.terminal import console, line, table
@@ -53,20 +54,12 @@ def introduced(
     if y is not None:
         words = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
     label = None if words is None else words[row]
-    found = {"row": row, "label": label, "coverage": show_coverage(model, x, row, label)}
-    return x, LandmarkNames(model, source, words), found
-
-
-def show_coverage(model: Explained, x: Source, row: int, label: str | None) -> float:
-    """Say how much of a row the landmarks span."""
     covered = float(model.coverage(x)[0])
     line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
     if covered < UNLIKE:
-        line(
-            "This sample is unlike every landmark. The explanations below say little about it.",
-            style="yellow",
-        )
-    return covered
+        line("This row is unlike every landmark: the explanations below say little about it.", style="yellow")
+    found = {"row": row, "label": label, "coverage": covered}
+    return x, LandmarkNames(model, source, words), found
 
 
 def one_row(source: Source, row: int) -> Source:
@@ -106,53 +99,76 @@ class LandmarkNames:
         name = f"landmark {landmark}" if found["row"] is None else f"row {found['row']:,}"
         return name if found["label"] is None else f"{name}, {found['label']}"
 
+    def show(
+        self,
+        landmarks: Iterable[int],
+        columns: dict[str, tuple[Iterable[Any], str]],
+        *after: tuple[str, ...],
+        total: tuple[str, ...] = (),
+    ) -> list[dict[str, Any]]:
+        """Print a row for each landmark, with values in a format by column, and rows after them; as dictionaries too.
+
+        A column of texts is printed only.
+        """
+        from rich.text import Text
+
+        shown = table("training row", *columns, right=[name for name in columns if name])
+        found = []
+        for index, *values in zip(landmarks, *(values for values, _ in columns.values())):
+            forms = (form for _, form in columns.values())
+            cells = ("" if value != value else f"{value:{form}}" for value, form in zip(values, forms))
+            shown.add_row(Text(self.words(index)), *cells)
+            numbers = {name: v for name, v in zip(columns, values) if not isinstance(v, str)}
+            found.append(
+                self.fields(index) | {name.replace(" ", "_"): float(v) for name, v in numbers.items()}
+            )
+        for cells in after:
+            shown.add_row(*cells)
+        if total:
+            shown.add_row(*total, style="bold")
+        console().print(shown)
+        return found
+
 
 def _landmarks(model: KernelEmbedding, x: Source, names: LandmarkNames, asked: Sample) -> dict[str, Any]:
     """The landmarks that explain a row, and what each of them accounts for."""
-    from rich.text import Text
+    import numpy as np
 
     from krepes.explain import influence, landmark_norms, leave_out, re_expansion, top_landmarks
 
     top = top_landmarks(model, x, by=asked.by, n_top=asked.top)
-    norms, sizes = landmark_norms(model), influence(model, x)[0]
-    moves = leave_out(model, x)[0] if model.kernel_.positive_semidefinite else None
-    columns = ("training row", top.by, "share", "similarity", "without it")
-    shown = table(*columns, right=columns[1:])
-    rows = []
-    for place, index in enumerate(top.landmarks[0]):
-        similarity = float(sizes[index] / norms[index]) if norms[index] else 0.0
-        found = {
-            top.by: float(top.values[0, place]),
-            "share": float(top.shares[0, place]),
-            "similarity": similarity,
-            "without_it": None if moves is None else float(moves[index]),
-        }
-        cells = ["" if value is None else f"{value:.3g}" for value in found.values()]
-        shown.add_row(Text(names.words(index)), *cells)
-        rows.append(
-            names.fields(index) | found | {"influence": float(sizes[index]), "weight": float(norms[index])}
-        )
+    first = top.landmarks[0]
+    norms, sizes = landmark_norms(model)[first], influence(model, x)[0][first]
+    known = model.kernel_.positive_semidefinite
+    columns = {
+        top.by: top.values[0],
+        "share": top.shares[0],
+        "similarity": sizes / np.where(norms > 0, norms, np.inf),
+        "without it": leave_out(model, x)[0][first] if known else np.full(len(first), np.nan),
+    }
     others, constant = float(top.others[0]), float(top.constant[0])
-    n_others = len(norms) - len(rows)
-    shown.add_row(f"the other {n_others:,} landmarks", "", f"{others:.3g}", "", "")
-    shown.add_row("constant", "", f"{constant:.3g}", "", "")
-    console().print(shown)
+    n_others = len(model.landmarks_) - len(first)
+    rows = names.show(
+        first,
+        {name: (values, ".3g") for name, values in columns.items()},
+        (f"the other {n_others:,} landmarks", "", f"{others:.3g}"),
+        ("constant", "", f"{constant:.3g}"),
+    )
     few = re_expansion(model, x, asked.top)
     line(few.words(0))
     console().print(ABOUT, style="dim", highlight=False)
+    beside = ({"influence": float(size), "weight": float(norm)} for size, norm in zip(sizes, norms))
+    in_few = [
+        names.fields(index) | {"weight": float(weight)}
+        for index, weight in zip(few.landmarks[0], few.weights[0])
+        if index >= 0
+    ]
     return {
         "by": top.by,
-        "landmarks": rows,
+        "landmarks": [row | more for row, more in zip(rows, beside)],
         "others": others,
         "constant": constant,
-        "in_few": {
-            "landmarks": [
-                names.fields(index) | {"weight": float(weight)}
-                for index, weight in zip(few.landmarks[0], few.weights[0])
-                if index >= 0
-            ],
-            "error": float(few.error[0]),
-        },
+        "in_few": {"landmarks": in_few, "error": float(few.error[0])},
     }
 
 
@@ -211,7 +227,6 @@ def show_contributions(
     each. The landmarks that are largest in `rank` are shown; by default those that add most.
     """
     import numpy as np
-    from rich.text import Text
 
     from krepes.explain import as_direction, attribution
 
@@ -219,25 +234,16 @@ def show_contributions(
     constant = shift + float(model.intercept_ @ as_direction(model, direction).numpy())
     if other is not None:
         parts, constant = parts - attribution(model, other, direction, form)[0], 0.0
-    beside = beside or {}
     first = np.argsort(-(np.abs(parts) if rank is None else rank), kind="stable")[:n_top]
-    rest, total = float(parts.sum() - parts[first].sum()), float(parts.sum() + constant)
-    shown = table("training row", "adds", "", *beside, right=("adds", *beside))
-    largest = max(float(np.abs(parts[first]).max()), 1e-300)
-    for index in first:
-        more = (f"{values[index]:.3g}" for values in beside.values())
-        shown.add_row(Text(names.words(index)), f"{parts[index]:+.4g}", _bar(parts[index] / largest), *more)
-    shown.add_row(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}", "")
-    if other is None:
-        shown.add_row("constant", f"{constant:+.4g}", "")
-    shown.add_row("sum", f"{total:+.4g}", "", style="bold")
+    adds = parts[first]
+    rest, total = float(parts.sum() - adds.sum()), float(parts.sum() + constant)
+    largest = max(float(np.abs(adds).max()), 1e-300)
+    columns: dict[str, Any] = {"adds": (adds, "+.4g"), "": ([_bar(part / largest) for part in adds], "")}
+    columns |= {name: (values[first], ".3g") for name, values in (beside or {}).items()}
+    after = [(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}")]
+    after += [("constant", f"{constant:+.4g}")] if other is None else []
     line(f"Along {called}{' (difference of the two rows)' if other is not None else ''}:")
-    console().print(shown)
-    columns = {"adds": parts} | {name.replace(" ", "_"): values for name, values in beside.items()}
-    landmarks = [
-        names.fields(index) | {name: float(values[index]) for name, values in columns.items()}
-        for index in first
-    ]
+    landmarks = names.show(first, columns, *after, total=("sum", f"{total:+.4g}"))
     return {"along": called, "landmarks": landmarks, "others": rest, "constant": constant, "sum": total}
 
 
@@ -253,8 +259,6 @@ def _bar(share: float, width: int = 12) -> str:
 def _concept(
     model: KernelEmbedding, x: Source, concept: Concept, n_top: int, names: LandmarkNames
 ) -> dict[str, Any]:
-    from rich.text import Text
-
     from krepes.explain import concept_profile
 
     profile = concept_profile(model, x, concept, n_top)
@@ -262,22 +266,16 @@ def _concept(
         f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. It is distinguished from its absence with "
         f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
-    keys = ("alignment", "score", "adds")
-    shown = table("training row", *keys, right=keys)
-    landmarks = []
-    for place, index in enumerate(profile.top.landmarks[0]):
-        numbers = (profile.alignment[index], profile.scores[0, place], profile.exact[0, place])
-        shown.add_row(Text(names.words(index)), *(f"{number:+.3g}" for number in numbers))
-        landmarks.append(names.fields(index) | dict(zip(keys, map(float, numbers))))
-    adds = float(profile.exact[0].sum())
-    shown.add_row(f"all {len(landmarks)}", "", f"{profile.psi[0]:+.3g}", f"{adds:+.3g}", style="bold")
-    console().print(shown)
-    console().print(
-        "score = alignment × influence, as published; adds: the landmark's exact contribution to the concept in "
-        "this row.",
-        style="dim",
-        highlight=False,
+    first = profile.top.landmarks[0]
+    score, adds = float(profile.psi[0]), float(profile.exact[0].sum())
+    numbers = {"alignment": profile.alignment[first], "score": profile.scores[0], "adds": profile.exact[0]}
+    landmarks = names.show(
+        first,
+        {name: (values, "+.3g") for name, values in numbers.items()},
+        total=(f"all {len(first)}", "", f"{score:+.3g}", f"{adds:+.3g}"),
     )
+    about = "score = alignment × influence, as published; adds: what the landmark adds to the concept in this row."
+    console().print(about, style="dim", highlight=False)
     return {
         "name": concept.name,
         "in_row": float(profile.sample[0]),
@@ -285,6 +283,6 @@ def _concept(
         "p_value": concept.p_value_,
         "stability": concept.stability_,
         "landmarks": landmarks,
-        "score": float(profile.psi[0]),
+        "score": score,
         "adds": adds,
     }

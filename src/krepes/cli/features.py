@@ -101,8 +101,8 @@ def _warn_of_targets(columns: list[str], file: str) -> None:
     targets = [name for name in columns if name.lower() in TARGET_NAMES]
     if targets:
         warn(
-            f"{file}: the column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. "
-            "If it holds what is to be predicted, leave it out with --exclude.",
+            f"{file}: {', '.join(map(repr, targets))} will be used as a feature. If it holds what is to be predicted, "
+            "leave it out with --exclude."
         )
 
 
@@ -112,11 +112,9 @@ def _check_numbers(source: TableSource, file: str) -> None:
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     others = [field.name for field in source.schema if not any(test(field.type) for test in numeric)]
     if others or not source.column_names:
-        shown = ", ".join(map(repr, others[:10]))
+        shown = f"not {', '.join(map(repr, others[:10]))}" if others else "and there is none"
         raise ValueError(
-            f"{file}: every column of a representation is numbers; {shown or 'there is none'}"
-            f"{' is not' if len(others) == 1 else ' are not' if others else ''}. Leave such columns out: --exclude "
-            "COLUMN."
+            f"{file}: expected columns of numbers, {shown}. Leave columns out: --exclude COLUMN."
         )
 
 

@@ -23,7 +23,7 @@ from krepes.evaluation.comparison.prediction_scores import (
     rivals,
 )
 from krepes.evaluation.probe_result import NAMES
-from krepes.evaluation.protocol_result import PERCENT
+from krepes.evaluation.protocol_result import score_words
 from krepes.explain import landmarks_are_rows_of
 from krepes.labelled import LabelledRows
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
@@ -86,17 +86,16 @@ def evaluate_machine(
 
 def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredPredictions:
     """The rows kept with the machine, predicted by fits without their folds."""
-    held = machine.held_out_
-    folds, scores = held.folds.numpy(), held.by_folds.numpy()
+    folds, scores = machine.held_out_.folds.numpy(), machine.held_out_.by_folds.numpy()
+    y, c = _kept_targets(machine)
     if isinstance(machine, KernelRidgeClassifier):
         found = Predicted(scores.argmax(axis=1), softmax(scores / machine.temperature_, axis=1))
-        y, c = np.asarray(held.y), len(machine.classes_)
     else:
-        found, y, c = Predicted(_numbers(machine, scores)), _numbers(machine, np.asarray(held.y)), None
+        found = Predicted(machine.targets_.decoded(scores))
     X = _kept_features(machine)
-    others = rivals(_task(c), len(y), raw=raw, baselines=baselines)
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
+    others = rivals(_task(c), len(y), raw=raw, baselines=baselines)
     with Bars().stage("Fitting others", len(others) * _n_folds(machine), unit="fits") as stage:
         beside = out_of_fold(others, X, y, folds, c, stage.advance)
     return ScoredPredictions({MACHINE: found} | beside, y, c)
@@ -106,17 +105,13 @@ def _on_new_rows(
     machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, raw: bool, baselines: bool
 ) -> ScoredPredictions:
     """Labelled rows of DATA, predicted by the machine and by others that are fitted on the rows kept with it."""
-    held = machine.held_out_
-    known = dataset.y[rows]
-    if isinstance(machine, KernelRidgeClassifier):
-        y, kept_y, c = machine.targets_.encoded(known), np.asarray(held.y), len(machine.classes_)
-    else:
-        y, kept_y, c = as_targets(known), _numbers(machine, np.asarray(held.y)), None
-    X, space = _kept_features(machine), machine.space_
-    others = rivals(_task(c), len(kept_y), raw=raw, baselines=baselines)
-    predict = None
+    kept_y, c = _kept_targets(machine)
+    known, space = dataset.y[rows], machine.space_
+    y = as_targets(known) if c is None else machine.targets_.encoded(known)
+    X, predict = _kept_features(machine), None
     if X is not None:
         with Bars().stage("Fitting others"):
+            others = rivals(_task(c), len(kept_y), raw=raw, baselines=baselines)
             predict = fitted_elsewhere(others, X, kept_y, c)
     parts: dict[str, list[Predicted]] = {MACHINE: []}
     with Bars().stage("Predicting", len(rows)) as stage:
@@ -134,17 +129,16 @@ def _predicted(machine: RidgeMachine, batch: Rows) -> Predicted:
     if isinstance(machine, KernelRidgeClassifier):
         P = machine.predict_proba(batch)
         return Predicted(P.argmax(axis=1), P)
-    return Predicted(_regressor(machine).predict(batch))
-
-
-def _regressor(machine: RidgeMachine) -> KernelRidgeRegressor:
     assert isinstance(machine, KernelRidgeRegressor)
-    return machine
+    return Predicted(machine.predict(batch))
 
 
-def _numbers(machine: RidgeMachine, encoded: np.ndarray) -> np.ndarray:
-    """Encoded targets in their own unit, (n,)."""
-    return _regressor(machine).targets_.decoded(encoded)
+def _kept_targets(machine: RidgeMachine) -> tuple[np.ndarray, int | None]:
+    """Of the rows kept with the machine: codes and their number, or quantities in their own unit, (n,)."""
+    y = np.asarray(machine.held_out_.y)
+    if isinstance(machine, KernelRidgeClassifier):
+        return y, len(machine.classes_)
+    return machine.targets_.decoded(y), None
 
 
 def _kept_features(machine: RidgeMachine) -> np.ndarray | None:
@@ -154,15 +148,11 @@ def _kept_features(machine: RidgeMachine) -> np.ndarray | None:
         return None
     kept = machine.total_.kept.inputs
     too_wide = left_out_as_sparse(machine.space_, count_rows(kept))
-    if too_wide is not None:
-        line(too_wide, style="dim")
-        return None
-    if not machine.total_.kept.complete:
-        line(
-            f"Others are trained on the {count_rows(kept):,} rows that are kept with the machine.",
-            style="dim",
-        )
-    return number_columns(kept)
+    some = f"Others are trained on the {count_rows(kept):,} rows that are kept with the machine."
+    note = too_wide or ("" if machine.total_.kept.complete else some)
+    if note:
+        line(note, style="dim")
+    return None if too_wide else number_columns(kept)
 
 
 def _n_folds(machine: RidgeMachine) -> int:
@@ -181,27 +171,13 @@ def _show(found: ScoredPredictions) -> dict[str, dict[str, float]]:
     shown = table("", *heads, right=heads)
     shown.columns[0].no_wrap = True
     for method, values in scores.items():
-        cells = [_cell(name, values.get(name)) for name in names]
-        values["error"] = found.error(method)
-        shown.add_row(method, _cell(names[0], values[names[0]], values["error"]), *cells[1:])
+        error = found.error(method)
+        errors = [error] + [float("nan")] * len(names)
+        cells = [score_words(n, values[n], e) if n in values else "" for n, e in zip(names, errors)]
+        shown.add_row(method, *cells)
+        values["error"] = error
     console().print(shown)
     line("± is the standard error by the choice of rows.", style="dim")
     line("")
     line(found.verdict(), style="bold")
     return scores
-
-
-def _cell(name: str, value: float | None, error: float | None = None) -> str:
-    """
-    >>> _cell("accuracy", 0.915, 0.01), _cell("log_loss", 0.25)
-    ('91.5 ± 1.0 %', '0.250')
-    """
-    if value is None:
-        return ""
-    scale, unit, digits = (100, " %", 1) if name in PERCENT else (1, "", 3)
-    shown = (
-        f"{scale * value:.4g}"
-        if "error" in name and name != "calibration_error"
-        else f"{scale * value:.{digits}f}"
-    )
-    return shown + ("" if error is None else f" ± {scale * error:.{digits}f}") + unit

@@ -1,21 +1,31 @@
-"""What a command will need of memory and disk, checked before it begins."""
+"""What a command will need of memory and disk, checked before it begins; with --dry-run, also of time."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from krepes.base.caller_warning import warn
 from krepes.base.files import check_writable, readable_bytes
+from krepes.cli.terminal import line, show_facts
+from krepes.engines import PassCost, as_engine, function_cost, sums_cost
+from krepes.sources.sections import section
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from krepes.embedding import KernelEmbedding
     from krepes.features.space import FeatureSpace
+    from krepes.one_pass import OnePassEstimator
     from krepes.sources import Source
 
 MOST_DENSE_BYTES = 2**30  # to which sparse rows are made dense, to compare with other methods
 # Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
 LEAST_MATRICES, USUAL_MATRICES = 8, 18
+TRIAL_ROWS = 10_000  # that a trial space is prepared from
 
 
 def available_memory() -> int:
@@ -91,3 +101,33 @@ def check_rows_memory(n_rows: int, n_columns: int, advice: str) -> None:
             f"{n_rows:,} rows × {n_columns:,} columns need about {readable_bytes(needed)} of memory, and "
             f"{readable_bytes(free)} are free. {advice}"
         )
+
+
+def fit_cost(model: KernelEmbedding, source: Source) -> dict[str, Any]:
+    """Print what the pass of a fit will take."""
+    if model._task().of_samples:
+        raise ValueError(
+            f"--dry-run: {model._task().loss} is trained on samples, in as many epochs as it needs; there is no "
+            "estimate."
+        )
+    space = model.prepare(section(source, 0, min(source.n_rows, TRIAL_ROWS)))
+    reader = space.open(source).reader(space.inputs, space.placement)
+    cost = sums_cost(model._accumulator(space), reader, as_engine(model.engine))
+    return _shown(cost, "Landmarks and columns were those of the first rows.")
+
+
+def results_cost(
+    model: OnePassEstimator, results: Callable[[Source], np.ndarray], source: Source
+) -> dict[str, Any]:
+    """Print what results of all rows will take."""
+
+    def compute(n_rows: int) -> int:
+        return len(results(section(source, 0, min(n_rows, source.n_rows))))
+
+    return _shown(function_cost(compute, model.space_.bytes_per_row, source.n_rows, as_engine(model.engine)))
+
+
+def _shown(cost: PassCost, note: str = "") -> dict[str, Any]:
+    show_facts(cost.lines())
+    line(f"Nothing was written (--dry-run). {note}".strip())
+    return {"dry_run": asdict(cost)}

@@ -15,6 +15,7 @@ from krepes.cli.terminal import line
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
 from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
 from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
+from krepes.evaluation.comparison.prediction_scores import FLOORS
 from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
 from krepes.labelled import LabelledRows
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 16_384
 _SLOW = 10_000_000  # labels x columns x classes: gradient boosting takes a minute for each draw
 PROBE_WORDS = {"linear": "linear probe", "knn": "nearest neighbours", "ridge": "ridge probe"}
-FLOORS = {"classification": "always the most frequent class", "regression": "always the mean"}
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,8 @@ OPTIONS = ("n_components", "n_landmarks", "kernel", "loss", "views")  # paramete
 def introduce(search: Search, n_trials: int, study: Path | None) -> None:
     """What is going to happen."""
     names = ", ".join(f"{name} ({range_words(spec)})" for name, spec in search.space.varied.items())
-    cost = (
-        "One pass over the data serves all trials."
-        if search.one_pass
-        else "Every trial goes through the data."
-    )
-    for text in (f"{search.split.describe()}.", f"Searched: {names}.", cost):
-        line(text)
+    once, often = "One pass over the data serves all trials.", "Every trial goes through the data."
+    line(f"{search.split.describe()}.\nSearched: {names}.\n{once if search.one_pass else often}")
     done = len(search.result.trials)
     if study is not None and done:
         line(f"{study} has {done} trials already; {max(0, n_trials - done)} to go.")
@@ -177,13 +172,8 @@ class FitCommand:
         options |= {f"--{name.replace('_', '-')}": ["all" if v is None else v] for name, v in own.items()}
         options["--set"] = [f"{name}={_as_text(value)}" for name, value in found.items()]
         options["--seed"] = [self.seed] if self.seed else []
-        words = [
-            str(word)
-            for name, values in options.items()
-            for v in values
-            if v is not None
-            for word in (name, v)
-        ]
+        pairs = [(name, str(v)) for name, values in options.items() for v in values if v is not None]
+        words = [word for pair in pairs for word in pair]
         output = f"{rows.data.stem or 'model'}.krepes"
         return shlex.join(["krepes", "fit", str(rows.data), *words, "-o", output])
 

@@ -104,6 +104,6 @@ def score_words(metric: str, mean: float, spread: float = float("nan")) -> str:
 
 def digits_of(metric: str, value: float) -> int:
     """Digits behind the point: three, or as many as three figures need where a score has a unit of its own."""
-    if metric != "mean_absolute_error" and not metric.startswith("neg_"):
+    if not metric.endswith(("absolute_error", "squared_error")) and not metric.startswith("neg_"):
         return 3
     return int(np.clip(2 - np.floor(np.log10(abs(value) or 1.0)), 0, 12))

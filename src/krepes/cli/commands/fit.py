@@ -65,8 +65,7 @@ def fit(
     [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
     """
     from krepes.base.files import check_writable
-    from krepes.cli.parts import continued, fit_part
-    from krepes.cli.saved import learn, show_saved
+    from krepes.cli.fitting import continued, fit_part, learn, show_saved
     from krepes.cli.terminal import line
 
     kept = {
@@ -93,7 +92,7 @@ def fit(
     model = chosen.model(chosen.parameters(), preprocess=prepared, **settings)
     _check_room(model, source, None if dry_run else output, overwrite, no_moments)
     if dry_run:
-        from krepes.cli.dry_run import fit_cost
+        from krepes.cli.memory_needed import fit_cost
 
         return fit_cost(model, source)
     labels = _training_labels(source, rows.data, label) if select else None
@@ -118,7 +117,7 @@ def _check(
     kept: list[str],
 ) -> None:
     """Refuse options that do not go together, before anything is opened."""
-    from krepes.cli.parts import refuse
+    from krepes.cli.fitting import refuse
 
     if stream.once and not stream.follow:
         raise typer.BadParameter("--once is for --follow.")
@@ -146,7 +145,7 @@ def _follow(
     seed: int,
 ) -> dict[str, Any]:
     """Absorb files as they arrive. The model is that of --base without its rows, or one that the first file fixes."""
-    from krepes.cli.parts import continued, follow
+    from krepes.cli.fitting import continued, follow
 
     if parts.base is not None:
         model = _embedding(continued(parts.base, device), parts.base)

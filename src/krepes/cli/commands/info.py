@@ -10,7 +10,7 @@ from krepes.cli.command import command
 _PARTS = {
     "landmarks": "landmarks (rows of the training data)",
     "sums": "sums over rows, and kept rows of the training data if there are any",
-    "solution": "coefficients, and what results need besides",
+    "solution": "coefficients, and what predictions need besides",
     "targets": "targets",
     "F": "Nyström factors F",
     "eigenvalues": "Nyström factors F",

@@ -37,7 +37,7 @@ def merge(
     [cyan]krepes merge part-*.krepes -o all.krepes[/]
     """
     from krepes.base.files import check_writable, readable_bytes
-    from krepes.cli.parts import rows_held
+    from krepes.cli.fitting import rows_held
     from krepes.cli.terminal import line, show_facts
 
     if len(models) < 2:

@@ -106,7 +106,7 @@ Rows without a label are not used.
     [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
     from krepes.base.files import check_writable
-    from krepes.cli.saved import learn, show_saved
+    from krepes.cli.fitting import learn, show_saved
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
 
@@ -138,7 +138,7 @@ Rows without a label are not used.
 
 def _check_base(rows: options.NewRows, chosen: MachineOptions, parts: options.Parts, no_sums: bool) -> None:
     """Refuse options that --base brings itself."""
-    from krepes.cli.parts import refuse
+    from krepes.cli.fitting import refuse
 
     if parts.base is None:
         if parts.first_row is not None:
@@ -161,7 +161,7 @@ def _part(
     """The sums of one part of the data, for the machine of --base."""
     from dataclasses import replace
 
-    from krepes.cli.parts import continued, fit_part
+    from krepes.cli.fitting import continued, fit_part
     from krepes.machines import NoveltyDetector
     from krepes.machines.labelled_machine import LabelledMachine
     from krepes.machines.targets import Quantities

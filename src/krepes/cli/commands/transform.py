@@ -39,7 +39,7 @@ of images a table also has the column [bold]file[/].
     width = len(embedding.intercept_)
     results = embedding.without_engine().transform
     if dry_run:
-        from krepes.cli.dry_run import results_cost
+        from krepes.cli.memory_needed import results_cost
 
         return results_cost(embedding, results, source)
     if result.is_folder:

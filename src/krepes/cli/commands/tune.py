@@ -53,16 +53,13 @@ class SearchOptions:
         """
         from krepes.cli.parameters import key_and_value
 
+        pairs = [(key_and_value(text, "--range", RANGE), _range) for text in self.ranges]
+        pairs += [(key_and_value(text, "--choice", CHOICE), _choice) for text in self.choices]
         found: dict[str, Any] = {}
-        for option_name, texts, example in (
-            ("--range", self.ranges, RANGE),
-            ("--choice", self.choices, CHOICE),
-        ):
-            for text in texts:
-                key, value = key_and_value(text, option_name, example)
-                if key in found:
-                    raise typer.BadParameter(f"{text}: {key} was given before.")
-                found[key] = _range(key, value) if option_name == "--range" else _choice(key, value)
+        for (key, value), read in pairs:
+            if key in found:
+                raise typer.BadParameter(f"{key}={value}: {key} was given before.")
+            found[key] = read(key, value)
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -128,6 +125,7 @@ beside the numbers. Test rows of --split or --n-train take no part.
     from krepes.cli.tune_report import FitCommand
     from krepes.evaluation import Search
     from krepes.evaluation.tuning.ranges import import_optuna
+    from krepes.features.landmark_choice import landmark_count
     from krepes.labelled import training_rows
 
     import_optuna()
@@ -135,7 +133,7 @@ beside the numbers. Test rows of --split or --n-train take no part.
     _check(space, given, labels)
     model = _model(chosen, given, space, {"device": device, "random_state": random_state, "verbose": 1})
     source = rows.open()
-    check_fit_memory(min(model.n_landmarks or source.n_rows, source.n_rows))
+    check_fit_memory(min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows))
     y, where = labels.of(source, rows)
     split = [labels.split] if labels.split and source.kind == "table" else []
     encoder = rows.preprocessing(source, labels.columns(), split, chosen.preprocess or "auto")
@@ -215,6 +213,6 @@ def _run(prepared: Search, searching: SearchOptions, fit: FitCommand) -> dict[st
             f"{len(result.trials)} finished trials are kept in {searching.study}; the same command continues."
         )
         lost = "No trials are kept: --study FILE keeps them."
-        say(f"Stopped. {kept if searching.study is not None else lost}", style="yellow")
+        say(f"Stopped. {lost if searching.study is None else kept}", style="yellow")
         raise typer.Exit(130) from None
     return show_result(result, fit, prepared.model.n_components)

@@ -28,7 +28,7 @@ from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows
 from krepes.evaluation.tuning.ranges import SettledSpace, chosen_solver, settle
 from krepes.evaluation.tuning.result import SearchResult
-from krepes.evaluation.tuning.split import SearchSplit, split_rows
+from krepes.evaluation.tuning.split import METRICS, SearchSplit, split_rows
 from krepes.evaluation.tuning.study import SAMPLERS, finished, next_params, open_study, record
 from krepes.sources import Source, open_source
 from krepes.sources.identity_of_rows import content_hash
@@ -175,10 +175,7 @@ class Search:
         Z = self._fitted(params).transform(self._validation)
         width = float(Z.shape[1])  # the regularisation may have cut components
         result = self.split.plan.run(Z, C_grid=PROBE_C_GRID)
-        values = {
-            "accuracy": result.values("accuracy"),
-            "balanced_accuracy": result.values("balanced_accuracy"),
-        }
+        values = {metric: result.values(metric) for metric in METRICS}
         deviation = float(values[self.split.metric].std(ddof=min(1, len(result.results) - 1)))
         return {name: float(value.mean()) for name, value in values.items()} | {
             "deviation": deviation,
