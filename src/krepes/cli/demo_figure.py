@@ -70,7 +70,7 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -
         axes.scatter(members[:, 0], members[:, 1], s=13, color=colour, alpha=0.7, linewidths=0)
         middle = members[np.linalg.norm(members - np.median(members, 0), axis=1).argmin()]
         style: dict[str, Any] = {"weight": "bold", "ha": "center", "path_effects": halo, "zorder": 4}
-        _text(axes, *middle, str(digit), 24, colour, **style)
+        _text(axes, middle[0], middle[1], str(digit), 24, colour, **style)
     x, y = places[explained.row]
     for landmark in explained.landmarks:
         ends = places[[explained.row, landmark]].T

@@ -122,8 +122,8 @@ class LandmarkNames:
             found.append(
                 self.fields(index) | {name.replace(" ", "_"): float(v) for name, v in numbers.items()}
             )
-        for cells in after:
-            shown.add_row(*cells)
+        for last in after:
+            shown.add_row(*last)
         if total:
             shown.add_row(*total, style="bold")
         console().print(shown)

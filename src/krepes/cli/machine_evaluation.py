@@ -91,7 +91,7 @@ def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredP
     if isinstance(machine, KernelRidgeClassifier):
         found = Predicted(scores.argmax(axis=1), softmax(scores / machine.temperature_, axis=1))
     else:
-        found = Predicted(machine.targets_.decoded(scores))
+        found = Predicted(_numbers(machine, scores))
     X = _kept_features(machine)
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
@@ -138,7 +138,13 @@ def _kept_targets(machine: RidgeMachine) -> tuple[np.ndarray, int | None]:
     y = np.asarray(machine.held_out_.y)
     if isinstance(machine, KernelRidgeClassifier):
         return y, len(machine.classes_)
-    return machine.targets_.decoded(y), None
+    return _numbers(machine, y), None
+
+
+def _numbers(machine: RidgeMachine, encoded: np.ndarray) -> np.ndarray:
+    """Encoded targets in their own unit, (n,)."""
+    assert isinstance(machine, KernelRidgeRegressor)
+    return machine.targets_.decoded(encoded)
 
 
 def _kept_features(machine: RidgeMachine) -> np.ndarray | None:

@@ -74,7 +74,7 @@ class MachineOptions:
         """Refuse names that are not known."""
         from krepes.preprocessing.targets import TASKS
 
-        options.one_of("--machine", self.machine, MACHINES)
+        options.one_of("--machine", self.machine.replace("-", "_"), MACHINES)
         options.one_of("--task", self.task, (*TASKS, "detect"))
         if self.task == "detect" and self.machine != "ridge":
             raise typer.BadParameter(
