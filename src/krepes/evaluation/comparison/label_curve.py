@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from krepes.base.display import text_table
 from krepes.base.limits import is_integer
+from krepes.base.validation import check_same_rows
 from krepes.evaluation.probe_inputs import check_matrix
 from krepes.evaluation.protocol import Protocol, plan_protocol
 from krepes.evaluation.protocol_result import ProtocolResult
@@ -97,11 +98,8 @@ def label_curve(
         random_state=random_state,
         task=task,
     )
-    wrong = {name: len(Z) for name, Z in features.items() if len(Z) != len(plan.labels.codes)}
-    if wrong:
-        raise ValueError(
-            f"y has {len(plan.labels.codes):,} labels, but {wrong} rows are given: one label is needed for every row."
-        )
+    for name, Z in features.items():
+        check_same_rows(len(plan.labels.codes), len(Z), "y", repr(name))
 
     def run(smaller: Protocol) -> dict[str, ProtocolResult]:
         rows = smaller.rows
