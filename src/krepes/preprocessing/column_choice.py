@@ -71,10 +71,8 @@ class ColumnChoice:
         """A column of numbers, dates or times."""
         kind, asked = family(field.type), self.columns.get(field.name)
         if asked is not None and asked not in _ALLOWED[kind]:
-            raise ValueError(
-                f"columns={{{field.name!r}: {asked!r}}}: the column holds {field.type}; it can be "
-                f"{' or '.join(map(repr, _ALLOWED[kind]))}."
-            )
+            holds = f"the column holds {field.type}; it can be {' or '.join(map(repr, _ALLOWED[kind]))}"
+            raise ValueError(f"columns={{{field.name!r}: {asked!r}}}: {holds}.")
         given = (field.name, scan.moments, scan.position[field.name], sample, scan.n_rows)
         value_type = field.type.value_type if pt.is_dictionary(field.type) else field.type
         duration = pt.is_duration(value_type)
@@ -124,8 +122,7 @@ class ColumnChoice:
 
 def readable_columns(schema: pa.Schema) -> list[str]:
     """The columns whose values decide their role; all columns if there are no such columns."""
-    unread = ("binary", "nested")
-    readable = [field.name for field in schema if family(field.type) not in unread]
+    readable = [field.name for field in schema if family(field.type) not in ("binary", "nested")]
     return readable or schema.names
 
 
@@ -135,9 +132,8 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
     if kind == "binary":
         return "binary data"
     if kind == "nested":
-        return (
-            f"nested values, {field.type!s:.60}: give each part a column, or the column a kernel on objects"
-        )
+        remedy = "give each part a column, or the column a kernel on objects"
+        return f"nested values, {field.type!s:.60}: {remedy}"
     if kind == "empty" or _present(name, scan) == 0:
         return "no value present"
     if ids and _ID_NAME.fullmatch(name) and (name in scan.ends or kind == "text"):

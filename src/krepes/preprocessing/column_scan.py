@@ -166,9 +166,7 @@ class TextScan:
         self.n_words += int(counts[[is_missing_number(value, self.words) for value in values]].sum())
         self.n_whole += int(counts @ _matches(text, r"^\d+$"))
         self.n_coded += int(counts @ _matches(text, r"^0\d+$"))
-        self.n_spelled += int(
-            counts @ pc.count_substring_regex(text, r"\p{L}{2,}").to_numpy(zero_copy_only=False)
-        )
+        self.n_spelled += int(counts @ np.asarray(pc.count_substring_regex(text, r"\p{L}{2,}")))
 
     def _count_levels(self, counted: Iterable[tuple[str, int]]) -> None:
         if self.levels is None:

@@ -29,12 +29,7 @@ def family(kind: pa.DataType) -> str:
         return "text"
     if pt.is_temporal(kind) and not pt.is_interval(kind):
         return "date or time"
-    if (
-        pt.is_binary(kind)
-        or pt.is_large_binary(kind)
-        or pt.is_fixed_size_binary(kind)
-        or str(kind) == "binary_view"
-    ):
+    if str(kind).startswith(("binary", "large_binary", "fixed_size_binary")):
         return "binary"
     return "empty" if pt.is_null(kind) else "nested"
 
@@ -79,15 +74,12 @@ def number_matrix(table: pa.Table, names: Sequence[str], missing: Sequence[float
 def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dates, times and durations as integers; finer parts are cut off."""
     kind = column.type
-    if pt.is_timestamp(kind):
-        column = column if kind.tz is None else pc.local_timestamp(column)
-    if pt.is_date(kind) or pt.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us"), safe=False)
-    elif pt.is_time(kind):
-        column = column.cast(pa.time64("us"), safe=False)
-    elif pt.is_duration(kind):
-        column = column.cast(pa.duration("us"), safe=False)
-    return column.cast(pa.int64())
+    if pt.is_timestamp(kind) and kind.tz is not None:
+        column = pc.local_timestamp(column)
+    fine = pa.timestamp("us")
+    if pt.is_time(kind) or pt.is_duration(kind):
+        fine = pa.time64("us") if pt.is_time(kind) else pa.duration("us")
+    return column.cast(fine, safe=False).cast(pa.int64())
 
 
 def text_chunks(column: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, list[str]]]:

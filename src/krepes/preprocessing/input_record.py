@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from krepes.base.codec import State
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources.source import check_unique
+from krepes.sources.tables.frames import is_pandas
 
 RECORD = ("n_features_in_", "feature_names_in_")
 
@@ -22,7 +23,7 @@ class RecordsInput(BaseEstimator):
         for name in RECORD:
             if name in vars(self):
                 delattr(self, name)
-        if is_frame(X):
+        if is_pandas(X):
             validate_data(self, used_columns(X, inputs), reset=True, skip_check_array=True)
         elif inputs.n_features is not None:
             self.n_features_in_ = inputs.n_features
@@ -55,16 +56,11 @@ class RecordsInput(BaseEstimator):
         """
         if not hasattr(self, "feature_names_in_"):
             return
-        if is_frame(X):
+        if is_pandas(X):
             check_unique(list(map(str, X.columns)), "X")
             validate_data(self, used_columns(X, inputs), reset=False, skip_check_array=True)
         elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
-
-
-def is_frame(X: Any) -> bool:
-    """A pandas frame: it has named columns and a positional indexer."""
-    return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
 def used_columns(X: Any, inputs: InputSpace) -> Any:

@@ -12,6 +12,13 @@ from typing import Any
 import numpy as np
 
 MISSING = -1
+# what labels are, and as which dtype they are kept; the first that all of them are
+_PLAIN = (
+    (str, str),
+    (bool | np.bool_, bool),
+    (int | np.integer, np.int64),
+    (int | float | np.number | bool | np.bool_, np.float64),
+)
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,9 @@ def plain_values(values: np.ndarray, name: str) -> np.ndarray:
     """An object array as the plain dtype of what it holds; other arrays as they are."""
     if values.dtype != object:
         return values
-    if all(isinstance(value, str) for value in values):
-        return values.astype(str)
-    if all(isinstance(value, bool | np.bool_) for value in values):
-        return values.astype(bool)
-    if all(isinstance(value, int | np.integer) for value in values):
-        return values.astype(np.int64)
-    if all(isinstance(value, int | float | np.number | bool | np.bool_) for value in values):
-        return values.astype(np.float64)
+    for given, dtype in _PLAIN:
+        if all(isinstance(value, given) for value in values):
+            return values.astype(dtype)
     kinds = sorted({type(value).__name__ for value in values})
     raise ValueError(
         f"{name} mixes labels of the types {', '.join(kinds)}; use text, integers or true/false throughout."
@@ -119,10 +121,8 @@ def _check_whole(values: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} has infinite labels; leave a label empty where it is not known.")
     fractional = values[values != np.round(values)]
     if len(fractional):
-        raise ValueError(
-            f"{name} holds numbers with fractions such as {fractional[0]:g}: a quantity, not classes. Cut it "
-            "into classes first."
-        )
+        such = f"numbers with fractions such as {fractional[0]:g}"
+        raise ValueError(f"{name} holds {such}: a quantity, not classes. Cut it into classes first.")
 
 
 def _tidy(classes: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ in chunks of fixed size.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -26,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.caller_warning import warn
 from krepes.base.components import Component
+from krepes.base.limits import check_choice, check_count
 from krepes.base.progress import Progress
 from krepes.base.row_layout import EncodedColumn
 from krepes.base.rows import take_rows
@@ -34,14 +34,14 @@ from krepes.engines import Engine, engine_for
 from krepes.preprocessing.column_choice import TARGET_NAMES, ColumnChoice, readable_columns
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
 from krepes.preprocessing.column_values import family, first_value
-from krepes.preprocessing.columns import Column, LeftOut, Number, YesNo
+from krepes.preprocessing.columns import Column, LeftOut
 from krepes.preprocessing.columns.number import infinite
 from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.row_sampling import sampled_indices
 from krepes.sources.sections import RawReader
 from krepes.sources.tables.frames import is_pandas, is_polars
-from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matrix_table
+from krepes.sources.tables.vectors_as_table import VectorsTable, array_names, is_matrix, matrix_table
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
@@ -50,10 +50,8 @@ _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are 
 def empty_table(X: Any) -> list[str] | None:
     """The columns of a frame or table without rows; None for everything else."""
     if isinstance(X, Mapping):
-        empty = len(X) > 0 and all(
-            hasattr(v, "__len__") and not isinstance(v, str) and not len(v) for v in X.values()
-        )
-        return list(X) if empty else None
+        lengths = [len(v) if hasattr(v, "__len__") and not isinstance(v, str) else 1 for v in X.values()]
+        return list(X) if lengths and not any(lengths) else None
     if isinstance(X, pa.Table | pa.RecordBatch):
         return X.schema.names if X.num_rows == 0 else None
     return list(map(str, X.columns)) if (is_pandas(X) or is_polars(X)) and len(X) == 0 else None
@@ -213,14 +211,11 @@ class TableEncoder(TransformerMixin, Component):
         )
         if scan.infinite:
             raise infinite(sorted(scan.infinite))
-        choose = ColumnChoice(
-            self.min_frequency, self.max_levels, ids=self.named_, columns=self.columns or {}
-        )
+        choose = ColumnChoice(self.min_frequency, self.max_levels, self.named_, self.columns or {})
         seen = sample.select(scanned)
         self._keep(choose(usable.schema, scan, seen))
-        self._examples = {
-            name: str(value) for name in scanned if (value := first_value(seen.column(name))) is not None
-        }
+        firsts = {name: first_value(seen.column(name)) for name in scanned}
+        self._examples = {name: str(value) for name, value in firsts.items() if value is not None}
         indices = sampled_indices(source.n_rows, n_candidates, seed)
         return take_rows(sample, np.searchsorted(seen_rows, indices)), indices
 
@@ -286,14 +281,9 @@ class TableEncoder(TransformerMixin, Component):
         parts = [(column, encoded[:, part]) for column, part in zip(self.columns_, self._parts())]
         if self.named_:
             return pa.table({column.name: column.decoded_cells(part) for column, part in parts})
-        numbers = all(
-            isinstance(column, Number) and not isinstance(column, YesNo) for column in self.columns_
-        )
-        out = np.full(
-            (len(encoded), self.n_features_in_),
-            np.nan if numbers else None,
-            dtype=None if numbers else object,
-        )
+        numbers = all(pa.types.is_floating(column.decoded_type) for column in self.columns_)
+        missing, dtype = (np.nan, np.float64) if numbers else (None, object)
+        out = np.full((len(encoded), self.n_features_in_), missing, dtype=dtype)
         for column, part in parts:
             out[:, self.input_columns_.index(column.name)] = column.decode(part)
         return out
@@ -302,9 +292,8 @@ class TableEncoder(TransformerMixin, Component):
         """Names such as `age`, `age (missing)`, `sex=f`, `sex=(rare)`."""
         check_is_fitted(self, "columns_")
         if input_features is not None and list(input_features) != self.input_columns_:
-            raise ValueError(
-                "input_features is not equal to feature_names_in_: " + ", ".join(self.input_columns_)
-            )
+            fitted = ", ".join(self.input_columns_)
+            raise ValueError(f"input_features is not equal to feature_names_in_: {fitted}")
         names: dict[str, None] = {}
         for name in (name for column in self.columns_ for name in column.output_names()):
             while name in names:
@@ -372,19 +361,16 @@ class TableEncoder(TransformerMixin, Component):
             raise ValueError(
                 f"min_frequency must be 'auto', a number of rows or a share below 1; got {self.min_frequency!r}."
             )
-        if operator.index(self.max_levels) < 1:
-            raise ValueError(f"max_levels must be at least 1; got {self.max_levels}.")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
-        if isinstance(self.exclude, str):
-            raise ValueError(f"exclude must be a list of column names; got the single name {self.exclude!r}.")
-        if isinstance(self.missing, str):
-            raise ValueError(f"missing must be a list of words; got the single word {self.missing!r}.")
+        check_count("max_levels", self.max_levels)
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        lists = (("exclude", "column names", self.exclude), ("missing", "words", self.missing))
+        for name, what, value in lists:
+            if isinstance(value, str):
+                raise ValueError(f"{name} must be a list of {what}; got {value!r}.")
         for name, kind in (self.columns or {}).items():
             if kind not in KINDS:
-                raise ValueError(
-                    f"columns={{{name!r}: {kind!r}}}: expected one of {', '.join(map(repr, KINDS))}."
-                )
+                given, kinds = f"columns={{{name!r}: {kind!r}}}", ", ".join(map(repr, KINDS))
+                raise ValueError(f"{given}: expected one of {kinds}.")
 
     def _source(self, X: Any, names: list[str] | None = None) -> TableSource:
         """Whatever was given, as a table; the columns of an array are called `names`."""
@@ -395,21 +381,18 @@ class TableEncoder(TransformerMixin, Component):
         if isinstance(source, TableSource):
             return source
         table = VectorsTable(source)
-        columns = self._array_columns(len(table.schema), names)
-        return VectorsTable(source, columns)
+        return table if names is None else VectorsTable(source, self._array_columns(len(table.schema), names))
 
     def _array_columns(self, width: int, names: list[str] | None) -> list[str]:
         """Names for the columns of an array, which must be as many as were fitted."""
         if names is None:
-            return [f"x{j}" for j in range(width)]
+            return array_names(width)
         if width != len(names):
             raise ValueError(
                 f"X has {width} features, but TableEncoder is expecting {len(names)} features as input."
             )
         if self.named_:
-            warn(
-                "X does not have valid feature names, but TableEncoder was fitted with feature names.",
-            )
+            warn("X does not have valid feature names, but TableEncoder was fitted with feature names.")
         return names
 
     def _usable(self, source: Source) -> TableSource:
@@ -429,12 +412,9 @@ class TableEncoder(TransformerMixin, Component):
     def _readable(self, source: TableSource) -> tuple[TableSource, list[str]]:
         """The columns to scan, and which of them are read as text."""
         source = source.select(readable_columns(source.schema))
-        asked = self.columns or {}
-        as_text = [
-            field.name
-            for field in source.schema
-            if family(field.type) == "text" or asked.get(field.name) == "category"
-        ]
+        text = {field.name for field in source.schema if family(field.type) == "text"}
+        text |= {name for name, kind in (self.columns or {}).items() if kind == "category"}
+        as_text = [name for name in source.column_names if name in text]
         return source.as_text(as_text), as_text
 
     def _keep(self, columns: Sequence[Column]) -> None:
@@ -444,16 +424,13 @@ class TableEncoder(TransformerMixin, Component):
             if name == self.label or name in self.exclude:
                 left_out.append(LeftOut(name, "", "label" if name == self.label else "excluded"))
         if len(left_out) == len(self.input_columns_):
-            raise ValueError(f"No column is left to use as a feature ({_reasons(left_out)}).")
+            reasons = "; ".join(f"{column.name!r}: {column.detail or column.role}" for column in left_out)
+            raise ValueError(f"No column is left to use as a feature ({reasons}).")
         self.columns_ = [column for column in columns if not isinstance(column, LeftOut)]
         self.left_out_ = left_out
         targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
         if targets and self.named_:
             warn(
                 f"The column{'s' * (len(targets) > 1)} {', '.join(map(repr, targets))} will be used as a feature. If "
-                "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude=.",
+                "it holds what is to be predicted, or which rows are for testing, name it with label= or exclude=."
             )
-
-
-def _reasons(columns: Sequence[Column]) -> str:
-    return "; ".join(f"{column.name!r}: {column.detail or column.role}" for column in columns)

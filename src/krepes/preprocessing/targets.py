@@ -72,9 +72,8 @@ def guess_task(y: Any, name: str = "y") -> TaskGuess:
             "identifier of the rows. If it is a quantity, say task='regression'."
         )
     if in_a_row and different[0] in (0, 1) and n >= ROWS_EACH * K:
-        return TaskGuess(
-            "classification", f"{counted}, numbered from {different[0]:g} without a gap", plain=False
-        )
+        numbered = f"{counted}, numbered from {different[0]:g} without a gap"
+        return TaskGuess("classification", numbered, plain=False)
     return TaskGuess("regression", counted, plain=False)
 
 
@@ -85,9 +84,8 @@ def as_targets(y: Any, name: str = "y") -> np.ndarray:
     array([1.5, nan, 2. ])
     """
     y = label_vector(y, name)
-    targets = np.full(len(y), np.nan)
     missing = missing_values(y)
-    values = plain_values(y[~missing], name)
+    targets, values = np.full(len(y), np.nan), plain_values(y[~missing], name)
     if values.dtype.kind in "Mmc":
         raise ValueError(f"{name} holds {values.dtype}; a regression needs real numbers.")
     try:
@@ -111,9 +109,7 @@ def as_strata(targets: np.ndarray, name: str = "y") -> Labels:
         raise ValueError(f"{name} has no target at all: all {len(targets):,} are missing.")
     values = targets[present]
     if values.min() == values.max():
-        raise ValueError(
-            f"{name} has a single value, {values[0]:g}: there is nothing to predict. Give targets that differ."
-        )
+        raise ValueError(f"{name} has a single value, {values[0]:g}: there is nothing to predict.")
     K = max(1, min(STRATA, n // STRATUM_ROWS))
     codes = np.full(len(targets), MISSING, dtype=np.int64)
     ranks = np.empty(n, dtype=np.int64)
@@ -129,9 +125,7 @@ def labelled_rows(y: Any, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarra
     if guess_task(y).name == "classification":
         labels = encode_labels(y)
         if len(labels.classes) < 2:
-            raise ValueError(
-                "y has a single class: there is nothing to distinguish. Give labels of at least two."
-            )
+            raise ValueError("y has a single class; give labels of at least two.")
         rows, targets = labels.present, labels.codes
     else:
         targets = as_targets(y)

@@ -168,11 +168,8 @@ def _is_code(scan: TextScan, form: str) -> bool:
 
 def _unused(name: str, scan: TextScan, form: str, sample: Sequence[str], reading: TextReading) -> str:
     """The warning for a column with many numbers or dates that is not used as such."""
-    used = (
-        f"left out ({reading.note})"
-        if reading.kind is LeftOut
-        else f"used as {reading.kind.__name__.lower()}"
-    )
+    used = f"used as {reading.kind.__name__.lower()}"
+    used = f"left out ({reading.note})" if reading.kind is LeftOut else used
     unread = scan.unread(form, sample)
     others = f"; the others are not{_such(unread)}" if unread else f"{_such(sample)}"
     return (
@@ -198,9 +195,8 @@ def _two_levels(name: str, scan: TextScan) -> tuple[str, str]:
     if pair := yes_and_no(found):
         return pair
     if len(found) != 2:
-        raise ValueError(
-            f"columns={{{name!r}: 'boolean'}}: expected two values; got {len(found):,}{_such(found)}."
-        )
+        got = f"{len(found):,}{_such(found)}"
+        raise ValueError(f"columns={{{name!r}: 'boolean'}}: expected two values; got {got}.")
     return found[1], found[0]
 
 

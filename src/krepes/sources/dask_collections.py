@@ -56,10 +56,8 @@ class PartitionSource(Source):
         batch_rows, start = self._checked_range(batch_rows, start)
         rows = self._rows()
         if count_rows(rows) != self.n_rows:
-            raise ValueError(
-                f"{self.name} has {count_rows(rows):,} rows now, and had {self.n_rows:,} when it was opened. Open it "
-                "again."
-            )
+            now = f"{count_rows(rows):,} rows now, and had {self.n_rows:,} when it was opened"
+            raise ValueError(f"{self.name} has {now}. Open it again.")
         for first in range(start, self.n_rows, batch_rows):
             yield first, slice_rows(rows, first, min(first + batch_rows, self.n_rows))
 
@@ -125,8 +123,8 @@ def open_dask(data: Any) -> SequenceSource:
         if "Missing dependency" not in str(error):
             raise
         raise ValueError(
-            "The Dask collection is persisted on a cluster, and there is no client to ask for it: make the client with "
-            "which it was persisted the current one (client.as_current()), or give the collection before persist()."
+            "The Dask collection is persisted on a cluster, and there is no client to ask for it: make its client the "
+            "current one (client.as_current()), or give the collection before persist()."
         ) from error
 
 

@@ -17,6 +17,7 @@ from krepes.sources.tables.parquet_files import open_parquet
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+NPY = (".npy",)
 _SHORT_BYTES = 1 << 16  # of a CSV file that may have no rows
 
 
@@ -35,15 +36,11 @@ def open_set(
     files: Sequence[Path], title: str, root: Path | None, progress: Callable[[int], None] | None
 ) -> Source | None:
     """Files of one format that together are one data set; None where they are not of a format that can be."""
-    formats = (PARQUET, CSV, (".npy",))
-    found = {kind: [f for f in files if f.name.lower().endswith(kind)] for kind in formats}
-    if any(0 < len(some) < len(files) for some in found.values()) and sum(map(len, found.values())) == len(
-        files
-    ):
-        counts = ", ".join(f"{len(some):,} {kind[0]}" for kind, some in found.items() if some)
-        raise ValueError(
-            f"{title} has files of several formats ({counts}). Give one folder, or pattern, for each."
-        )
+    found = {kind: [f for f in files if f.name.lower().endswith(kind)] for kind in (PARQUET, CSV, NPY)}
+    counts = [f"{len(some):,} {kind[0]}" for kind, some in found.items() if some]
+    if len(counts) > 1 and sum(map(len, found.values())) == len(files):
+        formats = ", ".join(counts)
+        raise ValueError(f"{title} has files of several formats ({formats}). Give one folder for each.")
     if len(found[PARQUET]) == len(files):
         return open_parquet(files, root)
     if found[CSV]:
@@ -51,8 +48,8 @@ def open_set(
             Named(str(file), open_csv(file, progress)) for file in found[CSV] if not _without_rows(file)
         ]
         return in_sequence(tables, f"CSV, {len(tables):,} files")
-    if found[(".npy",)]:
-        full = [file for file in found[(".npy",)] if npy_header(file).shape[:1] != (0,)]
+    if found[NPY]:
+        full = [file for file in found[NPY] if npy_header(file).shape[:1] != (0,)]
         return in_sequence([Named(str(file), open_npy(file)) for file in full], f"npy, {len(full):,} files")
     return None
 

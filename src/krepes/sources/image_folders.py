@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,10 @@ class ImageFolderSource(IndexedSource):
         shape = (self.height, self.width) if self.grey else (self.height, self.width, 3)
         batch = np.empty((len(files), *shape), dtype=np.uint8)
 
-        def put(i: int) -> None:
-            batch[i] = _pixels(files[i], self.height, self.width, self.grey)
-
+        pixels = partial(_pixels, height=self.height, width=self.width, grey=self.grey)
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            for _ in pool.map(put, range(len(files))):
-                pass
+            for i, image in enumerate(pool.map(pixels, files)):
+                batch[i] = image
         return batch
 
 
@@ -134,6 +133,7 @@ def _pixels(file: Path, height: int, width: int, grey: bool) -> np.ndarray:
 def _opened(file: Path) -> Iterator[Any]:
     from PIL import Image
 
+    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -141,11 +141,5 @@ def _opened(file: Path) -> Iterator[Any]:
                 yield image
     except FileNotFoundError as error:
         raise gone(file) from error
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        Image.DecompressionBombError,
-        Image.DecompressionBombWarning,
-    ) as error:
+    except (OSError, SyntaxError, ValueError, *bombs) as error:
         raise ValueError(f"{file}: the image cannot be read: {error}. Repair or remove the file.") from error

@@ -19,7 +19,7 @@ import pyarrow as pa
 from krepes.base.files import readable_bytes
 from krepes.base.limits import check_count
 from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
-from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
+from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list, sample_entry
 from krepes.sources.source import Source, TableSource, conform, plain_schema
@@ -213,7 +213,7 @@ class BatchSource(Source):
                 f"{_in_words(self._shape, self._dtype)}. All must have the same; give rows that differ in length as "
                 "a list."
             )
-        return batch if shape is None else ready(channels_last(batch))
+        return batch if shape is None else ready(batch)
 
 
 class BatchTableSource(BatchSource, TableSource):

@@ -17,8 +17,8 @@ import scipy.sparse
 from krepes.base.rows import is_tensor
 from krepes.base.sparse_rows import SparseRows
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
-from krepes.sources.arrays.memory_maps import mapped_file, memmap_header
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
+from krepes.sources.arrays.rows_in_file import mapped_file, memmap_header
 from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
 from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folder, open_zarr
 from krepes.sources.dask_collections import is_dask, open_dask

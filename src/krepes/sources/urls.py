@@ -39,26 +39,19 @@ class Located:
         if not self.is_folder:
             return [Path(self.path)] if self.path.lower().endswith(suffixes) else []
         found = self.filesystem.get_file_info(fs.FileSelector(self.path, recursive=True))
-        paths = [
-            info.path
-            for info in found
-            if info.type == fs.FileType.File and info.path.lower().endswith(suffixes)
-        ]
-        return [Path(path) for path in sorted(paths) if self._visible(path)]
+        paths = sorted(info.path for info in found if info.type == fs.FileType.File)
+        return [Path(p) for p in paths if p.lower().endswith(suffixes) and self._visible(p)]
 
     def _visible(self, path: str) -> bool:
-        return not any(
-            part.startswith((".", "_")) for part in PurePosixPath(path).relative_to(self.path).parts
-        )
+        parts = PurePosixPath(path).relative_to(self.path).parts
+        return not any(part.startswith((".", "_")) for part in parts)
 
     def copied(self) -> Path:
         """The file on this machine: itself, or a copy of it."""
         if isinstance(self.filesystem, fs.LocalFileSystem):
             return Path(self.path)
         if self.is_folder:
-            raise ValueError(
-                f"{self.url} has no Parquet files. Other folders are not read by URL: copy it to this machine first."
-            )
+            raise ValueError(f"{self.url} has no Parquet files: copy the folder to this machine first.")
         folder = tempfile.mkdtemp(prefix="krepes_")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         copy = Path(folder, PurePosixPath(self.path).name)

@@ -53,20 +53,12 @@ def read_dates(cells: pa.Array, form: str) -> np.ndarray:
     >>> read_dates(pa.array(["11.01.1970", "2/1/1970 00:01", "1/31/1970"]), "day first") / DAY
     array([10.        ,  1.00069444,         nan])
     """
-    return _read(_with_numbers_for_months(cells), form)
-
-
-def _read(cells: pa.Array, form: str) -> np.ndarray:
-    if form in (
-        "day first",
-        "month first",
-    ):  # a year that is first leaves no doubt, whatever other cells have
-        seconds = _matching(cells, form)
-        others = np.isnan(seconds)
-        if others.any():
-            seconds[others] = _matching(cells.filter(pa.array(others)), "year first")
-        return seconds
-    return _matching(cells, form)
+    cells = _with_numbers_for_months(cells)
+    seconds = _matching(cells, form)
+    others = np.isnan(seconds)
+    if form in ("day first", "month first") and others.any():  # a year that is first leaves no doubt
+        seconds[others] = _matching(cells.filter(pa.array(others)), "year first")
+    return seconds
 
 
 def _matching(cells: pa.Array, form: str) -> np.ndarray:
@@ -94,13 +86,10 @@ def _clock(part: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
         np.nan_to_num(_numbers(pc.replace_substring(part[name], ",", "."))) for name in "HMS"
     )
     half = pc.utf8_slice_codeunits(part["half"], 0, 1)
-    morning, evening = (
-        pc.fill_null(pc.equal(half, letter), False).to_numpy(zero_copy_only=False) for letter in "ap"
-    )
-    fits = (
-        (hours < 24) & (minutes < 60) & (seconds < 61) & ~((morning | evening) & ((hours < 1) | (hours > 12)))
-    )
-    hours = np.where(morning | evening, hours % 12, hours) + 12 * evening
+    morning, evening = (np.asarray(pc.fill_null(pc.equal(half, letter), False)) for letter in "ap")
+    halves = morning | evening
+    fits = (hours < 24) & (minutes < 60) & (seconds < 61) & ~(halves & ((hours < 1) | (hours > 12)))
+    hours = np.where(halves, hours % 12, hours) + 12 * evening
     zone = pc.replace_substring(part["zone"], ":", "")
     offset = np.nan_to_num(_numbers(zone))  # hours times 100 plus minutes
     offset = np.sign(offset) * (np.abs(offset) // 100 * 3600 + np.abs(offset) % 100 * 60)

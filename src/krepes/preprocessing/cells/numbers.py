@@ -23,16 +23,9 @@ import pyarrow.compute as pc
 NUMBER_FORMS = ("decimal point", "decimal comma")
 UNIT_FORMS = ("decimal point with a unit", "decimal comma with a unit")
 MAGNITUDES = {
-    "k": 1e3,
-    "K": 1e3,
-    "Tsd": 1e3,
-    "M": 1e6,
-    "Mio": 1e6,
-    "mn": 1e6,
-    "B": 1e9,
-    "bn": 1e9,
-    "Bn": 1e9,
-    "Mrd": 1e9,
+    **dict.fromkeys(("k", "K", "Tsd"), 1e3),
+    **dict.fromkeys(("M", "Mio", "mn"), 1e6),
+    **dict.fromkeys(("B", "bn", "Bn", "Mrd"), 1e9),
 }
 _ORDINALS = ("st", "nd", "rd", "th")
 _UNIT = r"[\s\p{Zs}]*(?P<unit>[\p{L}°µ][\p{L}²³/]{0,11})\.?[\s\p{Zs}]*$"
@@ -53,11 +46,11 @@ def _pattern(thousands: str, decimal: str) -> str:
     )
 
 
-_PATTERNS = {
-    "decimal point": _pattern(r"[,'’_\p{Zs}]", r"\."),
-    "decimal comma": _pattern(r"[.'’_\p{Zs}]", ","),
-}
 _BETWEEN = {"decimal point": r"[,'’_\p{Zs}]", "decimal comma": r"[.'’_\p{Zs}]"}
+_PATTERNS = {
+    "decimal point": _pattern(_BETWEEN["decimal point"], r"\."),
+    "decimal comma": _pattern(_BETWEEN["decimal comma"], ","),
+}
 
 
 def read_numbers(cells: pa.Array, form: str) -> np.ndarray:
@@ -67,10 +60,8 @@ def read_numbers(cells: pa.Array, form: str) -> np.ndarray:
     array([1234.5,    7. ,   -3. ,    nan,    nan])
     """
     found = pc.extract_regex(cells, _PATTERNS[form])
-    part = {
-        name: pc.struct_field(found, name) for name in ("open", "sign", "inner", "after", "close", "power")
-    }
-    digits = pc.replace_substring_regex(pc.struct_field(found, "digits"), _BETWEEN[form], "")
+    part = {field.name: pc.struct_field(found, field.name) for field in found.type}
+    digits = pc.replace_substring_regex(part["digits"], _BETWEEN[form], "")
     if form == "decimal comma":
         digits = pc.replace_substring(digits, ",", ".")
     values = pc.cast(pc.binary_join_element_wise(digits, part["power"], ""), pa.float64())

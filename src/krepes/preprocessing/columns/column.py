@@ -73,9 +73,9 @@ class Column(ABC):
     def encode(self, cells: pa.ChunkedArray, out: np.ndarray) -> None:  # shape of out: (n, width), zeros
         """Write the numbers of some cells."""
 
-    @abstractmethod
     def decode(self, part: np.ndarray) -> np.ndarray:  # shape: (n, width)
-        """Cells from numbers that need not be exact encodings."""
+        """Cells from numbers that need not be exact encodings; None where they cannot be read back."""
+        return np.full(len(part), None, dtype=object)
 
     @property
     def decoded_type(self) -> pa.DataType:
@@ -109,9 +109,6 @@ class LeftOut(Column):
     def encode(self, cells: pa.ChunkedArray, out: np.ndarray) -> None:
         """Nothing is written."""
 
-    def decode(self, part: np.ndarray) -> np.ndarray:
-        return np.full(len(part), None, dtype=object)
-
 
 @dataclass(frozen=True, eq=False)
 class Text(Column):
@@ -132,6 +129,3 @@ class Text(Column):
 
     def encode(self, cells: pa.ChunkedArray, out: np.ndarray) -> None:
         out[:] = hashed_groups(cells.cast(pa.large_string()).combine_chunks())
-
-    def decode(self, part: np.ndarray) -> np.ndarray:
-        return np.full(len(part), None, dtype=object)

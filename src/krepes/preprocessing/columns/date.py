@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.column_scale import ColumnSample
+from krepes.base.limits import check_choice
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.column_moments import ColumnMoments
 from krepes.preprocessing.column_values import column_numbers, family, holds_numbers
@@ -39,10 +40,8 @@ class Date(Standardised):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not set(self.cycles) <= set(CYCLES):
-            raise ValueError(
-                f"A column has cycles = {self.cycles!r:.60}; expected some of {', '.join(CYCLES)}."
-            )
+        for cycle in self.cycles:
+            check_choice("cycles of a column", cycle, CYCLES)
 
     @classmethod
     def of_seconds(
@@ -60,11 +59,8 @@ class Date(Standardised):
         else:
             span = float(moments.high[j] - moments.low[j])
             same_time = len(np.unique(np.mod(sample.values, DAY))) < 2
-            cycles = [
-                name
-                for name, (_, least) in CYCLES.items()
-                if span >= least and not (name == "day" and same_time)
-            ]
+            cycles = [name for name, (_, least) in CYCLES.items() if span >= least]
+            cycles = [name for name in cycles if name != "day"] if same_time else cycles
             first, last = (_moment(float(end[j]), same_time) for end in (moments.low, moments.high))
             detail = f"{first} to {last}" + "".join(f", {CYCLE_WORDS[name]}" for name in cycles)
         if column.indicator:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from krepes.base.codec import Bounds
 from krepes.base.column_scale import ColumnSample
+from krepes.base.limits import check_choice
 from krepes.base.row_layout import EncodedColumn
 from krepes.preprocessing.column_moments import ColumnMoments
 from krepes.preprocessing.column_scan import FORMS, TextScan, is_missing_number, number_words, read_form
@@ -62,8 +63,7 @@ class Standardised(Column):
         return "true", "false"
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise ValueError(f"A column has form = {self.form!r:.60}; expected one of {', '.join(FORMS)}.")
+        check_choice("form", self.form, FORMS)
 
     @classmethod
     def learned(cls, name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Self:

@@ -68,7 +68,8 @@ def array_kind(shape: tuple[int, ...]) -> str:
 
 
 def ready(batch: np.ndarray | torch.Tensor) -> np.ndarray | torch.Tensor:
-    """A batch that torch can share: contiguous, native byte order, at most 64 bits per number."""
+    """A batch that torch can share: contiguous, native byte order, at most 64 bits; images with channels last."""
+    batch = channels_last(batch)
     if not isinstance(batch, np.ndarray):
         return batch
     dtype = batch.dtype.newbyteorder("=")

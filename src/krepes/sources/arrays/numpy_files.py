@@ -25,14 +25,7 @@ import numpy as np
 
 from krepes.base.memory import available_memory
 from krepes.base.rows import Rows
-from krepes.sources.arrays.in_memory import (
-    ArraySource,
-    array_kind,
-    channels_last,
-    check_array,
-    check_dtype,
-    ready,
-)
+from krepes.sources.arrays.in_memory import ArraySource, array_kind, check_array, check_dtype, ready
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import file_stamp, files_identity
 from krepes.sources.source import Source
@@ -55,7 +48,7 @@ class StoredArraySource(Source):
         batch_rows, start = self._checked_range(batch_rows, start)
         first = start
         for batch in self._read(batch_rows, start):
-            yield first, ready(channels_last(batch))
+            yield first, ready(batch)
             first += len(batch)
 
     @property
@@ -82,10 +75,8 @@ class StoredArraySource(Source):
             return
         found = npz_header(header.path, header.member)[0] if header.member else npy_header(header.path)
         if replace(found, stamp=header.stamp) != header:
-            raise ValueError(
-                f"{header.where}: the file now holds {found.describe()}; it held {header.describe()} when it was "
-                "opened. Open it again."
-            )
+            now = f"the file now holds {found.describe()}; it held {header.describe()} when it was opened"
+            raise ValueError(f"{header.where}: {now}. Open it again.")
 
 
 class FileArraySource(StoredArraySource):
@@ -104,7 +95,7 @@ class FileArraySource(StoredArraySource):
         wanted, inverse = (indices, None) if ordered else np.unique(indices, return_inverse=True)
         with self._opened() as file:
             rows = file.take(wanted)
-        return ready(channels_last(rows if inverse is None else rows[inverse]))
+        return ready(rows if inverse is None else rows[inverse])
 
     @contextmanager
     def _opened(self) -> Iterator[RowFile]:
@@ -205,19 +196,16 @@ def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     if any(length < 0 for length in shape):
         raise ValueError(f"the header declares the impossible shape {shape}")
     if dtype.hasobject:
-        raise ValueError(
-            "it holds Python objects, which would have to be unpickled, and krepes never does that. "
-            "Save an array of numbers"
-        )
+        raise ValueError("it holds Python objects, which krepes never unpickles. Save an array of numbers")
     return shape, fortran, dtype
 
 
 def _check_size(header: ArrayHeader, available: int) -> None:
-    offset = header.offset
-    if offset + header.nbytes > available:
+    follow = max(available - header.offset, 0)
+    if header.nbytes > follow:
         raise ValueError(
             f"{header.where}: the header declares shape {header.shape} of {header.dtype}, {header.nbytes:,} bytes, "
-            f"but only {max(available - offset, 0):,} bytes follow. The file is truncated or damaged."
+            f"but only {follow:,} bytes follow. The file is truncated or damaged."
         )
 
 
@@ -270,12 +258,8 @@ def _stored_at(path: Path, info: zipfile.ZipInfo) -> int:
     with path.open("rb") as stream:
         stream.seek(info.header_offset + 26)
         lengths = stream.read(4)
-    return (
-        info.header_offset
-        + 30
-        + int.from_bytes(lengths[:2], "little")
-        + int.from_bytes(lengths[2:], "little")
-    )
+    name, extra = (int.from_bytes(length, "little") for length in (lengths[:2], lengths[2:]))
+    return info.header_offset + 30 + name + extra
 
 
 @contextmanager

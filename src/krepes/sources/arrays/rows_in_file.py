@@ -5,11 +5,17 @@
 In C order there is one lane and a cell is a row of c bytes; in Fortran order every column is a lane and a cell is one
 number. Nothing is memory-mapped, because a mapped file that is cut short while it is read ends the process (SIGBUS),
 whereas a read that comes back short is an exception. Memory is what is asked for, and at most 8 MB.
+
+A `numpy.memmap` is read from its file too, because the pages of a map that were read stay resident: also views of it
+such as X[1000:2000], `np.asarray(X)` or X.reshape(n, -1). What stays an array in memory, pages and all: views that skip
+numbers (X[::2], X[:, :5], rows of a map in Fortran order), copy-on-write maps (mode "c"), whose changes are not in the
+file, and maps whose file was removed or replaced since.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +30,7 @@ from krepes.sources.identity_of_files import gone, stamp_of
 
 WINDOW_BYTES = 1 << 23  # the most that is read at once for rows that lie apart
 GAP_BYTES = 1 << 14  # rows nearer to one another, on average, are read with what lies between them
+_COMPARED = 4096  # bytes of a map at the start, in the middle and at the end that must equal the file's
 _APART = 1040  # cells between lanes: more than a page of 4 KB, and no power of two
 
 
@@ -167,8 +174,65 @@ class RowFile:
         while done < len(target):
             count = self._file.readinto(target[done:])
             if not count:
-                raise EOFError(
-                    f"the file ends before byte {place + len(target):,}, up to which rows were to be read. It was cut "
-                    "short after it was opened: restore it and open it again"
-                )
+                end = f"the file ends before byte {place + len(target):,}"
+                raise EOFError(f"{end}: it was cut short after it was opened. Restore it and open it again")
             done += count
+
+
+def mapped_file(X: np.ndarray) -> Path | None:
+    """The file whose map holds the numbers of an array; None where there is none."""
+    owner = _map_of(X)
+    return None if owner is None or owner.filename is None else Path(owner.filename)
+
+
+def memmap_header(X: np.ndarray) -> ArrayHeader | None:
+    """Where the numbers of an array lie in the file that it maps; None where it must stay an array."""
+    owner, path = _map_of(X), mapped_file(X)
+    contiguous = X.flags.c_contiguous or X.flags.f_contiguous
+    if owner is None or path is None or owner.mode == "c" or not contiguous or X.size == 0:
+        return None
+    if not path.is_file():
+        return None
+    # numpy maps from the last page boundary before the offset; `offset` is that of the whole map, not of a view.
+    mapped_from = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
+    offset = mapped_from + _address(X) - _address(np.frombuffer(_map(owner), np.uint8))
+    header = ArrayHeader(path, None, X.shape, X.dtype, not X.flags.c_contiguous, offset, "numpy memmap")
+    end, size = offset + header.nbytes, path.stat().st_size
+    if end > size:
+        raise ValueError(
+            f"{path}: the map has numbers up to byte {end:,}, and the file only {size:,} bytes. It was cut short after "
+            "it was mapped: restore it and map it again."
+        )
+    return header if _shows(header, X) else None
+
+
+def _map_of(X: np.ndarray) -> np.memmap | None:
+    """The memory map that an array is a view of, or is."""
+    owner: object = X
+    while isinstance(owner, np.ndarray):
+        if isinstance(owner, np.memmap) and _map(owner) is not None:
+            return owner
+        owner = owner.base
+    return None
+
+
+def _map(owner: np.memmap) -> mmap.mmap:
+    """The map itself; None for a memmap that is the result of arithmetic, and so in memory."""
+    return getattr(owner, "_mmap", None)  # type: ignore[return-value]
+
+
+def _address(X: np.ndarray) -> int:
+    return X.__array_interface__["data"][0]
+
+
+def _shows(header: ArrayHeader, X: np.ndarray) -> bool:
+    """Whether the file has the bytes of the array, in three places: another file may have taken its name."""
+    flat = (X.T if header.fortran else X).reshape(-1).view(np.uint8)
+    with RowFile(header) as file:
+        for place in (0, max(0, (len(flat) - _COMPARED) // 2), max(0, len(flat) - _COMPARED)):
+            mapped = flat[place : place + _COMPARED].tobytes()
+            stored = bytearray(len(mapped))
+            file.fill(memoryview(stored), header.offset + place)
+            if stored != mapped:
+                return False
+    return True

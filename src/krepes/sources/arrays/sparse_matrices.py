@@ -118,8 +118,7 @@ def is_sparse_npz(path: Path, array: str) -> bool:
 
 def open_sparse_npz(path: Path) -> Source:
     """The rows of a sparse matrix in a file: read in parts where that is possible, else in memory."""
-    kind = _format(path)
-    shape = _shape(path)
+    kind, shape = _format(path), _shape(path)
     names = PARTS[kind]
     headers, compressed = zip(*(npz_header(path, name) for name in names))
     check_array(shape, headers[0].dtype, f"{path}: ")
@@ -127,9 +126,9 @@ def open_sparse_npz(path: Path) -> Source:
         _check_parts(kind, shape, headers)
     size = 8 * max(shape) + sum(header.nbytes for header in headers)
     if kind == "csr" and not any(compressed):
-        edges = read_array(path, "indptr")
-        with reading_npz(str(path)):
-            _check_edges(edges, headers[0].shape[0])
+        edges, n = read_array(path, "indptr"), headers[0].shape[0]
+        if edges[0] != 0 or edges[-1] != n or (np.diff(edges) < 0).any():
+            raise ValueError(f"{path}: indptr must rise from 0 to the {n:,} entries of the file.")
         return SparseFileSource(headers[0], headers[1], edges.astype(np.int64), shape[1])
     if size > available_memory() // 3:  # because a conversion needs it twice
         raise MemoryError(
@@ -174,23 +173,11 @@ def _check_parts(kind: str, shape: tuple[int, ...], headers: Sequence[ArrayHeade
         )
 
 
-def _check_edges(edges: np.ndarray, n_entries: int) -> None:
-    if edges[0] != 0 or edges[-1] != n_entries or (np.diff(edges) < 0).any():
-        raise ValueError(f"indptr must rise from 0 to the {n_entries:,} entries of the file, and it does not")
-
-
 def _matrix(kind: str, shape: tuple[int, ...], parts: Sequence[np.ndarray]) -> scipy.sparse.csr_array:
     """A checked CSR matrix."""
-    values, first, second = parts
-    if kind == "coo":
-        for name, found, most in (("row", first, shape[0]), ("column", second, shape[1])):
-            if len(found) and not (found.min() >= 0 and found.max() < most):
-                raise ValueError(f"{name} indices must lie between 0 and {most - 1:,}")
+    values = parts[0]
+    first, second = (found if found.dtype.kind == "i" else found.astype(np.int64) for found in parts[1:])
+    if kind == "coo":  # scipy checks the indices
         return scipy.sparse.coo_array((values, (first, second)), shape=shape).tocsr()
-    if kind == "csr":
-        return SparseRows.of_parts(values, _signed(first), _signed(second), shape[1]).csr
-    return SparseRows.of_parts(values, _signed(first), _signed(second), shape[0]).csr.T.tocsr()
-
-
-def _signed(indices: np.ndarray) -> np.ndarray:
-    return indices if indices.dtype.kind == "i" else indices.astype(np.int64)
+    rows = SparseRows.of_parts(values, first, second, shape[1] if kind == "csr" else shape[0]).csr
+    return rows if kind == "csr" else rows.T.tocsr()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from krepes.base.rows import Rows
-from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array, ready
+from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_files import files_identity, gone
 from krepes.sources.source import Source
 
@@ -48,13 +48,13 @@ class ZarrSource(Source):
         for first in range(start, self.n_rows, batch_rows):
             with self._reading():
                 rows = np.asarray(self.array[first : min(first + batch_rows, self.n_rows)])
-            yield first, ready(channels_last(rows))
+            yield first, ready(rows)
 
     def take(self, indices: np.ndarray) -> Rows:
         wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)
         with self._reading():
             rows = np.asarray(self.array.oindex[wanted])
-        return ready(channels_last(rows[inverse]))
+        return ready(rows[inverse])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -83,10 +83,8 @@ class ZarrSource(Source):
         if self.root is None:
             return super().identity()
         files = sorted(path for path in self.root.rglob("*") if path.is_file())
-        return {
-            "array": [self.array.path, list(self.array.shape), str(self.array.dtype)],
-            **files_identity(files),
-        }
+        array = [self.array.path, list(self.array.shape), str(self.array.dtype)]
+        return {"array": array, **files_identity(files)}
 
     def describe(self) -> str:
         shape = " × ".join(f"{size:,}" for size in self.array.shape)
@@ -116,8 +114,6 @@ def open_zarr(folder: Path, name: str) -> ZarrSource:
         return ZarrSource(found)
     names = sorted(found.array_keys())
     if name not in names and len(names) != 1:
-        listed = ", ".join(names) or "none"
-        raise ValueError(
-            f"{folder}: there is no array {name!r}; the group has: {listed}. Choose one with array=."
-        )
+        has = f"the group has: {', '.join(names) or 'none'}"
+        raise ValueError(f"{folder}: there is no array {name!r}; {has}. Choose one with array=.")
     return ZarrSource(found[name if name in names else names[0]])

@@ -8,7 +8,7 @@ A first scan reads every cell as text and finds, for each column, the narrowest 
 first block and contradicted by a later one. It also counts the rows. Later scans convert with the same functions. A
 first line that holds only numbers is data: the columns are then named x0, x1, ... Empty cells and the usual words (NA,
 NaN, null, ...) are missing values; `as_text` gives cells as they are written. A quotation mark that is never closed is
-an error that names its line (`csv_quotes`). Text that is not UTF-8 is recognised by the mark that UTF-16 and UTF-32
+an error that names its line (`csv_text`). Text that is not UTF-8 is recognised by the mark that UTF-16 and UTF-32
 begin with, and otherwise read as Windows-1252, with a warning. `.gz` files are decompressed on the way. One scan reads
 about 100 MB/s and holds two blocks. A block has 1 MB, or 64 rows of a file whose lines are longer than that allows,
 because every block costs time for every column.
@@ -31,8 +31,15 @@ from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, rebatch
 from krepes.sources.identity_of_files import gone
 from krepes.sources.source import TableSource, check_unique
-from krepes.sources.tables.csv_encodings import LEGACY, check_encoding, guess_encoding
-from krepes.sources.tables.csv_quotes import ends_in_quotes, swallows_rows, unclosed, unclosed_line
+from krepes.sources.tables.csv_text import (
+    LEGACY,
+    check_encoding,
+    ends_in_quotes,
+    guess_encoding,
+    swallows_rows,
+    unclosed,
+    unclosed_line,
+)
 
 _BLOCK_BYTES, _MOST_BLOCK_BYTES = 1 << 20, 1 << 28
 # of wide files: rows of a block, and bytes of a cell where none was seen yet

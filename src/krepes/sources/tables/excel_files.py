@@ -22,7 +22,7 @@ INSTALL = '.xlsx files need openpyxl: pip install "krepes[xlsx]", or save the sh
 def open_excel(path: Path) -> FrameSource:
     """The first sheet of a file."""
     table = pa.table(_columns(path, _rows(path)))
-    return FrameSource(table, table.num_rows, plain_schema(table.schema), table_part, "Excel sheet", [path])
+    return FrameSource(table, plain_schema(table.schema), table_part, "Excel sheet", [path])
 
 
 def _rows(path: Path) -> list[tuple[Any, ...]]:

@@ -43,7 +43,7 @@ class FrameSource(IndexedSource, TableSource):
     Parameters
     ----------
     frame : the frame, kept as it is.
-    n_rows, schema : its length, and the pyarrow names and types of the columns to read.
+    schema : the pyarrow names and types of the columns to read.
     part : the function that converts some of its rows.
     paths : the file that it was read from, if any.
 
@@ -53,25 +53,14 @@ class FrameSource(IndexedSource, TableSource):
     """
 
     def __init__(
-        self,
-        frame: Any,
-        n_rows: int,
-        schema: pa.Schema,
-        part: Part,
-        description: str,
-        paths: Sequence[Path] = (),
+        self, frame: Any, schema: pa.Schema, part: Part, description: str, paths: Sequence[Path] = ()
     ):
         super().__init__(paths)
+        n_rows = len(frame)
         check_unique(schema.names, f"The {description}")
-        if n_rows == 0:
-            raise ValueError(
-                f"Found a {description} with 0 sample(s) (shape=({n_rows}, {len(schema)})) while a minimum of 1 "
-                "is required."
-            )
-        if len(schema) == 0:
-            raise ValueError(
-                f"Found a {description} with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required."
-            )
+        if n_rows == 0 or len(schema) == 0:
+            empty = f"0 {'sample' if n_rows == 0 else 'feature'}(s) (shape=({n_rows}, {len(schema)}))"
+            raise ValueError(f"Found a {description} with {empty} while a minimum of 1 is required.")
         self.frame, self.n_rows, self.schema = frame, n_rows, schema
         self._part, self._description = part, description
 
@@ -83,7 +72,7 @@ class FrameSource(IndexedSource, TableSource):
 
 
 def table_source(table: pa.Table) -> FrameSource:
-    return FrameSource(table, table.num_rows, plain_schema(table.schema), table_part, "pyarrow table")
+    return FrameSource(table, plain_schema(table.schema), table_part, "pyarrow table")
 
 
 def mapping_source(data: Mapping[str, Any]) -> FrameSource:
@@ -108,7 +97,7 @@ def pandas_source(frame: pd.DataFrame) -> FrameSource:
     names = [str(name) for name in frame.columns]
     check_unique(names, "The pandas DataFrame")
     fields = [pa.field(name, _pandas_type(frame.iloc[:, j])) for j, name in enumerate(names)]
-    return FrameSource(frame, len(frame), pa.schema(fields), _pandas_part, "pandas DataFrame")
+    return FrameSource(frame, pa.schema(fields), _pandas_part, "pandas DataFrame")
 
 
 def polars_source(frame: pl.DataFrame) -> FrameSource:
@@ -117,26 +106,21 @@ def polars_source(frame: pl.DataFrame) -> FrameSource:
     except Exception as error:  # polars raises its own exceptions, which cannot be named without importing it
         types = ", ".join(f"{name}: {kind}" for name, kind in zip(frame.columns, frame.dtypes))
         raise ValueError(f"The polars DataFrame cannot be read: {error}. Its columns are {types}.") from error
-    return FrameSource(frame, frame.height, schema, _polars_part, "polars DataFrame")
+    return FrameSource(frame, schema, _polars_part, "polars DataFrame")
 
 
 def hugging_face_source(dataset: ArrowDataset) -> FrameSource:
     """A dataset of the Hugging Face library, whose rows are Arrow data in a mapped file."""
     arrow = dataset.with_format("arrow")
-    schema = (
-        plain_schema(arrow[:0].schema)
-        if len(arrow)
-        else pa.schema([(n, pa.null()) for n in arrow.column_names])
-    )
-    return FrameSource(arrow, len(arrow), schema, _hugging_face_part, "Hugging Face dataset")
+    empty = pa.schema([(name, pa.null()) for name in arrow.column_names])
+    schema = plain_schema(arrow[:0].schema) if len(arrow) else empty
+    return FrameSource(arrow, schema, _hugging_face_part, "Hugging Face dataset")
 
 
 def is_hugging_face(data: object) -> bool:
     """A dataset that gives parts of itself as Arrow tables; known by what it can do, without importing its library."""
-    names = getattr(data, "column_names", None)
-    return isinstance(names, list) and all(
-        hasattr(data, name) for name in ("with_format", "features", "__getitem__")
-    )
+    able = all(hasattr(data, name) for name in ("with_format", "features", "__getitem__"))
+    return able and isinstance(getattr(data, "column_names", None), list)
 
 
 def arrow_table(data: Any) -> pa.Table | None:

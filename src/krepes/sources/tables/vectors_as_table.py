@@ -29,7 +29,7 @@ class VectorsTable(PartOfSource, TableSource):
         if source.kind != "vectors":
             raise ValueError(f"Only vectors (n, d) can be read as a table; got {source.describe()}.")
         sample = _matrix(next(source.batches(1))[1])
-        names = [f"x{j}" for j in range(sample.shape[1])] if names is None else list(names)
+        names = array_names(sample.shape[1]) if names is None else list(names)
         super().__init__(source, source.n_rows)
         self.kind = "table"
         self.schema = pa.schema([(name, pa.from_numpy_dtype(sample.dtype)) for name in names])
@@ -65,11 +65,15 @@ class VectorsTable(PartOfSource, TableSource):
         return matrix_table(batch, list(self._position), self.schema.names)
 
 
+def array_names(width: int) -> list[str]:
+    """What the columns of an array are called."""
+    return [f"x{j}" for j in range(width)]
+
+
 def is_matrix(batch: Rows) -> TypeGuard[np.ndarray | torch.Tensor]:
     """Whether rows are vectors of numbers."""
-    return (is_tensor(batch) and batch.ndim == 2) or (
-        isinstance(batch, np.ndarray) and batch.ndim == 2 and batch.dtype.kind in "biuf"
-    )
+    numbers = is_tensor(batch) or (isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf")
+    return numbers and getattr(batch, "ndim", 0) == 2
 
 
 def matrix_table(batch: Rows, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
@@ -80,13 +84,7 @@ def matrix_table(batch: Rows, names: Sequence[str], wanted: Sequence[str]) -> pa
 
 
 def _matrix(batch: Rows) -> np.ndarray:
-    return batch.cpu().float().numpy() if is_tensor(batch) and not _numpy_has(batch) else _cpu(batch)
-
-
-def _cpu(batch: Rows) -> np.ndarray:
-    return batch.cpu().numpy() if is_tensor(batch) else np.asarray(batch)
-
-
-def _numpy_has(batch: torch.Tensor) -> bool:
-    """Whether numpy knows the dtype; bfloat16 and the 8-bit floats are torch's own."""
-    return str(batch.dtype).removeprefix("torch.") in np.sctypeDict
+    if not is_tensor(batch):
+        return np.asarray(batch)
+    known = str(batch.dtype).removeprefix("torch.") in np.sctypeDict
+    return (batch.cpu() if known else batch.cpu().float()).numpy()  # bfloat16 is torch's own

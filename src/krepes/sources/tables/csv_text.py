@@ -1,4 +1,8 @@
-"""Quotation marks that are never closed: what makes a CSV file say something else.
+"""What makes a CSV file say something else: its encoding, and quotation marks that are never closed.
+
+UTF-16 and UTF-32, which spreadsheets write as "Unicode text", begin with a mark; without one, UTF-16 is known by the
+zero byte beside each letter and digit. Everything else is taken for UTF-8 until bytes contradict, and then for
+Windows-1252, the legacy encoding of Western Europe and America that nearly all such files have.
 
 A cell that begins with a quotation mark goes on over line breaks to the next one. If that was forgotten, the cell
 swallows rows, silently, until another quoted cell or the file ends. Line breaks in cells are allowed, so they are not
@@ -16,6 +20,7 @@ something to report.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import zlib
@@ -31,6 +36,13 @@ import pyarrow.compute as pc
 EVIDENCE = 20  # delimiters in lines that look like rows
 LONGEST = 1 << 20  # bytes of a row: that of a block
 _END = "the end"
+LEGACY = "cp1252"
+_BOMS = {  # UTF-32 first, because the mark of UTF-16 begins that of UTF-32
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def unclosed(line: int) -> str:
@@ -100,3 +112,32 @@ def _like_rows(lines: Sequence[str], delimiter: str, n_columns: int) -> bool:
     if len(filled) < 2 or n * len(filled) < EVIDENCE:
         return False
     return all(line.count(delimiter) == n for line in filled)
+
+
+def guess_encoding(path: Path) -> str:
+    """The encoding of a file by how it begins, as far as that says it."""
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            start = stream.read(1000)
+    except (OSError, pa.ArrowException):  # whoever reads the file next says what is wrong with it
+        return "utf-8"
+    encoding = next((name for mark, name in _BOMS.items() if start.startswith(mark)), None)
+    if encoding is None and len(start) >= 4:
+        even, odd = (np.mean(np.frombuffer(start[i::2], np.uint8) == 0) for i in (0, 1))
+        if max(even, odd) > 0.5 and min(even, odd) < 0.1:
+            encoding = "utf-16-le" if odd > even else "utf-16-be"
+    return encoding or "utf-8"
+
+
+def check_encoding(name: str) -> str:
+    """The name of an encoding as Python spells it.
+
+    >>> check_encoding("Latin1")
+    'iso8859-1'
+    """
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(
+            f"encoding={name!r}: Python knows no such encoding. Use for example 'cp1252'."
+        ) from None
