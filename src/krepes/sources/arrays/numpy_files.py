@@ -196,7 +196,7 @@ def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     if any(length < 0 for length in shape):
         raise ValueError(f"the header declares the impossible shape {shape}")
     if dtype.hasobject:
-        raise ValueError("it holds Python objects, which krepes never unpickles. Save an array of numbers")
+        raise ValueError("it holds Python objects, which are never unpickled. Save an array of numbers")
     return shape, fortran, dtype
 
 
