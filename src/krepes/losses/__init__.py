@@ -28,10 +28,9 @@ from krepes.losses.byol import BYOL
 from krepes.losses.checking import check_loss
 from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
-from krepes.losses.held_out_statistics import HeldOutStatistics
 from krepes.losses.kernel_pca import KernelPCA
 from krepes.losses.loss import ForeignLoss, Loss, MomentLoss
-from krepes.losses.moment_forms import MomentForms
+from krepes.losses.moment_forms import HeldOutStatistics, MomentForms
 from krepes.losses.simclr import SimCLR
 from krepes.losses.simple_contrastive import SimpleContrastive
 from krepes.losses.spectral_contrastive import SpectralContrastive

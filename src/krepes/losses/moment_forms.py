@@ -4,17 +4,23 @@
 
 In a basis B (W = B M, B with orthogonal columns b_i) the forms become B^T V B and |W|^2 = sum_i |b_i|^2 |M_i|^2. A
 basis of eigenvectors makes V_11 diagonal; it is then kept as a vector, and a product with it costs O(r h).
+
+A quadratic form needs one product with its r x r matrix, forwards and backwards together: with Y = V W and V
+symmetric, the gradient of f(W^T V W) is Y (G + G^T), so `_Form` keeps Y instead of multiplying by V again. Cost of
+value and gradient: O(r^2 h + r h^2) from moments, O(b h^2) from samples.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.statistics import MomentStatistics
+from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 NOISE = 1e-12  # relative to the scale of the moments; what is below it was made by rounding
@@ -128,6 +134,160 @@ class MomentForms:
     def embed(self, W: Tensor, gamma: Tensor | None = None) -> MomentStatistics:
         """Statistics of the embedding W^T phi + gamma: W (r, h), gamma (h,)."""
         return MomentStatistics(self, W, gamma)
+
+
+class MomentStatistics(Statistics):
+    """Statistics of the embedding W^T phi + gamma, from the quadratic forms of the features' moments."""
+
+    def __init__(self, forms: MomentForms, W: Tensor, gamma: Tensor | None = None):
+        self.shared = forms.exchangeable
+        self._forms = forms
+        self._W = W.to(forms.mean_1.dtype)  # (r, h)
+        self._gamma = gamma  # (h,), or None for zero
+        self._products: dict[str, tuple[Tensor, Tensor | None]] = {}
+
+    def _mean(self, view: int) -> Tensor:
+        projected = self._W.mT @ (self._forms.mean_1 if view == 1 else self._forms.mean_2)
+        return projected if self._gamma is None else projected + self._gamma
+
+    def _arguments(self, form: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        if form not in self._products:
+            self._products[form] = self._forms.products(form, self._W.detach())
+        return (self._W, *self._products[form])
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return _Form.apply(*self._arguments(_FORMS[view, other]))
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return _FormDiagonal.apply(*self._arguments(_FORMS[view, other]))
+
+    @property
+    def negative_alignment(self) -> Tensor:
+        if self._forms.S_1n is None:
+            return self.mean_1 @ self.mean_2
+        if self._gamma is not None and bool(self._gamma.any()):
+            raise ValueError(
+                "Moments with explicit negatives do not hold the negatives' mean: gamma must be zero here."
+            )
+        return _FormDiagonal.apply(*self._arguments("S_1n")).sum()
+
+    @property
+    def gram(self) -> Tensor:
+        return self._W.mT @ self._normed
+
+    @property
+    def norm_sq(self) -> Tensor:
+        return (self._W * self._normed).sum(0)
+
+    @property
+    def _normed(self) -> Tensor:
+        norm_sq = self._forms.basis_norm_sq
+        return self._W if norm_sq is None else norm_sq[:, None] * self._W
+
+    @property
+    def phi_norm_sq(self) -> Tensor:
+        return self._forms.phi_norm_sq
+
+
+class HeldOutStatistics(MomentStatistics):
+    """Statistics of held-out moments about the means of the moments that were learned from.
+
+        C_vw = mean (z_v - m_v)(z_w - m_w)^T,     m_v = W^T mu_v + gamma,   mu_v the mean feature of the training part
+
+    A covariance about the held-out sample's own mean is not linear in its moments. About means that were fixed before,
+    it is: then a loss that is quadratic in covariances can be estimated without bias, see `QuadraticInMoments`. What
+    does not depend on a centre (alignment, distance, second moment) is as before.
+
+    Parameters
+    ----------
+    held_out, training : MomentForms
+        Of the training part only the means are used.
+    W, gamma : Tensors of shape (r, h) and (h,)
+
+    Examples
+    --------
+    Held-out points 1 and 3 have variance 1 about their own mean, and 1 + (2 - 0)^2 about 0.
+
+    >>> held_out, training = (MomentForms.of(Moments.of_rows(torch.tensor([[a], [b]]))) for a, b in ((1, 3), (-1, 1)))
+    >>> HeldOutStatistics(held_out, training, torch.ones(1, 1), torch.zeros(1)).variance_1.item()
+    5.0
+    """
+
+    def __init__(self, held_out: MomentForms, training: MomentForms, W: Tensor, gamma: Tensor):
+        super().__init__(held_out, W, gamma)
+        self._about_own_means = MomentStatistics(held_out, W, gamma)
+        pairs = ((held_out.mean_1, training.mean_1), (held_out.mean_2, training.mean_2))
+        self._shifts = [mine - theirs for mine, theirs in pairs]  # (r,) for each view
+
+    def _shift(self, view: int) -> Tensor:
+        return self._W.mT @ self._shifts[view - 1]
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return super()._covariance(view, other) + torch.outer(self._shift(view), self._shift(other))
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return super()._variance(view, other) + self._shift(view) * self._shift(other)
+
+    @property
+    def covariance(self) -> Tensor:
+        """Of both views stacked, about the mean of the training part's two views."""
+        shift = (self._shift(1) + self._shift(2)) / 2
+        return self._about_own_means.covariance + torch.outer(shift, shift)
+
+    @property
+    def phi_norm_sq(self) -> Tensor:
+        return super().phi_norm_sq + ((self._shifts[0] + self._shifts[1]) / 2).square().sum()
+
+    @property
+    def alignment(self) -> Tensor:
+        return self._about_own_means.alignment
+
+    @property
+    def distance(self) -> Tensor:
+        return self._about_own_means.distance
+
+    @property
+    def second_moment(self) -> Tensor:
+        return self._about_own_means.second_moment
+
+    @property
+    def power(self) -> Tensor:
+        return self._about_own_means.power
+
+
+_FORMS = {(1, 1): "V_11", (2, 2): "V_22", (1, 2): "V_12"}
+
+
+class _Form(torch.autograd.Function):
+    """W, V W, V^T W (None: V is symmetric) -> W^T V W; the products are taken as made from that W."""
+
+    @staticmethod
+    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
+        ctx.save_for_backward(VW, VtW)
+        return W.mT @ VW
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        VW, VtW = ctx.saved_tensors
+        if VtW is None:
+            return VW @ (grad + grad.mT), None, None
+        return VW @ grad.mT + VtW @ grad, None, None
+
+
+class _FormDiagonal(torch.autograd.Function):
+    """The diagonal of `_Form`, (h,), without the h x h matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
+        ctx.save_for_backward(VW, VtW)
+        return (W * VW).sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        VW, VtW = ctx.saved_tensors
+        return (2 * VW if VtW is None else VW + VtW) * grad, None, None
 
 
 def spanned(S: Tensor, scale: float) -> tuple[Tensor, Tensor]:

@@ -3,27 +3,19 @@
     Z_v = Phi_v W + gamma,   mean Z1 = W^T mu_1 + gamma,   cov(Z1, Z2) = W^T V_12 W,   V_12 = S_12 - mu_1 mu_2^T
 
 A loss written in these quantities has one formula and two readings: `SampleStatistics` takes them from the rows
-of a batch, `MomentStatistics` from the features' moments and (W, gamma). Everything is computed on first use.
-
-A quadratic form needs one product with its r x r matrix, forwards and backwards together: with Y = V W and V
-symmetric, the gradient of f(W^T V W) is Y (G + G^T), so `_Form` keeps Y instead of multiplying by V again. Cost of
-value and gradient: O(r^2 h + r h^2) from moments, O(b h^2) from samples.
+of a batch, `MomentStatistics` (in `moment_forms`) from the features' moments and (W, gamma). Everything is computed on
+first use; a batch of b rows costs O(b h^2).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from krepes.losses.batch import Batch
-
-if TYPE_CHECKING:
-    from krepes.losses.moment_forms import MomentForms
 
 
 class Statistics(ABC):
@@ -180,91 +172,3 @@ class SampleStatistics(Statistics):
     @property
     def phi_norm_sq(self) -> Tensor:
         return self._batch.required("phi_norm_sq").mean()
-
-
-class MomentStatistics(Statistics):
-    """Statistics of the embedding W^T phi + gamma, from the quadratic forms of the features' moments."""
-
-    def __init__(self, forms: MomentForms, W: Tensor, gamma: Tensor | None = None):
-        self.shared = forms.exchangeable
-        self._forms = forms
-        self._W = W.to(forms.mean_1.dtype)  # (r, h)
-        self._gamma = gamma  # (h,), or None for zero
-        self._products: dict[str, tuple[Tensor, Tensor | None]] = {}
-
-    def _mean(self, view: int) -> Tensor:
-        projected = self._W.mT @ (self._forms.mean_1 if view == 1 else self._forms.mean_2)
-        return projected if self._gamma is None else projected + self._gamma
-
-    def _arguments(self, form: str) -> tuple[Tensor, Tensor, Tensor | None]:
-        if form not in self._products:
-            self._products[form] = self._forms.products(form, self._W.detach())
-        return (self._W, *self._products[form])
-
-    def _covariance(self, view: int, other: int) -> Tensor:
-        return _Form.apply(*self._arguments(_FORMS[view, other]))
-
-    def _variance(self, view: int, other: int) -> Tensor:
-        return _FormDiagonal.apply(*self._arguments(_FORMS[view, other]))
-
-    @property
-    def negative_alignment(self) -> Tensor:
-        if self._forms.S_1n is None:
-            return self.mean_1 @ self.mean_2
-        if self._gamma is not None and bool(self._gamma.any()):
-            raise ValueError(
-                "Moments with explicit negatives do not hold the negatives' mean: gamma must be zero here."
-            )
-        return _FormDiagonal.apply(*self._arguments("S_1n")).sum()
-
-    @property
-    def gram(self) -> Tensor:
-        return self._W.mT @ self._normed
-
-    @property
-    def norm_sq(self) -> Tensor:
-        return (self._W * self._normed).sum(0)
-
-    @property
-    def _normed(self) -> Tensor:
-        norm_sq = self._forms.basis_norm_sq
-        return self._W if norm_sq is None else norm_sq[:, None] * self._W
-
-    @property
-    def phi_norm_sq(self) -> Tensor:
-        return self._forms.phi_norm_sq
-
-
-_FORMS = {(1, 1): "V_11", (2, 2): "V_22", (1, 2): "V_12"}
-
-
-class _Form(torch.autograd.Function):
-    """W, V W, V^T W (None: V is symmetric) -> W^T V W; the products are taken as made from that W."""
-
-    @staticmethod
-    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
-        ctx.save_for_backward(VW, VtW)
-        return W.mT @ VW
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        VW, VtW = ctx.saved_tensors
-        if VtW is None:
-            return VW @ (grad + grad.mT), None, None
-        return VW @ grad.mT + VtW @ grad, None, None
-
-
-class _FormDiagonal(torch.autograd.Function):
-    """The diagonal of `_Form`, (h,), without the h x h matrix."""
-
-    @staticmethod
-    def forward(ctx: Any, W: Tensor, VW: Tensor, VtW: Tensor | None) -> Tensor:
-        ctx.save_for_backward(VW, VtW)
-        return (W * VW).sum(0)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        VW, VtW = ctx.saved_tensors
-        return (2 * VW if VtW is None else VW + VtW) * grad, None, None

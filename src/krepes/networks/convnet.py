@@ -13,10 +13,9 @@ import torch
 from torch import nn
 
 from krepes.base.limits import check_choice, check_count
-from krepes.networks.activations import activation_layer
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
 from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network, check_widths
+from krepes.networks.network import Network, activation_layer, check_widths
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from krepes.base.limits import check_choice, check_number
 from krepes.networks import initialization
-from krepes.networks.activations import activation_layer
-from krepes.networks.network import Flatten, Network, check_widths
+from krepes.networks.network import Flatten, Network, activation_layer, check_widths
 
 PARAMETRIZATIONS = ("standard", "ntk")
 

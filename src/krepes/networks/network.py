@@ -24,7 +24,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from krepes.base.components import Component
-from krepes.base.limits import check_count
+from krepes.base.limits import check_choice, check_count
 from krepes.networks.initialization import set_constants, torch_default
 from krepes.networks.weights import file_digest, load_weights
 
@@ -78,6 +78,29 @@ class Network(Component, ABC):
             return self
         digest = self.weights_digest or file_digest(self.weights)
         return clone(self).set_params(weights=os.fspath(self.weights), weights_digest=digest)
+
+
+# Activations by name: each use is a separate module, and none works in place, so that hooks see every value.
+
+
+class Erf(nn.Module):
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.erf(x)
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "erf": Erf}
+
+
+def activation_layer(name: str) -> nn.Module:
+    """A new activation module.
+
+    >>> activation_layer("relu")(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    check_choice("activation", name, ACTIVATIONS)
+    return ACTIVATIONS[name]()
 
 
 class Flatten(nn.Module):

@@ -267,18 +267,12 @@ def _layer_factors(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> Facto
 
 def check_frozen(module: nn.Module) -> None:
     """Refuse BatchNorm that looks at its batch: samples see one another there, and none has a gradient of its own."""
-    norms = {name: layer for name, layer in module.named_modules() if isinstance(layer, BATCH_NORMS)}
-    training = [name for name, layer in norms.items() if layer.training]
-    if training:
-        raise ValueError(
-            f"The network's BatchNorm layers are in training mode ({training[0]!r} and {len(training) - 1} more): "
-            "samples of a batch then influence one another, and no sample has its own gradient. Call network.eval()."
-        )
-    for name, layer in norms.items():
-        if layer.running_var is None:
+    for name, layer in module.named_modules():
+        if isinstance(layer, BATCH_NORMS) and (layer.training or layer.running_var is None):
+            remedy = "Call network.eval()" if layer.training else "It needs track_running_stats=True"
             raise ValueError(
-                f"The BatchNorm layer {name!r} keeps no running statistics, so it takes those of the batch even in "
-                "eval mode, and samples influence one another. Use track_running_stats=True."
+                f"The BatchNorm layer {name!r} takes the statistics of its batch: samples influence one another, and "
+                f"none has a gradient of its own. {remedy}."
             )
 
 

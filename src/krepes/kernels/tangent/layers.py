@@ -8,6 +8,7 @@ norms                  sums of g, and of g times the normalised input
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -176,9 +177,7 @@ def norm_gradients(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> tuple
     else:
         assert isinstance(layer, nn.LayerNorm)
         normalised = functional.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
-        size = 1
-        for n in layer.normalized_shape:
-            size *= n
+        size = math.prod(layer.normalized_shape)
         return (g * normalised).reshape(b, -1, size).sum(1), g.reshape(b, -1, size).sum(1)
     return _sums(g, normalised), _sums(g)
 

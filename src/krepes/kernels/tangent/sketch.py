@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from krepes.kernels.tangent.capture import Gradients
+from krepes.kernels.tangent.exact import is_factored
 from krepes.kernels.tangent.layers import Factors, Lookups
 
 SMALLEST = 32  # numbers of a block
@@ -116,9 +117,8 @@ class Sketch:
             generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
             signs = torch.randint(0, 2, (n,), generator=generator, dtype=torch.int8) * 2 - 1
             n_chunks = -(-n // width)
-            order = torch.rand(n_chunks, width, generator=generator).argsort(
-                1
-            )  # a permutation of every chunk
+            # a permutation of every chunk
+            order = torch.rand(n_chunks, width, generator=generator).argsort(1)
             sources = order + width * torch.arange(n_chunks)[:, None]
             self._hashes[key] = sources.clamp_max(n).flatten(), signs
         return self._hashes[key]
@@ -144,8 +144,7 @@ def shared_out(parts: Gradients, size: int) -> dict[str, int]:
 
 def _squares(factors: Factors) -> Tensor:
     """|gradient of the layer|^2 of every sample, by the cheaper way."""
-    inputs, outputs = factors.width, factors.G.shape[3]
-    if factors.positions**2 * (inputs + outputs) <= inputs * outputs:
+    if is_factored(factors):
         return factors.gram(factors).sum((1, 2, 3))
     return factors.explicit().square().sum(1)
 
