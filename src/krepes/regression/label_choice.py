@@ -68,9 +68,8 @@ class Comparison:
         for row in rows:
             share = "" if row.accuracy is None else f", {100 * row.accuracy:5.1f} % right"
             mark = "  <- chosen" if row is self.chosen else ""
-            lines.append(
-                f"  {row.name:<{width}}  {row.n_components:4d} columns: error {row.error:.4f}{share}{mark}"
-            )
+            numbers = f"{row.n_components:4d} columns: error {row.error:.4f}{share}{mark}"
+            lines.append(f"  {row.name:<{width}}  {numbers}")
         return "\n".join(lines)
 
 
@@ -126,7 +125,5 @@ def in_words(parameters: Mapping[str, Any]) -> str:
     'feature noise 0.1, 16 components'
     """
     words = {"n_components": "{} components", "feature_noise": "feature noise {:g}"}
-    parts = (
-        words.get(name, name.replace("_", " ") + " {}").format(value) for name, value in parameters.items()
-    )
-    return ", ".join(parts) or "as it is"
+    forms = {name: words.get(name, name.replace("_", " ") + " {}") for name in parameters}
+    return ", ".join(forms[name].format(value) for name, value in parameters.items()) or "as it is"

@@ -33,7 +33,7 @@ NOISE = 1e-13  # of the largest sum of squares: axes below it were made by round
 FLOOR = 1e-6  # of the penalty: the least curvature that a metric has
 HESSIAN_ROWS = 4000  # at most
 WORTH = (
-    200  # evaluations that a Hessian may cost by its flops; as matrix products, these are five times faster
+    200  # evaluations that a Hessian may cost by its flops, which are five times faster as matrix products
 )
 _BLOCK_CELLS = 1 << 18
 
@@ -75,12 +75,11 @@ class _Problem:
         self.mean = X[0] + self.shares @ (X - X[0])  # exact for constant rows
         root = np.sqrt(self.shares)[:, None]
         self.axes, power = _principal_axes((X - self.mean) * root)  # (d, r), (r,)
-        rows = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
-        self.X = rows
+        self.X = np.column_stack([(X - self.mean) @ self.axes, np.ones(len(X))])
         self.power = np.append(power, 1.0)
         counts = np.zeros((len(X), n_classes))
         counts[np.arange(len(X)), codes] = self.shares
-        self.targets = counts.T @ rows
+        self.targets = counts.T @ self.X
         self.weights = np.zeros_like(self.targets)
         self.hessian: np.ndarray | None = None
         self.two = n_classes == 2
@@ -126,9 +125,8 @@ class _Problem:
         (n, r), K, m = self.X.shape, len(penalty), len(self.sampled)
         if K * (K + 1) * m * r**2 + (K * r) ** 3 / 3 > WORTH * 4 * n * r * K:
             P, floor = self._probabilities()[1], FLOOR * penalty.max()
-            return _Metric(
-                np.sqrt((self.share @ (P * (1 - P)))[:, None] * self.power + penalty + floor), None
-            )
+            curvature = (self.share @ (P * (1 - P)))[:, None] * self.power
+            return _Metric(np.sqrt(curvature + penalty + floor), None)
         if self.hessian is None:
             self.hessian = self._hessian()
         H = self.hessian.copy()
@@ -169,9 +167,9 @@ class _Metric:
 
     def gradient(self, G: np.ndarray) -> np.ndarray:
         g = (G / self.scale).ravel()
-        return (
-            g if self.triangle is None else solve_triangular(self.triangle, g, trans="T", check_finite=False)
-        )
+        if self.triangle is None:
+            return g
+        return solve_triangular(self.triangle, g, trans="T", check_finite=False)
 
 
 def _by_leverage(X: np.ndarray, power: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

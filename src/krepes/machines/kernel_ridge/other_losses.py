@@ -24,14 +24,11 @@ from krepes.regression.penalty_choice import PenaltyErrors
 from krepes.regression.squared_hinge import svm_path
 
 LOSSES = ("squared", "logistic", "squared_hinge")
-PATH = 10.0 ** np.arange(
-    0.0, -7.5, -1.0
-)  # penalties, of the variance of all rows together in the kernel's space
+# Penalties, of the variance of all rows together in the kernel's space.
+PATH = 10.0 ** np.arange(0.0, -7.5, -1.0)
 PATIENCE = 2  # penalties that are worse than the best so far, before the path ends
-EXACT = {
-    "logistic": 1e-13,
-    "squared_hinge": 1e-9,
-}  # tolerances of what is kept; the path has those of the probes
+# Tolerances of what is kept; the path has those of the probes.
+EXACT = {"logistic": 1e-13, "squared_hinge": 1e-9}
 
 Coefficients = tuple[np.ndarray, np.ndarray]  # (K, r), and intercepts (K,): K = 1 for two classes
 
@@ -93,15 +90,11 @@ class LossProblem:
         if self.loss == "logistic":
             each = -log_softmax(scores, axis=1)[rows, self.codes]
         else:
+            signs = 2 * np.eye(self.n_classes)[self.codes] - 1
             if self.n_classes == 2:
-                scores = scores[:, 1:] - scores[:, :1]
-            signs = np.where(self.codes[:, None] == self._positives, 1.0, -1.0)
+                scores, signs = scores[:, 1:] - scores[:, :1], signs[:, 1:]
             each = np.square(np.maximum(1 - signs * scores, 0)).sum(1)
         return float(self.weight @ each)
-
-    @property
-    def _positives(self) -> np.ndarray:
-        return np.array([1]) if self.n_classes == 2 else np.arange(self.n_classes)
 
 
 def as_columns(found: Coefficients) -> Coefficients:

@@ -26,10 +26,8 @@ from krepes.base.random_streams import uniform
 
 STRETCH = 20  # rows, of which the same number calibrates
 _CALIBRATION = 31  # purpose of a random stream
-TIES = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-5,
-}  # of their size: scores that differ by less, rounding may have made differ
+# Of their size: scores that differ by less, rounding may have made differ.
+TIES = {torch.float64: 1e-9, torch.float32: 1e-5}
 
 
 def calibrates(rows: Tensor, share: float) -> np.ndarray:

@@ -137,8 +137,21 @@ class Variance(NoveltyScore):
         )
 
 
+class LinearScore(NoveltyScore):
+    """A score w^T phi."""
+
+    w: Tensor
+
+    def __call__(self, Phi: Tensor) -> Tensor:
+        return (Phi @ self.w.to(Phi.dtype)).double()
+
+    @property
+    def lowest(self) -> float:
+        return -1.001 * self.w.norm().item()  # |phi| <= 1, to rounding
+
+
 @dataclass(frozen=True, eq=False)
-class Regression(NoveltyScore):
+class Regression(LinearScore):
     """Regression to one without an intercept: about 1 near the rows that were learned, 0 far from them.  [lecture]"""
 
     name = "regression"
@@ -153,13 +166,6 @@ class Regression(NoveltyScore):
         a, V = descending_eigh(sums.outer)
         return cls(V @ ((V.mT @ sums.sum_phi) / (a.clamp(min=0) + penalty)))
 
-    def __call__(self, Phi: Tensor) -> Tensor:
-        return (Phi @ self.w.to(Phi.dtype)).double()
-
-    @property
-    def lowest(self) -> float:
-        return -1.001 * self.w.norm().item()  # |phi| <= 1, to rounding
-
     @staticmethod
     def in_sample(rows: SampleKernel, penalty: float) -> tuple[Tensor, Tensor]:
         values, U = rows.decomposed
@@ -168,7 +174,7 @@ class Regression(NoveltyScore):
 
 
 @dataclass(frozen=True, eq=False)
-class Distance(NoveltyScore):
+class Distance(LinearScore):
     """The squared distance to the mean in the kernel's space, as the mean similarity that it falls with.
 
     Far from all rows that similarity has all its digits, and the distance, which differs from a constant by it, none.
@@ -179,18 +185,11 @@ class Distance(NoveltyScore):
     penalties = (0.01,)  # it has none
     shortest = 0.25
 
-    mean: Annotated[Tensor, Shape("r")]
+    w: Annotated[Tensor, Shape("r")]  # mean phi
 
     @classmethod
     def solved(cls, sums: NormalSums, penalty: float) -> Distance:
         return cls(sums.means[0])
-
-    def __call__(self, Phi: Tensor) -> Tensor:
-        return (Phi @ self.mean.to(Phi.dtype)).double()
-
-    @property
-    def lowest(self) -> float:
-        return -1.001 * self.mean.norm().item()  # |phi| <= 1, to rounding
 
     def rounding(self, scores: Tensor) -> Tensor:
         return scores.abs()
