@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding
 from krepes.explain import attribution, faithfulness, re_expansion, top_landmarks
-from krepes.explain.checks.deletion import CURVES, Rows
+from krepes.explain.checks.deletion import CURVES, ExplainedRows
 from krepes.explain.checks.faithfulness import closeness, refitted
 from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
@@ -153,7 +153,7 @@ def test_deletions_are_smaller_models(p):
     K, A, gamma = values_of(model, NEW)
     K_mm = model.kernel_(model.landmarks_).numpy()
     chosen = np.stack([RNG.permutation(8)[:3] for _ in NEW])
-    rows = Rows(Expansion.of(model), torch.from_numpy(K))
+    rows = ExplainedRows(Expansion.of(model), torch.from_numpy(K))
     found = {name: curve(rows, torch.from_numpy(chosen)).numpy() for name, curve in CURVES.items()}
     for i in range(len(NEW)):
         inside = np.isin(np.arange(8 * p) % 8, chosen[i])

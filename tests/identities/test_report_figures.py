@@ -15,7 +15,7 @@ from krepes.report.limits import not_for
 from krepes.report.maps import maps, neighbour_map
 from krepes.report.maps.neighbour_map import neighbour_places
 from krepes.report.maps.neighbours import NearestRows, nearest_rows
-from krepes.report.shown_rows import Column
+from krepes.report.shown_rows import ShownColumn
 from krepes.sources import open_source
 from refusals import refuses
 from report_content import content, map_of, unpacked
@@ -106,7 +106,7 @@ def test_heat_is_bounded(digits, monkeypatch):
 def test_trust_is_the_definition_and_the_neighbour_map_has_more_of_it(digits):
     model, X, y = digits
     Z = model.transform(X[:60]).astype(np.float64)
-    found = {each.name: each for each in maps(model, Z, Column("digit", y[:60], None))}
+    found = {each.name: each for each in maps(model, Z, ShownColumn("digit", y[:60], None))}
     assert list(found) == ["neighbours (t-SNE)", "principal components", "discriminants of digit"]
     for each in found.values():
         assert abs(each.trust - loop_trust(Z, each.rows, 10)) < 1e-9
@@ -163,8 +163,8 @@ def test_two_components_need_no_other_map(tmp_path):
 
 def test_groups_that_are_not_covered_are_named_with_numbers():
     coverage = np.r_[np.full(70, 0.9), np.full(30, 0.05)]
-    city = Column("city", np.r_[np.zeros(60, int), np.ones(40, int)], ["Ulm", "Graz"])
-    few = Column("job", np.r_[np.ones(90, int), np.zeros(10, int)], ["cook", "clerk"])
+    city = ShownColumn("city", np.r_[np.zeros(60, int), np.ones(40, int)], ["Ulm", "Graz"])
+    few = ShownColumn("job", np.r_[np.ones(90, int), np.zeros(10, int)], ["cook", "clerk"])
     none = NearestRows(np.zeros((100, 0), int), np.zeros((100, 0)), 0.0)
     assert not_for(coverage, [city, few], None, none) == [
         "Rows with city Graz: 75 % of its 40 rows are unlike every landmark (all rows: 30 %)."
@@ -180,7 +180,7 @@ def test_classes_that_are_not_separated_are_named_with_numbers():
     codes = np.repeat([0, 1, 2], 40)
     Z = rng.standard_normal((120, 2)) + np.where(codes == 2, 50, 0)[:, None]
     nearest = nearest_rows(Z)
-    labels = Column("kind", codes, ["a", "b", "c"])
+    labels = ShownColumn("kind", codes, ["a", "b", "c"])
     found = not_for(np.ones(120), [labels], labels, nearest)
     own = (codes[nearest.rows] == codes[:, None]).mean(1)
     assert len(found) == 2

@@ -28,7 +28,7 @@ from torch import Tensor
 from krepes.base.limits import check_choice
 from krepes.explain.expansion import Expansion
 from krepes.explain.re_expansion import sparse_weights
-from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, all_values, n_shown, training_rows
+from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, all_values, n_shown, rows_at
 
 DEFAULT = "contributions"
 N_TERMS = 5  # of a re-expansion
@@ -97,7 +97,7 @@ def top_landmarks(model: Explained, X: Any, by: str = "auto", n_top: int = 5) ->
 
     landmarks, kept, shown, rest = np.split(all_values(model, X, selected), [k, 2 * k, 3 * k], axis=1)
     places = landmarks.astype(np.int64)
-    return RowExplanations(places, kept, training_rows(model, places), name, shown, rest[:, 0], rest[:, 1])
+    return RowExplanations(places, kept, rows_at(model, places), name, shown, rest[:, 0], rest[:, 1])
 
 
 def own_contributions(expansion: Expansion) -> Values:

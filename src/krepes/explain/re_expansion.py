@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.explain.expansion import Expansion
-from krepes.explain.top_landmarks import Explained, all_values, n_shown, training_rows
+from krepes.explain.top_landmarks import Explained, all_values, n_shown, rows_at
 
 SWEEPS = 200  # of coordinate descent over a handful of weights
 
@@ -90,7 +90,7 @@ def re_expansion(model: Explained, X: Any, n_top: int = 5) -> ReExpansion:
 
     landmarks, weights, error = np.split(all_values(model, X, fitted), [k, 2 * k], axis=1)
     places = np.where(weights > 0, landmarks, -1).astype(np.int64)
-    return ReExpansion(places, weights, error[:, 0], training_rows(model, places))
+    return ReExpansion(places, weights, error[:, 0], rows_at(model, places))
 
 
 def sparse_weights(expansion: Expansion, K: Tensor, n_terms: int) -> tuple[Tensor, Tensor]:

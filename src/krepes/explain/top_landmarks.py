@@ -68,7 +68,7 @@ def top_landmarks_with(
 
     landmarks, kept, beside = np.split(all_values(model, X, selected), 3, axis=1)
     places = landmarks.astype(np.int64)
-    return TopLandmarks(places, kept, training_rows(model, places)), beside
+    return TopLandmarks(places, kept, rows_at(model, places)), beside
 
 
 def n_shown(model: Explained, n_top: int) -> int:
@@ -98,7 +98,7 @@ def landmark_rows(model: Explained) -> np.ndarray | None:
     return None if rows is None else rows[: n_landmarks(model)]
 
 
-def training_rows(model: Explained, places: np.ndarray) -> np.ndarray | None:
+def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
     """The training rows that landmarks are, by their places among all; -1 stays -1."""
     rows = landmark_rows(model)
     return None if rows is None else np.where(places >= 0, rows[places], -1)

@@ -25,7 +25,7 @@ from krepes.report.maps import maps
 from krepes.report.maps.neighbours import nearest_rows
 from krepes.report.model_card import LOW_COVERAGE, Probe, kappa_words, model_card, probed, subtitle, tiles
 from krepes.report.samples import ShownSamples
-from krepes.report.shown_rows import Column, ShownRows
+from krepes.report.shown_rows import ShownColumn, ShownRows
 
 STEPS = 32767  # of values; the script of the page knows it too
 SHADES = 255  # of heat maps
@@ -38,11 +38,11 @@ class Given:
 
     Attributes
     ----------
-    labels : Column or None
+    labels : ShownColumn or None
         Labels of the rows shown.
     of_landmarks : ndarray of shape (m,) or None
         Codes of the landmarks' labels, if known.
-    columns : list of Column
+    columns : list of ShownColumn
         To colour by.
     concepts : sequence of Concept
     probe : a probe's result, or None
@@ -53,9 +53,9 @@ class Given:
         How a reader changes the page.
     """
 
-    labels: Column | None
+    labels: ShownColumn | None
     of_landmarks: np.ndarray | None
-    columns: list[Column]
+    columns: list[ShownColumn]
     concepts: Sequence[Concept]
     probe: Probe | None
     facts: Mapping[str, Any] | None

@@ -16,7 +16,7 @@ import numpy as np
 
 from krepes.report.maps.neighbours import NearestRows
 from krepes.report.model_card import LOW_COVERAGE
-from krepes.report.shown_rows import Column
+from krepes.report.shown_rows import ShownColumn
 
 FEWEST = 20
 LOW_SHARE = 0.1
@@ -25,7 +25,7 @@ MOST = 5  # lines of a kind
 
 
 def not_for(
-    coverage: np.ndarray, groups: Sequence[Column], labels: Column | None, nearest: NearestRows
+    coverage: np.ndarray, groups: Sequence[ShownColumn], labels: ShownColumn | None, nearest: NearestRows
 ) -> list[str]:
     """Sentences, the worst first; none where nothing was found."""
     kinds = (_uncovered(coverage, groups), [] if labels is None else _mixed(labels, nearest))
@@ -37,7 +37,7 @@ def not_for(
     return found
 
 
-def _uncovered(coverage: np.ndarray, groups: Sequence[Column]) -> list[str]:
+def _uncovered(coverage: np.ndarray, groups: Sequence[ShownColumn]) -> list[str]:
     low = coverage < LOW_COVERAGE
     every = low.mean()
     if every >= HALF:
@@ -58,7 +58,7 @@ def _uncovered(coverage: np.ndarray, groups: Sequence[Column]) -> list[str]:
     return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
 
-def _mixed(labels: Column, nearest: NearestRows) -> list[str]:
+def _mixed(labels: ShownColumn, nearest: NearestRows) -> list[str]:
     """Classes whose nearest rows are mostly of other classes."""
     codes, levels = labels.values, labels.levels or []
     known = codes >= 0

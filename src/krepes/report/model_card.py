@@ -15,7 +15,7 @@ from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage
 from krepes.explain.top_landmarks import n_landmarks
-from krepes.report.shown_rows import Column, ShownRows
+from krepes.report.shown_rows import ShownColumn, ShownRows
 from krepes.report.words import component_words, input_words, steps_words, views_words
 
 LOW_COVERAGE = 0.1
@@ -101,7 +101,7 @@ def kappa_words(model: KernelEmbedding, of_landmarks: np.ndarray | None) -> str 
 
 
 def probed(
-    given: Probe | None, Z: np.ndarray, labels: Column | None, random_state: int
+    given: Probe | None, Z: np.ndarray, labels: ShownColumn | None, random_state: int
 ) -> tuple[Probe | None, str | None]:
     """The given probe, or a linear one on four fifths of the rows shown, tested on the others; and its words."""
     if given is not None:

@@ -30,8 +30,8 @@ from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace
 from krepes.preprocessing.columns import Category, Column, Standardised, YesNo
-from krepes.report import shown_rows
 from krepes.report.heat_maps import Heat, image_heat, moved_without
+from krepes.report.shown_rows import ShownColumn
 from krepes.report.thumbnails import Thumbnails, thumbnails
 from krepes.sources import Source
 
@@ -43,12 +43,12 @@ SHOWN_ENTRIES = 12  # of a sparse row
 
 
 @dataclass(frozen=True)
-class Feature(shown_rows.Column):
+class Feature(ShownColumn):
     """A column of the rows and of the landmarks.
 
     Attributes
     ----------
-    name, values, levels : as in `Column`
+    name, values, levels : as in `ShownColumn`
     of_landmarks : ndarray of shape (m,)
     rebuilt : ndarray of shape (n,) or None
         The values of the reconstructed rows.

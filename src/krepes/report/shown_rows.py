@@ -56,7 +56,7 @@ class ShownRows:
 
 
 @dataclass(frozen=True)
-class Column:
+class ShownColumn:
     """Values to colour by: numbers (NaN where missing), or codes of levels (-1 where missing)."""
 
     name: str
@@ -85,7 +85,7 @@ def some_rows(source: Source, at_most: int, random_state: int) -> tuple[Source, 
     return subset(source, rows) if n > at_most else source, rows
 
 
-def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarray | None]:
+def label_column(labels: Any, shown: ShownRows) -> tuple[ShownColumn | None, np.ndarray | None]:
     """The labels of the shown rows, and the codes of the landmarks' labels where they are known."""
     if labels is None:
         return None, None
@@ -97,10 +97,10 @@ def label_column(labels: Any, shown: ShownRows) -> tuple[Column | None, np.ndarr
     encoded = encode_labels(labels, "labels", shown.n_total)
     codes, levels = _with_few_levels(encoded.codes, [str(label) for label in encoded.classes.tolist()])
     of_landmarks = None if shown.landmark_rows is None else codes[shown.landmark_rows]
-    return Column("label" if name is None else str(name), codes[shown.rows], levels), of_landmarks
+    return ShownColumn("label" if name is None else str(name), codes[shown.rows], levels), of_landmarks
 
 
-def extra_columns(X: Any, columns: Columns | None, shown: ShownRows) -> list[Column]:
+def extra_columns(X: Any, columns: Columns | None, shown: ShownRows) -> list[ShownColumn]:
     """Columns to colour by: names of a table's columns, or a mapping of names to values."""
     if columns is None:
         return []
@@ -126,11 +126,11 @@ def _columns_of(X: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: source.label_column(name) for name in names}
 
 
-def as_column(name: str, values: np.ndarray) -> Column:
+def as_column(name: str, values: np.ndarray) -> ShownColumn:
     """Numbers as they are; text, true/false and few whole numbers as levels.
 
     >>> as_column("sex", np.array(["m", None, "f"], dtype=object))
-    Column(name='sex', values=array([ 1, -1,  0]), levels=['f', 'm'])
+    ShownColumn(name='sex', values=array([ 1, -1,  0]), levels=['f', 'm'])
     """
     missing = missing_values(values)
     present = values[~missing]
@@ -145,7 +145,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
         out[~np.isfinite(out)] = np.nan
         different = np.unique(out[~np.isnan(out)])
         if len(different) > FEW_VALUES or (different != np.round(different)).any():
-            return Column(name, out, None)
+            return ShownColumn(name, out, None)
         missing = np.isnan(out)
         present = out[~missing].astype(np.int64)
     else:
@@ -153,7 +153,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
     levels, places = np.unique(present, return_inverse=True)
     codes = np.full(len(values), MISSING, dtype=np.int64)
     codes[~missing] = places
-    return Column(name, *_with_few_levels(codes, [str(level) for level in levels.tolist()]))
+    return ShownColumn(name, *_with_few_levels(codes, [str(level) for level in levels.tolist()]))
 
 
 def _with_few_levels(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

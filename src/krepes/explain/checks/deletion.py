@@ -23,7 +23,7 @@ from krepes.explain.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ExplainedRows:
     """Rows to explain: their kernel values (n, p m), float64, the sum that they enter, and the landmarks' labels."""
 
     expansion: Expansion
@@ -44,18 +44,18 @@ class Rows:
         return (self.K.gather(1, places)[:, None] @ self.expansion.A[places])[:, 0]
 
 
-def subtracted(rows: Rows, chosen: Tensor) -> Tensor:
+def subtracted(rows: ExplainedRows, chosen: Tensor) -> Tensor:
     return rows.Z - rows.terms(chosen)
 
 
-def others_take_over(rows: Rows, chosen: Tensor) -> Tensor:
+def others_take_over(rows: ExplainedRows, chosen: Tensor) -> Tensor:
     B, places = rows.expansion.landmarks.inverse, rows.centres(chosen)
     parts = (rows.K @ B).gather(1, places)  # (n, k p)
     moves = torch.linalg.solve(B[places[:, :, None], places[:, None]], rows.expansion.A[places])
     return rows.Z - (parts[:, None] @ moves)[:, 0]
 
 
-def alone(rows: Rows, chosen: Tensor) -> Tensor:
+def alone(rows: ExplainedRows, chosen: Tensor) -> Tensor:
     landmarks, places = rows.expansion.landmarks, rows.centres(chosen)
     K = landmarks.K[places[:, :, None], places[:, None]].clone()
     K.diagonal(dim1=1, dim2=2).add_(landmarks.damping)
@@ -63,7 +63,7 @@ def alone(rows: Rows, chosen: Tensor) -> Tensor:
     return rows.expansion.gamma + (rows.K.gather(1, places)[:, None] @ weights)[:, 0]
 
 
-CURVES: dict[str, Callable[[Rows, Tensor], Tensor]] = {
+CURVES: dict[str, Callable[[ExplainedRows, Tensor], Tensor]] = {
     "subtracted": subtracted,
     "left out": others_take_over,
     "alone": alone,

@@ -33,7 +33,7 @@ from torch import Tensor
 from krepes.base.limits import check_count
 from krepes.base.validation import as_array, check_same_rows, generator_of
 from krepes.evaluation import linear_probe
-from krepes.explain.checks.deletion import CURVES, Rows
+from krepes.explain.checks.deletion import CURVES, ExplainedRows
 from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
 from krepes.explain.rankings import RANKINGS, ranking_name
@@ -172,17 +172,17 @@ class _Data:
     fit_labels: np.ndarray | None
     generator: np.random.Generator
 
-    def rows_in(self, model: Explained) -> Rows:
+    def rows_in(self, model: Explained) -> ExplainedRows:
         """The rows explained, by a model of the same rows."""
         known = landmark_rows(model)
         labels = None if self.fit_labels is None or known is None else self.fit_labels[known]
-        return Rows(Expansion.of(model), self.kernel_values(model, self.explained), labels)
+        return ExplainedRows(Expansion.of(model), self.kernel_values(model, self.explained), labels)
 
     def kernel_values(self, model: Explained, rows: np.ndarray, of_fit: bool = False) -> Tensor:
         source = self.fit_rows if of_fit else self.X
         return model.features_.kernel_block(model.space_.reader(source).take(rows).inputs[0]).double()
 
-    def judge(self, model: Explained, rows: Rows) -> tuple[Judge | None, float | None]:
+    def judge(self, model: Explained, rows: ExplainedRows) -> tuple[Judge | None, float | None]:
         """A function that says which rows are classified correctly, and the accuracy on the rows as they are."""
         if self.y is None:
             return None, None
@@ -196,7 +196,7 @@ class _Data:
         judge: Judge = lambda Z: (predict(Z.cpu().numpy()) == truth).astype(np.float64)  # noqa: E731
         return judge, float(judge(rows.Z).mean())
 
-    def _probe(self, model: Explained, rows: Rows) -> Any:
+    def _probe(self, model: Explained, rows: ExplainedRows) -> Any:
         """A linear classifier from rows that are not explained."""
         of_fit = self.fit_rows is not None and self.fit_labels is not None
         labels = self.fit_labels if of_fit else self.y
@@ -208,7 +208,7 @@ class _Data:
         Z = rows.expansion.at(self.kernel_values(model, drawn, of_fit)).cpu().numpy()
         return linear_probe(Z, labels[drawn], Z, labels[drawn], random_state=0).model
 
-    def refits(self, model: Explained, n_refits: int, seed: int) -> list[tuple[Rows, Tensor]]:
+    def refits(self, model: Explained, n_refits: int, seed: int) -> list[tuple[ExplainedRows, Tensor]]:
         """The rows explained in models with other landmarks, and how close these are to the model's."""
         if n_refits and self.fit_rows is None:
             raise ValueError("n_refits needs the rows that the model was fitted on: give fit_rows=.")
@@ -221,12 +221,12 @@ class _Data:
 
 def _checked(
     method: Method,
-    rows: Rows,
+    rows: ExplainedRows,
     data: _Data,
     steps: tuple[int, ...],
     judge: Judge | None,
     n_random: int,
-    others: list[tuple[Rows, Tensor]],
+    others: list[tuple[ExplainedRows, Tensor]],
 ) -> MethodCheck:
     order = _first(method, rows, max(*steps, N_COMPARED))
     Z, distance = rows.Z, (rows.Z - rows.expansion.centre).norm(dim=1).clamp(min=1e-300)
@@ -247,13 +247,13 @@ def _checked(
     return MethodCheck(left, same_label, overlap, stability)
 
 
-def _first(method: Method, rows: Rows, k: int) -> Tensor:
+def _first(method: Method, rows: ExplainedRows, k: int) -> Tensor:
     """The first k landmarks of every row, (n, k)."""
     values = method(rows.expansion)(rows.K)
     return values.topk(min(k, values.shape[1]), dim=1).indices
 
 
-def _overlap(method: Method, rows: Rows, order: Tensor, draw: int) -> float:
+def _overlap(method: Method, rows: ExplainedRows, order: Tensor, draw: int) -> float:
     """The share of the first landmarks that are also named where the weights are random."""
     random = replace(rows, expansion=rows.expansion.random(torch.Generator().manual_seed(draw)))
     again = _first(method, random, N_COMPARED)

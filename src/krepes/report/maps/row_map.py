@@ -21,7 +21,7 @@ from sklearn.manifold import trustworthiness
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_profile import landmark_representation
 from krepes.report.maps.neighbour_map import NAMES, neighbour_places
-from krepes.report.shown_rows import Column
+from krepes.report.shown_rows import ShownColumn
 
 TRUSTED = 2000  # rows for trustworthiness
 NEAREST = 10  # its k
@@ -50,7 +50,7 @@ class Places:
 def maps(
     model: KernelEmbedding,
     Z: np.ndarray,
-    labels: Column | None,
+    labels: ShownColumn | None,
     method: str = "tsne",
     random_state: int = 0,
 ) -> list[Places]:
