@@ -23,7 +23,7 @@ from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, encode
 from krepes.base.components import resolve
-from krepes.base.limits import check_count, is_integer, is_number
+from krepes.base.limits import check_choice, check_count, check_number, is_integer, is_number
 from krepes.base.packing import digest
 from krepes.base.progress import display
 from krepes.base.rows import is_tensor
@@ -44,8 +44,7 @@ from krepes.preprocessing.preparing import Preprocess
 from krepes.preprocessing.targets import labelled_rows
 from krepes.regression.label_choice import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver
-from krepes.solvers.linear_map import LinearMap
-from krepes.solvers.output_scale import check_scale
+from krepes.solvers.linear_map import SCALES, LinearMap
 from krepes.tally import Fit, RowRanges, Tally, total
 from krepes.tally.fit import check_checkpoint, unsummed
 from krepes.views import Views
@@ -370,11 +369,10 @@ class KernelEmbedding(
             raise ValueError(f"n_components={self.n_components!r:.60}: expected an integer >= 1 or 'auto'.")
         if self.n_folds is not None:
             check_count("n_folds", self.n_folds, LEAST_FOLDS)
-        if not is_number(self.regularization, least=0):
-            raise ValueError(f"regularization={self.regularization!r}: expected a number >= 0.")
+        check_number("regularization", self.regularization, least=0)
         if self.feature_noise != "auto" and not is_number(self.feature_noise, least=0):
             raise ValueError(f"feature_noise={self.feature_noise!r}: expected a number >= 0 or 'auto'.")
-        check_scale(self.scale)
+        check_choice("scale", self.scale, SCALES)
         if self.space is not None:
             opener_of(self.kernel, self.space)  # refuses what is not a space
             defaults = {"kernel": "auto", "landmarks": "pivoted_cholesky", "preprocess": "auto"}

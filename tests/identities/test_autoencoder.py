@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from krepes import KernelAutoencoder, KernelEmbedding
-from krepes.autoencoder.kernel_pull import kernel_pull
-from krepes.autoencoder.objective import BottleneckObjective
+from krepes.autoencoder.objective import BottleneckObjective, kernel_pull
 from krepes.autoencoder.sphere_descent import descend, tangent
 from krepes.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from krepes.losses import Autoencoder

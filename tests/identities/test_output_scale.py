@@ -15,7 +15,7 @@ from krepes.explain import attribution
 from krepes.kernels import ArcCosine, Gaussian, Laplacian, Linear, Polynomial
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimCLR, SpectralContrastive, VICReg, as_loss
 from krepes.losses.batch import Batch
-from krepes.solvers.output_scale import SCALES, Spread
+from krepes.solvers.linear_map import SCALES, Spread
 from krepes.views import Tabular
 from refusals import refuses
 

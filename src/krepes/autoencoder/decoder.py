@@ -9,18 +9,53 @@ formula of [esser, Thm. 5], xbar + X_c (K_Z + lam I)^-1 k(z, Z). Memory O(m^2 + 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
+from krepes.base.codec import Shape
 from krepes.base.packing import digest
 from krepes.base.rows import dense
 from krepes.features import FeatureSpace
+from krepes.features.stored_kernels import missing_functions
+from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses.directions import directions
 from krepes.regression.normal_sums import NormalSums
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBottleneck:
+    """What a descent leaves behind, and a model file keeps: the bottleneck at the landmarks.
+
+    Attributes
+    ----------
+    Z : Tensor of shape (m, h), float64
+        Unit rows: what the encoder was asked for at the landmarks.
+    coefficients : Tensor of shape (m, h), float64
+        P Z: z(x) is the direction of k_x^T P Z.
+    kernel : Kernel
+        The decoder's, its parameters numbers.
+    values : list of float
+        The objective at the start and after every step.
+    converged, exact : bool
+    """
+
+    Z: Annotated[Tensor, Shape("m", "h")]
+    coefficients: Annotated[Tensor, Shape("m", "h")]
+    kernel: Kernel
+    values: list[float]
+    converged: bool
+    exact: bool
+
+    def check_restored(self) -> None:
+        if self.Z.shape[1] < 2 or not self.values or any(missing_functions(self.kernel)):
+            raise ValueError(
+                "The file is damaged: its bottleneck, decoder kernel or history is not complete."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,14 +22,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from krepes.autoencoder.bottleneck import FittedBottleneck
-from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder
+from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder, FittedBottleneck
 from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend
 from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode
-from krepes.base.limits import check_count, is_integer, is_number
+from krepes.base.limits import check_count, check_number, is_integer
 from krepes.base.linalg import descending_eigh
 from krepes.base.progress import display
 from krepes.base.rows import Rows, dense
@@ -223,31 +222,24 @@ class KernelAutoencoder(
         return [*super()._still_dependent(), "the encoder"]
 
     def _check_parameters(self) -> None:
-        if self.n_landmarks is not None:
-            super()._check_parameters()
+        super()._check_parameters()
         if not is_integer(self.n_components, least=2):
             raise ValueError(
                 f"n_components={self.n_components!r:.60}: expected an integer >= 2. Points of the bottleneck have "
                 "length one, and with one component there are only two of them, -1 and 1."
             )
         for name in ("regularization", "encoder_regularization"):
-            value = getattr(self, name)
-            if value is not None and not is_number(value, least=SMALLEST_REGULARIZATION):
-                raise ValueError(
-                    f"{name}={value!r}: expected a finite number of at least {SMALLEST_REGULARIZATION:g}."
-                )
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), "a finite number", least=SMALLEST_REGULARIZATION)
         if as_kernel(self.decoder_kernel).only_objects:
             raise ValueError(
                 f"decoder_kernel={self.decoder_kernel!r} compares objects, but the decoder compares points of the "
                 "bottleneck, which are numbers: use a kernel such as 'gaussian' there."
             )
-        if not is_number(self.encoder_noise, least=0):
-            raise ValueError(f"encoder_noise={self.encoder_noise!r}: expected a number >= 0.")
-        if not is_number(self.tol, least=0):
-            raise ValueError(f"tol={self.tol!r}: expected a number >= 0.")
+        check_number("encoder_noise", self.encoder_noise, least=0)
+        check_number("tol", self.tol, least=0)
         check_count("max_rows", self.max_rows, 2)
-        if not is_integer(self.max_iter, least=0):
-            raise ValueError(f"max_iter={self.max_iter!r}: expected an integer >= 0.")
+        check_count("max_iter", self.max_iter, 0)
 
     def _spec(self, data: FitData) -> Spec:
         n, by_rule = data.n_rows, isinstance(self.landmarks, str | LandmarkSelector | type)

@@ -44,8 +44,7 @@ from krepes.losses import (
 )
 from krepes.losses.batch import Terms
 from krepes.moments import Moments
-from krepes.solvers.linear_map import LinearMap
-from krepes.solvers.output_scale import Spread
+from krepes.solvers.linear_map import LinearMap, Spread
 from krepes.solvers.solver import Callback
 
 V = TypeVar("V", float, np.ndarray)

@@ -27,8 +27,7 @@ from krepes.features.fit_data import RowReader
 from krepes.features.space import FeatureSpace
 from krepes.losses import CallableLoss, Loss
 from krepes.moments import Moments
-from krepes.solvers.linear_map import LinearMap
-from krepes.solvers.output_scale import Spread
+from krepes.solvers.linear_map import LinearMap, Spread
 from krepes.solvers.samples import Samples
 from krepes.solvers.solver import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.views import Image, Paired, Views
@@ -51,7 +50,7 @@ class Task:
     regularization : float
     feature_noise : float or "auto"
         "auto" is `NOISE`, and 0 for images and for pairs, which have views enough.
-    scale : of the output, see `krepes.solvers.output_scale`
+    scale : of the output, see `krepes.solvers.linear_map`
     """
 
     loss: Loss

@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State, encode
 from krepes.base.files import same_file
+from krepes.base.limits import check_number
 from krepes.base.schema import check_entries
 from krepes.base.split import Key, Split, by_group
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.labelled import labels_of
 from krepes.sources import open_source
-from krepes.tally.decay import check_half_life, row_weights
 from krepes.tally.grouping import GroupSums, by_groups, group_keys
 from krepes.tally.row_ranges import RowRanges
-from krepes.tally.tally import MOST_ROWS, Tally
+from krepes.tally.tally import MOST_ROWS, Tally, row_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,8 @@ class Fit(Generic[T]):
         }
         if not total:
             return state
-        whole = (
-            self.tally.total if self.tally.groups is None else None
-        )  # sums by group are in the file already
-        return state | {name: None if whole is None else encode(whole)}
+        grouped = self.tally.groups is not None  # their sums are in the file already
+        return state | {name: None if grouped else encode(self.tally.total)}
 
     def with_sums(
         self, state: State, name: str, accumulator: Callable[[FeatureSpace], Accumulator[Any, T]]
@@ -181,7 +179,8 @@ def check_checkpoint(checkpoint: str | os.PathLike | None, data: FitData, random
 
 def half_life_of(fit: Fit[T] | None, given: float | None, groups: ArrayLike | None) -> float | None:
     """The half-life of a stream: what was given, or that of the rows before; an error if they differ."""
-    check_half_life(given)
+    if given is not None:
+        check_number("half_life", given, "a number of rows", above=0)
     if given is not None and groups is not None:
         raise ValueError(
             "half_life= and groups= do not go together: rows of one group would weigh more or less by their age."

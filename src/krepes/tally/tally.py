@@ -3,7 +3,12 @@
     tally of all rows = tally of some + tally of the others,        tally + more - more = tally
 
 The next row's index is counted apart from the number of rows, so that rows which were forgotten, or are elsewhere,
-never lend their random draws to new ones. Aged sums (`krepes.tally.decay`) are those at the clock `next_row`.
+never lend their random draws to new ones. With a half-life, rows count less, the older they are:
+
+    weight of the row k = 2^(-(t - 1 - k) / half_life),        t = 1 + the largest index so far, the clock `next_row`
+
+The age of a row is counted in rows, by its global index, so that the sums do not depend on how a stream was cut into
+calls: sums at the clock t become those at the later clock t' when they are multiplied by 2^(-(t' - t) / half_life).
 """
 
 from __future__ import annotations
@@ -20,7 +25,6 @@ from krepes.base.codec import State
 from krepes.base.limits import is_number
 from krepes.base.schema import check_entries
 from krepes.base.split import Parts
-from krepes.tally.decay import decay
 from krepes.tally.grouping import GroupSums
 from krepes.tally.row_ranges import RowRanges
 
@@ -112,7 +116,7 @@ class Tally(Generic[T]):
         """The same rows at a later clock: older, where they age."""
         if self.half_life is None or clock <= self.next_row:
             return self
-        factor = decay(clock - self.next_row, self.half_life)
+        factor = float(np.exp2((self.next_row - clock) / self.half_life))
         total = None if self.total is None or factor == 0 else self.total * factor
         return replace(self, total=total, next_row=clock)
 
@@ -157,6 +161,16 @@ class Tally(Generic[T]):
         if len(counts) != len(parts) or sum(counts) > self.n_rows or min(counts) < 1:
             raise ValueError("The model is damaged: the rows of its groups are not its rows.")
         return replace(self, total=parts.total, groups=GroupSums(parts, dict(zip(parts, counts))))
+
+
+def row_weights(first_row: int, n: int, clock: int, half_life: float) -> np.ndarray:
+    """The weights at a clock of the n rows from `first_row` on, (n,).
+
+    >>> row_weights(0, 3, clock=3, half_life=1).tolist()
+    [0.25, 0.5, 1.0]
+    """
+    age = clock - 1 - np.arange(first_row, first_row + n, dtype=np.int64)
+    return np.exp2(-age / half_life)
 
 
 def _sum(first: T | None, second: T | None) -> T | None:

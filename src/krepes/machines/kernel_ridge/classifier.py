@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from krepes.base.limits import check_choice
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale
@@ -26,11 +28,13 @@ from krepes.machines.kernel_ridge.other_losses import (
 )
 from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
 from krepes.machines.kernel_ridge.solution import Fits, kept_features
-from krepes.machines.kernel_ridge.transduction import MOST_UNLABELLED, transduced
 from krepes.machines.kernel_search import Kernels
 from krepes.machines.targets import Classes, Targets
 from krepes.preprocessing.preparing import Preprocess
+from krepes.regression.transductive import TransductiveRidge
 from krepes.sources import reservoir
+
+MOST_UNLABELLED = 5000
 
 
 class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
@@ -123,8 +127,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r}: expected one of {', '.join(map(repr, LOSSES))}.")
+        check_choice("loss", self.loss, LOSSES)
         if self.loss != "squared" and not self.fit_intercept:
             raise ValueError(
                 f"loss={self.loss!r} has an intercept: fit_intercept=False needs loss='squared'."
@@ -186,8 +189,16 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         source = space.inputs.open(X)
         rows, _ = reservoir(source, MOST_UNLABELLED, space.seed)
         free = space.features(space.inputs.tensor(rows, space.dtype, space.device)).double()
-        Y = self.targets_.matrix(total.kept.y)
-        self._solution, _ = transduced(self._solved(), space, kept_features(space, total.kept), Y, free)
+        Phi, Y = kept_features(space, total.kept).cpu().numpy(), self.targets_.matrix(total.kept.y).numpy()
+        fit, found, F = TransductiveRidge().fit(Phi, Y, free.cpu().numpy()), self._solved(), self.features_.F
+        self._solution = replace(
+            found,
+            A=F @ torch.from_numpy(fit.coef_).to(F),
+            b=torch.from_numpy(fit.intercept_).to(F),
+            penalty=float(fit.alpha_ * fit.unit_),
+            # without their label, and without the guesses that it has helped to make
+            held_out=replace(found.held_out, predictions=torch.from_numpy(fit.loo_predictions_)),
+        )
 
     def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
         if self.loss == "squared":

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State
-from krepes.base.limits import check_count, is_number
+from krepes.base.limits import check_choice, check_count, check_number
 from krepes.base.sparse_rows import REDUCE, SparseRows
 from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
@@ -205,14 +205,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
-        if self.penalty != "auto" and not is_number(self.penalty, above=0):
-            raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
-        if self.input_metric not in KINDS:
-            raise ValueError(
-                f"input_metric={self.input_metric!r}: expected None, 'diagonal', 'full' or 'auto'."
-            )
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r}: expected one of {', '.join(map(repr, SOLVERS))}.")
+        if self.penalty != "auto":
+            check_number("penalty", self.penalty, "'auto' or a number", above=0)
+        check_choice("input_metric", self.input_metric, KINDS)
+        check_choice("solver", self.solver, SOLVERS)
 
     @property
     def _search(self) -> KernelSearch:

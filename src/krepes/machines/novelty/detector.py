@@ -22,7 +22,7 @@ from sklearn.base import OutlierMixin
 from krepes.base import packing
 from krepes.base.caller_warning import warn
 from krepes.base.codec import State
-from krepes.base.limits import check_count, check_share, is_number
+from krepes.base.limits import check_choice, check_count, check_number, check_share, is_number
 from krepes.base.progress import display
 from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
@@ -34,7 +34,7 @@ from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
 from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
-from krepes.machines.novelty.monitoring import Reading, readings
+from krepes.machines.novelty.monitoring import Reading
 from krepes.machines.novelty.novelty_pass import NoveltyPass, NoveltyTotal
 from krepes.machines.novelty.scores import SCORES
 from krepes.machines.novelty.solution import NoveltySolution
@@ -183,15 +183,11 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
     def _check_parameters(self) -> None:
         check_share("false_alarm_rate", self.false_alarm_rate)
-        if not isinstance(self.measure, str) or self.measure not in SCORES:
-            raise ValueError(f"measure={self.measure!r}: expected one of {', '.join(map(repr, SCORES))}.")
-        if not is_number(self.calibration_share, least=LEAST_SHARE, most=MOST_SHARE):
-            raise ValueError(
-                f"calibration_share={self.calibration_share!r}: expected a share from {LEAST_SHARE:g} to "
-                f"{MOST_SHARE:g}."
-            )
-        if self.penalty != "auto" and not is_number(self.penalty, above=0):
-            raise ValueError(f"penalty={self.penalty!r}: expected a number > 0 or 'auto'.")
+        check_choice("measure", self.measure, SCORES)
+        bounds = {"least": LEAST_SHARE, "most": MOST_SHARE}
+        check_number("calibration_share", self.calibration_share, "a share", **bounds)
+        if self.penalty != "auto":
+            check_number("penalty", self.penalty, "'auto' or a number", above=0)
         if self.n_landmarks not in ("auto", None):
             check_count("n_landmarks", self.n_landmarks)
         check_count("n_kept", self.n_kept)
@@ -321,11 +317,10 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         With `learn`, each batch is added by `partial_fit` after it was read: the detector follows a slow change, and
         would follow a fault, too.
         """
-
-        def scored(X: Any) -> tuple[np.ndarray, Calibration]:
-            return self.score_samples(X), self._solved().calibration
-
-        for batch, reading in readings(batches, scored, self.false_alarm_rate):
+        reading = None
+        for batch in batches:
+            scores, held = self.score_samples(batch), self._solved().calibration
+            reading = Reading.of(scores, held, self.false_alarm_rate, reading)
             yield reading
             if learn:
                 self.partial_fit(batch)

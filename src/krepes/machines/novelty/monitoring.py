@@ -8,9 +8,7 @@ in 1 / rate rows; a batch with a small chance says that the stream has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -41,6 +39,16 @@ class Reading:
     n_rows: int
     n_alarms: int
 
+    @classmethod
+    def of(cls, scores: np.ndarray, held: Calibration, rate: float, before: Reading | None) -> Reading:
+        """Of the scores of a batch, by the calibration rows as they are now, and the reading before."""
+        alarms = scores < held.threshold(rate, -np.inf)
+        first, alarmed = (0, 0) if before is None else (before.n_rows, before.n_alarms)
+        n_alarms = int(alarms.sum())
+        chance = held.chance(n_alarms, len(scores), rate)
+        counts = first + len(scores), alarmed + n_alarms
+        return cls(first, scores, held.p_values(scores), alarms, chance, *counts)
+
     @property
     def alarm_rate(self) -> float:
         """The share of alarms in the stream so far."""
@@ -52,16 +60,3 @@ class Reading:
             f"rows {self.first_row:,} to {last:,}: {int(self.alarms.sum()):,} alarms, which happen by chance with "
             f"probability {self.chance:.2g}; {100 * self.alarm_rate:.1f} % alarms so far"
         )
-
-
-def readings(
-    batches: Iterable[Any], scored: Callable[[Any], tuple[np.ndarray, Calibration]], rate: float
-) -> Iterator[tuple[Any, Reading]]:
-    """Every batch with its reading; `scored` is asked again each time, because rows may be learned in between."""
-    n_rows = n_alarms = 0
-    for batch in batches:
-        scores, held = scored(batch)
-        alarms = scores < held.threshold(rate, -np.inf)
-        first, n_rows, n_alarms = n_rows, n_rows + len(scores), n_alarms + int(alarms.sum())
-        chance = held.chance(int(alarms.sum()), len(scores), rate)
-        yield batch, Reading(first, scores, held.p_values(scores), alarms, chance, n_rows, n_alarms)
