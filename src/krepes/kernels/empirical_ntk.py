@@ -195,8 +195,8 @@ class EmpiricalNTK(Kernel):
             Z = _output_of(module, rows[:1], self._tokens).reshape(1, -1)
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}. torch says: "
-                f"{str(error).splitlines()[0]}"
+                f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
+                f"{_first_layer(module)}. torch says: {str(error).splitlines()[0]}"
             ) from error
         if self.head is None or (self.head == "auto" and Z.shape[1] == 1):
             return None
@@ -339,6 +339,16 @@ def _takes_numbers(module: nn.Module, row: Tensor) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False
     return True
+
+
+def _first_layer(module: nn.Module) -> str:
+    """What the first layer of a module expects, where that is known."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            return f": its first layer expects {layer.in_features} features"
+        if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            return f": its first layer expects {layer.in_channels} channels"
+    return ""
 
 
 def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:
