@@ -24,9 +24,7 @@ from krepes.clustering import (
     within_share,
 )
 from krepes.evaluation import (
-    Choice,
     NeuralEmbedding,
-    Range,
     baseline_estimators,
     estimator_probe,
     guess_task,
@@ -136,14 +134,12 @@ def kernel_pcas(draw: Draw) -> Any:
     return found.transform(X), found.rank_
 
 
-@target("search", "Search", "SearchResult", "Trial", "Choice", "Range", weight=0.3)
+@target("search", "Search", "SearchResult", weight=0.3)
 def searches(draw: Draw) -> Any:
     X = draw(often((3, sane_matrices()), (1, rows())))
     y = draw(often((3, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
     model = KernelEmbedding(2, loss="barlow_twins", n_landmarks=5, random_state=0)
-    space = draw(
-        mostly([None, {"loss__redundancy": Range(0.01, 1.0)}, {"n_components": Choice((1, 2))}], BAD_SPACES)
-    )
+    space = draw(mostly([None, {"loss__redundancy": (0.01, 1.0)}, {"n_components": [1, 2]}], BAD_SPACES))
     settings = {"n_trials": draw(mostly([1], [0, -1])), "sampler": draw(mostly(["random", "tpe"], ["grid"]))}
     settings |= draw(mostly([{}], [{"metric": "f1"}, {"validation_fraction": 2.0}, {"label_fraction": 0.0}]))
     found = search(model, X, y, space=space, **settings)
@@ -152,12 +148,12 @@ def searches(draw: Draw) -> Any:
 
 BAD_SPACES = [
     {},
-    {"nothing": Choice((1,))},
-    {"loss__redundancy": Range(1.0, 0.1)},
-    {"loss__redundancy": Choice(())},
+    {"nothing": [1]},
+    {"loss__redundancy": (1.0, 0.1)},
+    {"loss__redundancy": []},
     {"kernel": 3},
     "all",
-    {"loss__redundancy": Range(-1.0, float("nan"))},
+    {"loss__redundancy": (-1.0, float("nan"))},
 ]
 
 

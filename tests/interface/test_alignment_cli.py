@@ -65,7 +65,7 @@ def test_what_cannot_be_compared_is_refused(files):
     assert "has 5 rows" in run("align", x, folder / "short.npy", code=1)
     assert "at least two" in run("align", x, code=2)
     assert "no file" in run("align", x, folder / "none.npy", code=1)
-    assert "'kind' is not" in run("align", x, folder / "text.parquet", code=1)
+    assert "not 'kind'" in run("align", x, folder / "text.parquet", code=1)
     assert "two files" in run("align", x, x, x, "--permutations", 9, code=2)
 
 

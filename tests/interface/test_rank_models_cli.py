@@ -92,7 +92,7 @@ def test_what_cannot_be_ranked_is_refused(files):
     )
     assert "CKA only" in run(noise, *labels, "--sketch", 64, "--sort-by", "logme", code=2)
     assert "ends in .csv" in run(noise, *labels, "-o", folder / "a.txt", code=2)
-    assert "'kind' is not" in run(folder / "labelled.parquet", *labels, code=1)
+    assert "not 'kind'" in run(folder / "labelled.parquet", *labels, code=1)
     bad = np.ones((300, 2))
     bad[7] = np.nan
     np.save(folder / "bad.npy", bad)
