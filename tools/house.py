@@ -27,6 +27,13 @@ DATA = {
     *("X", "Y", "Z", "x", "y", "data", "positives", "negatives", "targets", "labels", "features", "rows"),
     *("candidates", "landmarks", "sample_weight", "X_unlabelled", "Z_train", "y_train", "Z_test", "y_test"),
     *("fit_rows", "fit_labels", "table", "on"),
+    *(
+        "value",
+        "state",
+        "packed",
+        "hint",
+        "origin",
+    ),  # what a file holds before it is checked, and annotations, which have no type of their own
 }
 
 MATHEMATICS = ("kernels", "views", "landmarks", "moments", "losses", "solvers")

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding, load
 from krepes.base import model_file
-from krepes.base.codec import Reader
+from krepes.base.codec import StateReader
 from krepes.base.components import Component, subclasses
 from krepes.base.packing import attributes
 from krepes.kernels import EmpiricalNTK
@@ -469,4 +469,4 @@ def test_every_component_has_a_attributes(cls):
         return
     for name, value in made.get_params(deep=False).items():
         assert name in hints, name
-        Reader().read(value, hints[name], name)
+        StateReader().read(value, hints[name], name)

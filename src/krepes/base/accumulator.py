@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import CPU, Reader, encode
+from krepes.base.codec import CPU, StateReader, encode
 
 
 class Addend(Protocol):
@@ -111,11 +111,11 @@ class Accumulator(ABC, Generic[S, R]):
 
     def sums_from(self, state: Any) -> S:
         """The inverse of `sums_state`."""
-        return Reader(self.device, self.sizes).read(state, _declared(type(self))[0], "The sums")
+        return StateReader(self.device, self.sizes).read(state, _declared(type(self))[0], "The sums")
 
     def value_from(self, state: Any) -> R:
         """A result out of a model file, where it is as `encode` wrote it."""
-        value = Reader(self.device, self.sizes).read(state, _declared(type(self))[1], "The sums")
+        value = StateReader(self.device, self.sizes).read(state, _declared(type(self))[1], "The sums")
         if not value.n > 0:
             raise ValueError("The file is damaged: its sums are over no rows.")
         return value

@@ -150,10 +150,10 @@ def decode(cls: type[V], state: object, device: torch.device = CPU, **sizes: int
     device : where its tensors go, except for classes that say `stays_on_cpu`
     sizes : of named axes, in this value and in all values within it
     """
-    return Reader(device, sizes).read(state, cls, cls.__name__)
+    return StateReader(device, sizes).read(state, cls, cls.__name__)
 
 
-class Reader:
+class StateReader:
     """Reads what annotations say, of one value.
 
     Parameters
@@ -242,7 +242,7 @@ class Reader:
         if unknown:
             raise damaged(where, f"has an entry {unknown[0]!r:.60}", f"only {', '.join(hints)}")
         device = CPU if getattr(cls, "stays_on_cpu", False) else self.device
-        inner, values = Reader(device, self.given), {}
+        inner, values = StateReader(device, self.given), {}
         for field in fields(cls):
             name = field.name
             if name not in hints:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import Reader, State, encode
+from krepes.base.codec import State, StateReader, encode
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
 from krepes.base.sparse_rows import SparseRows
@@ -184,7 +184,7 @@ def attributes(cls: type) -> dict[str, Any]:
 
 def _read_attributes(cls: type[Component], state: State) -> State:
     """What a file says of a Component, against what the class declares."""
-    known, reader = attributes(cls), Reader()  # type: ignore[arg-type]  # its metaclass can be hashed
+    known, reader = attributes(cls), StateReader()  # type: ignore[arg-type]  # its metaclass can be hashed
     unknown = [name for name in state if name not in known]
     if unknown:
         raise ValueError(f"{cls.__name__} has no attribute {unknown[0]!r}.")

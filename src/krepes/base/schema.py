@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from krepes.base.codec import Reader
+from krepes.base.codec import StateReader
 
 
 def check_entries(what: str, state: dict[str, Any], hints: dict[str, Any], optional: set[str]) -> None:
@@ -14,4 +14,4 @@ def check_entries(what: str, state: dict[str, Any], hints: dict[str, Any], optio
         raise ValueError(f"{what} lacks {', '.join(missing)}.")
     for name, hint in hints.items():
         if name in state:
-            Reader().read(state[name], hint, f"{what}: {name}")
+            StateReader().read(state[name], hint, f"{what}: {name}")
