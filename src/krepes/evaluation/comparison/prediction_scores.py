@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from krepes.base.estimators import Predictor
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
@@ -176,7 +177,7 @@ def out_of_fold(
     return {name: all_predicted(found).take(order) for name, found in parts.items()}
 
 
-def predicted_by(estimator: Any, X: np.ndarray, n_classes: int | None) -> Predicted:
+def predicted_by(estimator: Predictor, X: np.ndarray, n_classes: int | None) -> Predicted:
     """What a fitted estimator says of rows; classes that it has not seen have probability 0."""
     values = np.asarray(estimator.predict(X))
     if n_classes is None or not hasattr(estimator, "predict_proba") or not hasattr(estimator, "classes_"):
