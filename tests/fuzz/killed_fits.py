@@ -236,7 +236,7 @@ WORKS = [
         command(
             *("fit", "pictures.d", "-o", "model.krepes", "--force", "--checkpoint", CHECKPOINT),
             *("--n-components", "4", "--n-landmarks", "40", "--loss", "barlow_twins", "--epochs", "3"),
-            *("--solver", "sgd", "--batch-size", "16"),
+            *("--set", "solver=sgd", "--set", "solver__batch_size=16"),
         ),
     ),
     *(
