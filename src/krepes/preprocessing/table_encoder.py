@@ -41,7 +41,7 @@ from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.row_sampling import sampled_indices
 from krepes.sources.sections import RawReader
 from krepes.sources.tables.frames import is_pandas, is_polars
-from krepes.sources.tables.vectors_as_table import VectorsTable, array_names, is_matrix, matrix_table
+from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matrix_table, numbered_names
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
@@ -386,7 +386,7 @@ class TableEncoder(TransformerMixin, Component):
     def _array_columns(self, width: int, names: list[str] | None) -> list[str]:
         """Names for the columns of an array, which must be as many as were fitted."""
         if names is None:
-            return array_names(width)
+            return numbered_names(width)
         if width != len(names):
             raise ValueError(
                 f"X has {width} features, but TableEncoder is expecting {len(names)} features as input."

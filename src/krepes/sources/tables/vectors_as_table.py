@@ -29,7 +29,7 @@ class VectorsTable(PartOfSource, TableSource):
         if source.kind != "vectors":
             raise ValueError(f"Only vectors (n, d) can be read as a table; got {source.describe()}.")
         sample = _matrix(next(source.batches(1))[1])
-        names = array_names(sample.shape[1]) if names is None else list(names)
+        names = numbered_names(sample.shape[1]) if names is None else list(names)
         super().__init__(source, source.n_rows)
         self.kind = "table"
         self.schema = pa.schema([(name, pa.from_numpy_dtype(sample.dtype)) for name in names])
@@ -65,7 +65,7 @@ class VectorsTable(PartOfSource, TableSource):
         return matrix_table(batch, list(self._position), self.schema.names)
 
 
-def array_names(width: int) -> list[str]:
+def numbered_names(width: int) -> list[str]:
     """What the columns of an array are called."""
     return [f"x{j}" for j in range(width)]
 
