@@ -26,7 +26,7 @@ from pathlib import Path
 DATA = {
     *("X", "Y", "Z", "x", "y", "data", "positives", "negatives", "targets", "labels", "features", "rows"),
     *("candidates", "landmarks", "sample_weight", "X_unlabelled", "Z_train", "y_train", "Z_test", "y_test"),
-    *("fit_rows", "fit_labels", "table", "on"),
+    *("fit_rows", "fit_labels", "table", "on", "batch", "frame", "array", "values", "weight"),
     *(
         "value",
         "state",

@@ -121,7 +121,7 @@ def _detector(machine: NoveltyDetector) -> dict[str, Any]:
     }
 
 
-def part(given: Any) -> dict[str, Any]:
+def part(given: object) -> dict[str, Any]:
     """A component's name and parameters; objects among them by what they print."""
     if isinstance(given, str):
         return {"name": given}

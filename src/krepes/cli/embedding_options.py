@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from krepes.cli.options import DATA, MODEL, Override, count, option
-from krepes.cli.parameters import estimator, given, overrides
+from krepes.cli.parameters import estimator, given_values, overrides
 
 if TYPE_CHECKING:
     from krepes.embedding import KernelEmbedding
@@ -38,7 +38,7 @@ class EmbeddingOptions:
 
     def parameters(self) -> dict[str, Any]:
         """What was given, without `preprocess`."""
-        own = given(
+        own = given_values(
             n_components=self.n_components,
             n_landmarks=self.n_landmarks,
             kernel=self.kernel,

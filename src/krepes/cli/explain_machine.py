@@ -21,7 +21,7 @@ from krepes.explain.top_landmarks import all_values
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 
 if TYPE_CHECKING:
-    from krepes.cli.commands.explain import Sample
+    from krepes.cli.commands.explain import SampleOptions
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.sources import Source
 
@@ -29,7 +29,7 @@ SHOWN_COLUMNS = 15
 
 
 def explain_machine(
-    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: Sample
+    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: SampleOptions
 ) -> dict[str, Any]:
     """Show which columns count, or what a row's prediction is made of; all of it as a dictionary."""
     if asked.sample is None:

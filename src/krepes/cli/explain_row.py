@@ -10,7 +10,7 @@ from krepes.cli.terminal import console, line, table
 if TYPE_CHECKING:
     import numpy as np
 
-    from krepes.cli.commands.explain import Sample
+    from krepes.cli.commands.explain import SampleOptions
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
     from krepes.explain.top_landmarks import Explained
@@ -24,7 +24,7 @@ def explain_row(
     model: KernelEmbedding,
     source: Source,
     y: np.ndarray | None,
-    asked: Sample,
+    asked: SampleOptions,
     concepts: list[Concept],
     seed: int,
 ) -> dict[str, Any]:
@@ -130,7 +130,9 @@ class LandmarkNames:
         return found
 
 
-def _landmarks(model: KernelEmbedding, x: Source, names: LandmarkNames, asked: Sample) -> dict[str, Any]:
+def _landmarks(
+    model: KernelEmbedding, x: Source, names: LandmarkNames, asked: SampleOptions
+) -> dict[str, Any]:
     """The landmarks that explain a row, and what each of them accounts for."""
     import numpy as np
 
@@ -184,7 +186,7 @@ def _direction(
     source: Source,
     y: np.ndarray | None,
     words: list[str | None] | None,
-    asked: Sample,
+    asked: SampleOptions,
     seed: int,
 ) -> tuple[int | np.ndarray, str]:
     """A direction and what it is called. A classifier learns from rows that have a label."""

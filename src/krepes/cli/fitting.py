@@ -17,14 +17,18 @@ from krepes.cli.terminal import line, show_facts
 if TYPE_CHECKING:
     import numpy as np
 
-    from krepes.cli.options import Parts
+    from krepes.cli.options import PartOptions
     from krepes.embedding import KernelEmbedding
     from krepes.one_pass import OnePassEstimator
     from krepes.sources import Source
 
 
 def learn(
-    model: OnePassEstimator, source: Source, y: np.ndarray | None, weight: np.ndarray | None, parts: Parts
+    model: OnePassEstimator,
+    source: Source,
+    y: np.ndarray | None,
+    weight: np.ndarray | None,
+    parts: PartOptions,
 ) -> None:
     """Fit, once the use of every column is printed."""
     from krepes.cli.describe import show_columns

@@ -188,7 +188,7 @@ class NewRows(Rows):
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelOptions:
     """Where labels are."""
 
     label: Label = None
@@ -212,7 +212,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class SplitLabels(Labels):
+class SplitLabels(LabelOptions):
     """Where labels are, and which rows are for training."""
 
     split: Split = None
@@ -220,7 +220,7 @@ class SplitLabels(Labels):
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartOptions:
     """How rows are summed up: which count how often, in which part of the data, and where the work is kept."""
 
     panel: ClassVar[str] = DATA

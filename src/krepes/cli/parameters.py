@@ -50,10 +50,10 @@ def overrides(texts: Sequence[str]) -> dict[str, Any]:
     return {key: parsed(value) for key, value in pairs}
 
 
-def given(**values: str | float | None) -> dict[str, Any]:
+def given_values(**values: str | float | None) -> dict[str, Any]:
     """The parameters whose options were given; the words none and all stand for None.
 
-    >>> given(n_components="8", n_landmarks="all", kernel=None)
+    >>> given_values(n_components="8", n_landmarks="all", kernel=None)
     {'n_components': 8, 'n_landmarks': None}
     """
     found = {name: value for name, value in values.items() if value is not None}

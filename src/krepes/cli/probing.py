@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.progress import Bars
-from krepes.cli.commands.evaluate import Protocolled
 from krepes.cli.memory_needed import check_rows_memory, left_out_as_sparse
 from krepes.cli.terminal import line
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
@@ -20,6 +19,7 @@ from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
 from krepes.labelled import LabelledRows
 
 if TYPE_CHECKING:
+    from krepes.cli.commands.evaluate import Protocolled
     from krepes.embedding import KernelEmbedding
     from krepes.sources import Rows, Source
 

@@ -107,7 +107,7 @@ class CallableLoss(Loss, IgnoresScale, OwnParameters):
         return True
 
 
-def described(function: Any) -> str:
+def described(function: object) -> str:
     """A function by its name, without an address.
 
     >>> described(functools.partial(max, default=0))

@@ -45,14 +45,14 @@ def cluster(
     \b[cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
     [cyan]krepes cluster people.csv --keep id -o clusters.csv --set n_iterations=4 --figure iterations.png[/]
     """
-    from krepes.cli.parameters import estimator, given, overrides
+    from krepes.cli.parameters import estimator, given_values, overrides
     from krepes.cli.result_files import check_outputs, save_figure
 
     result.check()
     check_outputs(None, figure, result.overwrite)
     from krepes.clustering import SubspaceClustering
 
-    parameters = given(n_clusters=n_clusters, kernel=kernel, coding=coding) | overrides(override)
+    parameters = given_values(n_clusters=n_clusters, kernel=kernel, coding=coding) | overrides(override)
     model = estimator(SubspaceClustering, parameters, random_state=random_state)
     source = rows.open()
     beside = [name for name in result.keep if name != label]

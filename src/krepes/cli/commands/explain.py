@@ -53,7 +53,7 @@ class Page:
         """Write the page of a representation or of a machine, and say so; nothing without --output."""
         from krepes import KernelEmbedding
         from krepes.base.files import readable_bytes
-        from krepes.cli.parameters import given
+        from krepes.cli.parameters import given_values
         from krepes.cli.terminal import line
         from krepes.report import write_machine_page, write_report
         from krepes.report.advice import ON_THE_COMMAND_LINE
@@ -66,7 +66,7 @@ class Page:
             "overwrite": self.overwrite,
         }
         if isinstance(model, KernelEmbedding):
-            settings |= given(max_rows=self.max_rows, map=self.map)
+            settings |= given_values(max_rows=self.max_rows, map=self.map)
             write_report(model, source, self.output, advice=ON_THE_COMMAND_LINE, **shared, **settings)
         else:
             write_machine_page(cast("Machine", model), source, self.output, **shared)
@@ -79,7 +79,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleOptions:
     """What is explained in the terminal."""
 
     panel: ClassVar[str] = SAMPLE
@@ -102,9 +102,9 @@ class Sample:
 def explain(
     model: options.Model,
     rows: options.Rows,
-    labels: options.Labels,
+    labels: options.LabelOptions,
     page: Page,
-    asked: Sample,
+    asked: SampleOptions,
     check: Annotated[
         bool, option("--check", "Measure how faithful each ranking is, on rows of DATA.", panel=SAMPLE)
     ] = False,
@@ -150,7 +150,7 @@ the prediction of a row. The page of a machine has predictions with intervals, o
 
 
 def _check(
-    model: OnePassEstimator, path: Path, page: Page, asked: Sample, check: bool, concept: list[str]
+    model: OnePassEstimator, path: Path, page: Page, asked: SampleOptions, check: bool, concept: list[str]
 ) -> None:
     """Refuse what does not go together, or not with this model."""
     from krepes import KernelEmbedding
@@ -178,7 +178,7 @@ def _check(
 
 
 def _labels(
-    model: OnePassEstimator, source: Source, rows: options.Rows, labels: options.Labels
+    model: OnePassEstimator, source: Source, rows: options.Rows, labels: options.LabelOptions
 ) -> np.ndarray | None:
     """Labels where they were asked for or are easily found; an explanation does not need them."""
     try:

@@ -43,7 +43,7 @@ def fit(
     rows: options.NewRows,
     output: options.ModelFile,
     chosen: EmbeddingOptions,
-    parts: options.Parts,
+    parts: options.PartOptions,
     stream: Streaming,
     label: Annotated[
         list[str], option("Column of labels: never a feature. Repeatable.", metavar="COLUMN", panel=DATA)
@@ -112,7 +112,7 @@ def fit(
 def _check(
     rows: options.NewRows,
     chosen: EmbeddingOptions,
-    parts: options.Parts,
+    parts: options.PartOptions,
     stream: Streaming,
     kept: list[str],
 ) -> None:
@@ -137,7 +137,7 @@ def _check(
 def _follow(
     rows: options.NewRows,
     chosen: EmbeddingOptions,
-    parts: options.Parts,
+    parts: options.PartOptions,
     stream: Streaming,
     label: list[str],
     output: Path,

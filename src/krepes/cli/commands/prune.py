@@ -58,14 +58,14 @@ def prune(
 in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
     from krepes.alignment import prune_ensemble
-    from krepes.cli.parameters import given, parsed
+    from krepes.cli.parameters import given_values, parsed
     from krepes.cli.result_files import check_outputs, write_csv
 
     check_outputs(output, None, overwrite)
     P, y, names = _read(file, label, labels, tuple(exclude), encoding)
     order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
     cells = "out_of_bag" if predictions else "given"
-    choosing = given(method=method, task=task)
+    choosing = given_values(method=method, task=task)
     pruned = prune_ensemble(P, y=y, names=names, classes=order, predictions=cells, **choosing)
     _show(pruned, len(y), verbose)
     rows = list(_rows(pruned))

@@ -65,7 +65,7 @@ def rank_models(
     better; blank is undefined, or not computed where CKA is sketched.
     """
     from krepes.cli.features import open_aligned
-    from krepes.cli.parameters import given
+    from krepes.cli.parameters import given_values
     from krepes.cli.result_files import check_outputs, save_figure, write_csv
     from krepes.cli.terminal import line
 
@@ -74,7 +74,7 @@ def rank_models(
     opened = open_aligned(features, (label,) if label else (), exclude, encoding)
     y = _labels(features, labels, label, opened[0].n_rows, encoding)
     sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
-    settings = given(n_permutations=n_permutations, max_width=max_width)
+    settings = given_values(n_permutations=n_permutations, max_width=max_width)
     settings |= sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
     found = _ranked(opened, y, probabilities, encoding, settings)
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")

@@ -58,9 +58,9 @@ class MachineOptions:
 
     def parameters(self) -> dict[str, Any]:
         """What was given, without `preprocess`."""
-        from krepes.cli.parameters import given, overrides
+        from krepes.cli.parameters import given_values, overrides
 
-        own = given(
+        own = given_values(
             kernel=self.kernel,
             lengthscale=self.lengthscale,
             n_landmarks=self.n_landmarks,
@@ -88,7 +88,7 @@ def train(
     output: options.ModelFile,
     labels: options.SplitLabels,
     chosen: MachineOptions,
-    parts: options.Parts,
+    parts: options.PartOptions,
     no_sums: Annotated[
         bool, option("--no-sums", "A smaller file, that is not continued or merged.", panel=MODEL)
     ] = False,
@@ -136,7 +136,9 @@ Rows without a label are not used.
     return found | {"task": target.task, "task_because": target.why}
 
 
-def _check_base(rows: options.NewRows, chosen: MachineOptions, parts: options.Parts, no_sums: bool) -> None:
+def _check_base(
+    rows: options.NewRows, chosen: MachineOptions, parts: options.PartOptions, no_sums: bool
+) -> None:
     """Refuse options that --base brings itself."""
     from krepes.cli.fitting import refuse
 
@@ -153,7 +155,7 @@ def _part(
     source: Source,
     rows: options.NewRows,
     labels: options.SplitLabels,
-    parts: options.Parts,
+    parts: options.PartOptions,
     output: Path,
     device: str,
     overwrite: bool,
@@ -211,7 +213,7 @@ class Target:
 
 
 def _target(
-    source: Source, rows: options.NewRows, labels: options.SplitLabels, parts: options.Parts, task: str
+    source: Source, rows: options.NewRows, labels: options.SplitLabels, parts: options.PartOptions, task: str
 ) -> Target:
     """Labels, weights and the task."""
     import numpy as np

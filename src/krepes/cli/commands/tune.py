@@ -64,9 +64,9 @@ class SearchOptions:
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `Search` that were given."""
-        from krepes.cli.parameters import given
+        from krepes.cli.parameters import given_values
 
-        return given(
+        return given_values(
             sampler=self.sampler,
             metric=self.metric,
             validation_fraction=self.validation_fraction,
