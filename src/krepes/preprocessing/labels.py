@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.validation import as_array
+
 MISSING = -1
 # what labels are, and as which dtype they are kept; the first that all of them are
 _PLAIN = (
@@ -95,7 +97,7 @@ def label_vector(y: Any, name: str) -> np.ndarray:
         values = np.empty(len(y), dtype=object)
         values[:] = y
         return values
-    y = np.asarray(y)
+    y = as_array(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
