@@ -144,7 +144,8 @@ def as_column(name: str, values: np.ndarray) -> ShownColumn:
         out[~missing] = present.astype(np.float64)
         out[~np.isfinite(out)] = np.nan
         different = np.unique(out[~np.isnan(out)])
-        if len(different) > FEW_VALUES or (different != np.round(different)).any():
+        whole = (different == np.round(different)).all() and np.abs(different).max(initial=0) < 2**53
+        if len(different) > FEW_VALUES or not whole:
             return ShownColumn(name, out, None)
         missing = np.isnan(out)
         present = out[~missing].astype(np.int64)
