@@ -34,7 +34,7 @@ def test_a_confidence_lies_between_0_and_1(model, confidence):
         (X, "pair"),
         ((X,), "pair"),
         ((X, None), "y"),
-        ((X, y[:5]), ("100 rows", "5")),
+        ((X, y[:5]), ("5 rows", "100")),
         ((X[:, :2], y), "2"),
         ((X, np.full(100, np.nan)), "NaN"),
         ((X[:0], y[:0]), "0 sample"),

@@ -309,7 +309,7 @@ def test_a_kernel_that_is_not_positive():
         (Reweighted(Gaussian(1.0)), ("kernel", "metric")),
         (Reweighted(Gaussian(1.0), [1.0, 2.0]), ("2", "3")),
         (Reweighted(Gaussian(1.0), [1.0, -2.0, 1.0]), ("negative", "weights")),
-        (Reweighted(Gaussian(1.0), [1.0, np.nan, 1.0]), "NaN"),
+        (Reweighted(Gaussian(1.0), [1.0, np.nan, 1.0]), "finite"),
         (Reweighted(Gaussian(1.0), np.ones((3, 2))), "(3, 2)"),
         (Reweighted(Gaussian(1.0), np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])), "symmetric"),
         (Reweighted(Gaussian(1.0), -np.eye(3)), ("negative", "weights")),

@@ -146,5 +146,5 @@ def test_the_command_line_chooses_the_width(tmp_path):
     assert facts["components"] == load(path).n_components_
     assert facts["folds"] == 5
     assert "chosen from the data" in run("info", path)
-    run(*fit, "--n-folds", 3, "--force")
+    run(*fit, "--set", "n_folds=3", "--force")
     assert sorted(load(path).total_) == [0, 1, 2]

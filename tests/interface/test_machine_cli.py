@@ -297,7 +297,7 @@ def test_a_checkpoint_leaves_the_same_machine():
             "class_weight is not a parameter of KernelRidgeRegressor",
             2,
         ),
-        ("train wine.csv --label kind --set penalty=-1 -o n.krepes", "expected a number > 0", 1),
+        ("train wine.csv --label kind --set penalty=-1 -o n.krepes", "a number > 0", 1),
         (
             "train wine.csv --label kind --set width=3 -o n.krepes",
             "width is not a parameter of KernelRidgeClassifier",

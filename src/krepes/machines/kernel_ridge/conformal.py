@@ -128,11 +128,12 @@ class HeldRows:
         if not (isinstance(calibration, tuple | list) and len(calibration) == 2):
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")
         X, named = calibration
+        n = machine.space_.open(X).n_rows  # errors of X before errors of y
         y, missing = targets_in(X, named, type(machine).__name__)
         if missing is not None:
             raise ValueError(f"{named!r} is missing in {missing.sum():,} calibration rows: leave them out.")
         y = machine.targets_.encoded(y)
-        check_same_rows(len(y), machine.space_.open(X).n_rows, "y", "X of calibration=")
+        check_same_rows(len(y), n, "y", "X of calibration=")
         A, b = found.A[None], found.b[None]
         predictions = np.concatenate(list(_predictions(machine, X, A, b)))[:, 0]
         return cls(A, b, y, predictions, np.zeros(len(y), dtype=np.int64))
