@@ -21,7 +21,7 @@ def predict(
     confidence: Annotated[
         float | None,
         option(
-            "--confidence", "--interval", "Also what holds the truth so often: low and high, or in_CLASS."
+            "--confidence", "--interval", "Also sets that hold the truth this often: low, high or in_CLASS."
         ),
     ] = None,
     std: Annotated[bool, option("--std", "Also the standard deviation, of a Gaussian process.")] = False,
