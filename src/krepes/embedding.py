@@ -19,17 +19,22 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from krepes.base.accumulator import Accumulator
-from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, encode
 from krepes.base.components import resolve
-from krepes.base.limits import check_choice, check_count, check_number, is_integer, is_number
 from krepes.base.packing import digest
-from krepes.base.progress import display
+from krepes.base.reporting import display, warn
 from krepes.base.rows import is_tensor
 from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
-from krepes.base.validation import as_row_indices
+from krepes.base.validation import (
+    as_row_indices,
+    check_choice,
+    check_count,
+    check_number,
+    is_integer,
+    is_number,
+)
 from krepes.engines import Engine, Local, as_engine
 from krepes.features import FeatureSpace, FitData, MomentPass, held_out, opener_of, prepare
 from krepes.features.held_out import HeldOut

@@ -28,18 +28,18 @@ from torch import Tensor
 
 from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
+from krepes.base.blocks import Placement
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode, encode
 from krepes.base.components import Component, named_parts
 from krepes.base.display import model_html, model_repr, short
-from krepes.base.dtype_and_device import Placement
 from krepes.base.external import External
-from krepes.base.limits import check_count
 from krepes.base.packing import digest
-from krepes.base.progress import display
+from krepes.base.reporting import display
 from krepes.base.rows import Rows
 from krepes.base.schema import check_entries
 from krepes.base.split import Key
+from krepes.base.validation import check_count
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE
 from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare

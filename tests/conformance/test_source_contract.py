@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from krepes.base.rows import concat_rows, count_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows, concat_rows, count_rows
 from krepes.sources import Batches, open_source, read_array, reservoir
 from krepes.sources.arrays.numpy_files import CompressedArraySource, npz_header
 from refusals import refuses

@@ -11,7 +11,7 @@ import torch
 
 import krepes.base.packing
 from krepes import KernelAutoencoder, KernelEmbedding
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.kernels import ArcCosine, Gaussian
 from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset
 
-from krepes.base.dtype_and_device import Placement
+from krepes.base.blocks import Placement
 from krepes.base.packing import digest
 from krepes.features.fit_data import FitData
 from krepes.preprocessing import InputSpace

@@ -11,8 +11,8 @@ import torch
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding
-from krepes.base.dtype_and_device import Placement
-from krepes.base.progress import Silent
+from krepes.base.blocks import Placement
+from krepes.base.reporting import Silent
 from krepes.engines import Local
 from krepes.features import FeatureSpace, FitData, Run, Spec, prepare
 from krepes.kernels import Gaussian, Laplacian

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
 from krepes.base.random_streams import uniform
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.kernels import Automatic, Cosine, Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from krepes.landmarks import KMeansPlusPlus, PivotedCholesky
 from krepes.machines import (

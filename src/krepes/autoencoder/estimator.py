@@ -25,15 +25,12 @@ from torch import Tensor
 from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder, FittedBottleneck
 from krepes.autoencoder.objective import BottleneckObjective
 from krepes.autoencoder.sphere_descent import descend
-from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode
-from krepes.base.limits import check_count, check_number, is_integer
 from krepes.base.linalg import descending_eigh
-from krepes.base.progress import display
-from krepes.base.rows import Rows, dense
-from krepes.base.sparse_rows import REDUCE
-from krepes.base.validation import as_matrix
+from krepes.base.reporting import display, warn
+from krepes.base.rows import REDUCE, Rows, dense
+from krepes.base.validation import as_matrix, check_count, check_number, is_integer
 from krepes.engines import Engine
 from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels import Kernel, as_kernel

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import RELATIVE_CUT, row_blocks
+from krepes.base.blocks import row_blocks
+from krepes.base.linalg import RELATIVE_CUT
 from krepes.kernels import Kernel
 from krepes.kernels.kernel import Pair, Product, Scaled, no_slope
 from krepes.losses.directions import directions

@@ -3,19 +3,22 @@
     Source -> Reader -> Block -> Accumulator -> value
 
 A block knows the global index of each of its rows. Random draws are keyed by it, so that the size of blocks, the
-number of workers and interruptions never change a result.
+number of workers and interruptions never change a result. Where blocks are computed, and how large they may be, is
+decided by `Placement`, `available_memory` and `rows_within`.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
 from krepes.base.rows import Rows, slice_rows, take_rows
 
 
@@ -140,3 +143,66 @@ def part_edges(
     before, after = known[np.maximum(place - 1, 0)], known[np.minimum(place, len(known) - 1)]
     nearest = np.where(edges - before < after - edges, before, after)
     return np.unique([start, *nearest.tolist(), stop]).tolist()
+
+
+def available_memory() -> int:
+    """Bytes that can be allocated without swapping, as far as the system tells."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 33
+
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and in which dtype features are computed: an estimator's `dtype` and `device`, resolved once.
+
+    >>> Placement.of("float64", "cpu")
+    Placement(dtype=torch.float64, device=device(type='cpu'))
+    """
+
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, dtype: str, device: str = "auto") -> Placement:
+        """Resolve the names that an estimator takes; "auto" is a GPU where there is one."""
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'.")
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            chosen = torch.device(device)
+            torch.empty(0, device=chosen)
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise ValueError(
+                f"device={device!r} cannot be used here. This machine and this build of torch have: "
+                f"{', '.join(devices())}."
+            ) from error
+        return cls(DTYPES[dtype], chosen)
+
+
+def devices() -> list[str]:
+    """The devices that torch can compute on here."""
+    found = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    return [*found, "mps"] if torch.backends.mps.is_available() else found
+
+
+def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
+    """Slices that cover n_rows rows in blocks."""
+    for start in range(0, n_rows, block_rows):
+        yield slice(start, min(start + block_rows, n_rows))
+
+
+def rows_within(budget_bytes: float, bytes_per_row: float, smallest: int = 64, largest: int = 4096) -> int:
+    """How many rows fit into a memory budget, within limits that keep matrix products efficient."""
+    return int(min(largest, max(smallest, budget_bytes // max(bytes_per_row, 1))))

@@ -16,7 +16,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from krepes.base import model_file
-from krepes.base.caller_warning import warn
+from krepes.base.reporting import warn
 
 logger = logging.getLogger("krepes")
 

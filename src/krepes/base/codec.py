@@ -34,7 +34,7 @@ from torch import Tensor
 
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
-from krepes.base.limits import is_integer, is_number
+from krepes.base.validation import is_integer, is_number
 
 V = TypeVar("V")
 State = dict[str, Any]  # JSON values, arrays, sparse rows, Components, and lists and dictionaries of them

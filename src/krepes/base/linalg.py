@@ -9,8 +9,6 @@ amplify. Symmetric matrices are decomposed in float64, whatever the dtype of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import scipy.linalg
 import torch
@@ -83,17 +81,6 @@ def inverse_sqrt(M: Tensor, cut: float = 1e-12) -> Tensor:
     """
     values, vectors = truncated_eigh(M, cut)
     return (vectors * values.rsqrt()) @ vectors.mT
-
-
-def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
-    """Slices that cover n_rows rows in blocks."""
-    for start in range(0, n_rows, block_rows):
-        yield slice(start, min(start + block_rows, n_rows))
-
-
-def rows_within(budget_bytes: float, bytes_per_row: float, smallest: int = 64, largest: int = 4096) -> int:
-    """How many rows fit into a memory budget, within limits that keep matrix products efficient."""
-    return int(min(largest, max(smallest, budget_bytes // max(bytes_per_row, 1))))
 
 
 def effective_rank(eigenvalues: ArrayLike) -> float:

@@ -25,7 +25,7 @@ from torch import Tensor
 from krepes.base.codec import State, StateReader, encode
 from krepes.base.components import Component, subclasses
 from krepes.base.external import External
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.base.validation import writable
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from krepes.base.caller_warning import warn
+from krepes.base.reporting import warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,7 @@ class FeatureFile:
 
 def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
-    from krepes.base.sparse_rows import REDUCE
+    from krepes.base.rows import REDUCE
     from krepes.labelled import ARRAYS, array_names, split_array
     from krepes.sources import open_source, read_array
     from krepes.sources.arrays.numpy_files import npy_header, npz_header

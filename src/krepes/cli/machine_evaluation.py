@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from krepes.base.caller_warning import warn
-from krepes.base.progress import Bars
+from krepes.base.reporting import Bars, warn
 from krepes.base.rows import count_rows, number_columns
 from krepes.cli.memory_needed import left_out_as_sparse
 from krepes.cli.probing import wanted_rows

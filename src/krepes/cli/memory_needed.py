@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krepes.base.caller_warning import warn
 from krepes.base.files import check_writable, readable_bytes
+from krepes.base.reporting import warn
 from krepes.cli.terminal import line, show_facts
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
 from krepes.sources.sections import section
@@ -30,7 +30,7 @@ TRIAL_ROWS = 10_000  # that a trial space is prepared from
 
 def available_memory() -> int:
     """Bytes that can be allocated without swapping."""
-    from krepes.base.memory import available_memory as available
+    from krepes.base.blocks import available_memory as available
 
     return available()
 

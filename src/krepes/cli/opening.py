@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from krepes.base.progress import Bars
+from krepes.base.reporting import Bars
 
 if TYPE_CHECKING:
     from krepes.one_pass import OnePassEstimator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.base.progress import Bars
+from krepes.base.reporting import Bars
 from krepes.cli.memory_needed import check_rows_memory, left_out_as_sparse
 from krepes.cli.terminal import line
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.autoencoder import KernelAutoencoder
-from krepes.base.progress import Bars
+from krepes.base.reporting import Bars
 from krepes.embedding import KernelEmbedding
 from krepes.preimages import ErrorEstimate
 from krepes.results import TABLES

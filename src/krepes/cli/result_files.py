@@ -149,7 +149,7 @@ class ResultFolder(ResultFile):
     ) -> dict[str, Any]:
         """Write the results of all rows; `what` tells them from other results of the same model."""
         from krepes.base.packing import digest
-        from krepes.base.progress import Bars
+        from krepes.base.reporting import Bars
         from krepes.engines import as_engine, write_partitions
 
         kept = self.kept(source)
@@ -169,7 +169,7 @@ class ResultFolder(ResultFile):
 
 def in_parts(results: Callable[[Rows], np.ndarray], source: Source) -> Iterator[np.ndarray]:
     """The results of all rows, with a bar."""
-    from krepes.base.progress import Bars
+    from krepes.base.reporting import Bars
 
     with Bars().stage("Predicting", source.n_rows) as stage:
         for _, batch in source.batches(BATCH_ROWS):

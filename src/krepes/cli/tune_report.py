@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krepes.base.progress import Bars
+from krepes.base.reporting import Bars
 from krepes.cli.parameters import parsed
 from krepes.cli.terminal import console, line, say, table
 

@@ -20,7 +20,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.clustering.self_expression import Index
 
 Affinity: TypeAlias = np.ndarray | scipy.sparse.csr_array  # W, shape (n, n)

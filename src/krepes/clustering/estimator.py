@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import named_parts
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.reporting import warn
 from krepes.base.validation import check_squares, estimator_rows
 from krepes.clustering.affinity import Affinity, affinity, components, linked
 from krepes.clustering.codings import Coding

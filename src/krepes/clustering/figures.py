@@ -10,8 +10,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from krepes.base.limits import is_integer
-from krepes.base.validation import as_array, as_matrix
+from krepes.base.validation import as_array, as_matrix, is_integer
 from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.metric import Iterate, basis_of, iterates

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component, resolve
-from krepes.base.limits import check_number
 from krepes.base.linalg import descending_eigh
+from krepes.base.validation import check_number
 
 
 class Projection(Component, ABC):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from krepes.base.components import resolve
-from krepes.base.limits import check_choice, check_count, check_number
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.clustering.codings import Coding
 from krepes.clustering.projections import Projection, as_projection
 from krepes.kernels import Gaussian, Kernel, as_kernel

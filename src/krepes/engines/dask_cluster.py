@@ -24,9 +24,9 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
-from krepes.base.limits import check_count
-from krepes.base.progress import Progress
+from krepes.base.reporting import Progress
 from krepes.base.rows import rebatch
+from krepes.base.validation import check_count
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
 from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, PassLayout, Result, block_rows, logged_pass, shown
 from krepes.engines.local import Local, pass_identity, pass_state

@@ -19,9 +19,8 @@ from typing import TypeVar
 import torch
 
 from krepes.base.accumulator import Accumulator, R, S
-from krepes.base.blocks import Block, Reader
-from krepes.base.linalg import rows_within
-from krepes.base.progress import Progress, Silent, Stage
+from krepes.base.blocks import Block, Reader, rows_within
+from krepes.base.reporting import Progress, Silent, Stage
 
 logger = logging.getLogger("krepes")
 

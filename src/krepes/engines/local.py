@@ -21,7 +21,7 @@ from krepes.base.blocks import Block, Reader
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.codec import State
 from krepes.base.packing import digest
-from krepes.base.progress import Progress
+from krepes.base.reporting import Progress
 from krepes.engines.engine import BLOCKS_PER_BATCH, SMALLEST_BLOCK, Engine, block_rows, logged_pass, shown
 
 logger = logging.getLogger("krepes")

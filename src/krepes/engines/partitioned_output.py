@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from krepes.base.files import SUFFIX, atomic_path
 from krepes.base.packing import digest
-from krepes.base.progress import Progress
+from krepes.base.reporting import Progress
 from krepes.engines.engine import Engine, logged_pass
 from krepes.results import write_rows
 from krepes.sources import Source, TableSource

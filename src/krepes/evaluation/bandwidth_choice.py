@@ -15,8 +15,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from krepes.autoencoder import KernelAutoencoder
-from krepes.base.limits import check_count, is_number
-from krepes.base.validation import check_same_rows
+from krepes.base.validation import check_count, check_same_rows, is_number
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.neighbours import vote
 from krepes.preprocessing.labels import encode_labels

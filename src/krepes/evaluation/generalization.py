@@ -53,10 +53,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from krepes.autoencoder import KernelAutoencoder
-from krepes.base.limits import check_count, check_number, check_share
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.base.rows import Rows, dense, slice_rows
-from krepes.base.validation import as_numbers
+from krepes.base.validation import as_numbers, check_count, check_number, check_share
 from krepes.embedding import KernelEmbedding
 from krepes.kernels import Gaussian, Kernel
 from krepes.kernels.radial import RadialKernel

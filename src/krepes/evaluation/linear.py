@@ -22,8 +22,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils.metaestimators import available_if
 
-from krepes.base.limits import check_choice, check_share
-from krepes.base.validation import as_array, generator_of
+from krepes.base.validation import as_array, check_choice, check_share, generator_of
 from krepes.evaluation.probe_inputs import check_inputs, few_threads
 from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.scorer_tags import FittedClassifier

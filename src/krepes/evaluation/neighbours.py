@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from krepes.base.limits import check_choice, check_share, is_number
-from krepes.base.validation import as_array, generator_of
+from krepes.base.validation import as_array, check_choice, check_share, generator_of, is_number
 from krepes.evaluation.linear import centre_and_scale
 from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
 from krepes.evaluation.probe_result import ProbeResult

@@ -21,12 +21,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from krepes.base.dtype_and_device import Placement
-from krepes.base.limits import check_choice, check_count, check_number
-from krepes.base.linalg import row_blocks
-from krepes.base.progress import Progress, display
+from krepes.base.blocks import Placement, row_blocks
 from krepes.base.random_streams import stream_key
+from krepes.base.reporting import Progress, display
 from krepes.base.rows import dense
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.engines import Local
 from krepes.features.view_choice import choose_views
 from krepes.losses import Loss, MovingTarget, ability, as_loss

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from krepes.base.limits import check_choice, check_count, check_number, check_share
-from krepes.base.validation import generator_of
+from krepes.base.validation import check_choice, check_count, check_number, check_share, generator_of
 from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe

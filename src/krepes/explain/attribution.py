@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.explain.concept import Concept
 from krepes.explain.directions import as_direction
 from krepes.explain.expansion import Expansion

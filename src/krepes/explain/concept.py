@@ -28,8 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.limits import check_choice, check_count, check_number
-from krepes.base.validation import as_matrix, generator_of
+from krepes.base.validation import as_matrix, check_choice, check_count, check_number, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_rule import rows_by_rule
 from krepes.sources import open_source

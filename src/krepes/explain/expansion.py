@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.explain.top_landmarks import Explained, coefficient_tensor, n_landmarks, over_views
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.explain.expansion import Expansion
 from krepes.explain.re_expansion import sparse_weights
 from krepes.explain.top_landmarks import Explained, TopLandmarks, Values, all_values, n_shown, rows_at

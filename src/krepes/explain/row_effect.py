@@ -24,8 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice
-from krepes.base.validation import as_row_indices
+from krepes.base.validation import as_row_indices, check_choice
 from krepes.embedding import KernelEmbedding
 from krepes.explain.eigen_change import Problem, SpanChange
 from krepes.losses import HasMinimiser

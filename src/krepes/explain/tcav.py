@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.limits import check_number
-from krepes.base.validation import as_matrix
+from krepes.base.validation import as_matrix, check_number
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
 from krepes.explain.concept import Concept

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_count
-from krepes.base.rows import dense, take_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows, dense, take_rows
+from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.machines.labelled_machine import LabelledMachine
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from krepes.base.dtype_and_device import Placement
-from krepes.base.limits import check_count
-from krepes.base.progress import Silent
-from krepes.base.validation import generator_of
+from krepes.base.blocks import Placement
+from krepes.base.reporting import Silent
+from krepes.base.validation import check_count, generator_of
 from krepes.engines.local import Local
 from krepes.kernels import Kernel, KernelCheck, as_kernel
 from krepes.kernels.checking.kernel_check import checked_kernel

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.blocks import Block, IndexedReader, part_edges
-from krepes.base.dtype_and_device import Placement
+from krepes.base.blocks import Block, IndexedReader, Placement, part_edges
 from krepes.base.packing import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace

@@ -23,10 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import named_few, warn
+from krepes.base.blocks import available_memory, row_blocks
 from krepes.base.column_scale import column_scale
-from krepes.base.linalg import row_blocks
-from krepes.base.memory import available_memory
+from krepes.base.reporting import named_few, warn
 from krepes.base.rows import Rows, slice_rows
 from krepes.kernels import Kernel
 from krepes.kernels.vectors import as_rows

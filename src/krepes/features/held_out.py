@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
 from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.reporting import warn
 from krepes.base.split import Parts
 from krepes.features.space import LEAST_FOLDS, FeatureSpace
 from krepes.features.task import Task

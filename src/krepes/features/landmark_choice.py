@@ -19,11 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.blocks import available_memory
 from krepes.base.components import resolve
 from krepes.base.files import readable_bytes
-from krepes.base.memory import available_memory
-from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
-from krepes.base.sparse_rows import SparseRows, as_sparse
+from krepes.base.rows import Rows, SparseRows, as_sparse, concat_rows, count_rows, take_rows
 from krepes.features.fit_data import FitData, RowReader
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from krepes.base.caller_warning import warn
+from krepes.base.blocks import Placement
 from krepes.base.components import named
-from krepes.base.dtype_and_device import Placement
-from krepes.base.progress import Progress, display
-from krepes.base.sparse_rows import dense_remedy
+from krepes.base.reporting import Progress, display, warn
+from krepes.base.rows import dense_remedy
 from krepes.engines import Engine, as_engine
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.fit_warnings import allowed_candidates, warn_of_cost, warn_of_data, warn_of_shape

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.blocks import Placement
 from krepes.base.codec import State
-from krepes.base.dtype_and_device import Placement
 from krepes.base.packing import digest
-from krepes.base.progress import Progress
-from krepes.base.rows import Rows, take_rows
+from krepes.base.reporting import Progress
+from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import SparseRows
 from krepes.engines import Engine
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.landmark_choice import LandmarkRows

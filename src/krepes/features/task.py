@@ -17,11 +17,10 @@ from typing import Any
 
 import torch
 
-from krepes.base.caller_warning import warn
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
 from krepes.base.packing import digest
-from krepes.base.progress import Progress, Silent
+from krepes.base.reporting import Progress, Silent, warn
 from krepes.engines.engine import BLOCKS_PER_BATCH, block_rows
 from krepes.features.fit_data import RowReader
 from krepes.features.space import FeatureSpace

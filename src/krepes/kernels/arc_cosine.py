@@ -19,7 +19,7 @@ import math
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice, is_integer
+from krepes.base.validation import check_choice, is_integer
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel

@@ -24,8 +24,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from krepes.base.row_layout import RowLayout
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import RowLayout, SparseRows
 from krepes.kernels.cosine import Cosine
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel, KernelColumns

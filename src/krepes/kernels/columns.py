@@ -22,9 +22,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_choice, is_number
-from krepes.base.row_layout import RowLayout
-from krepes.base.validation import check_columns, check_finite
+from krepes.base.rows import RowLayout
+from krepes.base.validation import check_choice, check_columns, check_finite, is_number
 from krepes.kernels.custom import as_kernel
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.blocks import row_blocks
+from krepes.base.rows import SparseRows
 from krepes.kernels import sparse_products
 from krepes.kernels.products import Vectors
 

@@ -18,7 +18,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_count, check_number
+from krepes.base.validation import check_count, check_number
 from krepes.kernels.kernel import Geometry, KernelColumns
 from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel, as_rows

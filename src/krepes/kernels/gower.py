@@ -27,9 +27,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_choice, check_number
-from krepes.base.row_layout import EncodedColumn, RowLayout
+from krepes.base.rows import EncodedColumn, RowLayout
 from krepes.base.schema import check_entries
+from krepes.base.validation import check_choice, check_number
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians

@@ -31,7 +31,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice, check_number
+from krepes.base.validation import check_choice, check_number
 from krepes.kernels.arc_cosine import angles, check_depth, directions, relu_layer
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import KernelColumns

@@ -27,12 +27,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import Component
-from krepes.base.limits import check_number
-from krepes.base.linalg import row_blocks, rows_within
-from krepes.base.row_layout import RowLayout
-from krepes.base.rows import Rows
-from krepes.base.sparse_rows import as_sparse
+from krepes.base.rows import RowLayout, Rows, as_sparse
+from krepes.base.validation import check_number
 from krepes.kernels.coordinate_product import CoordinateProduct
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)

@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.distances import manhattan_distances_to
 from krepes.kernels.kernel import Geometry, KernelColumns, ProductTerms

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.kernels.products import Vectors
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.base.row_layout import RowLayout
+from krepes.base.rows import RowLayout
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import VectorKernel
 

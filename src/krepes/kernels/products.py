@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.kernels import sparse_products
 
 Vectors = Tensor | SparseRows  # (n, d)

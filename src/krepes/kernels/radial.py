@@ -22,7 +22,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.kernels.distances import distances_to
 from krepes.kernels.kernel import Geometry, KernelColumns, no_slope
 from krepes.kernels.lengthscale import median_distance, medians, refuse_rule

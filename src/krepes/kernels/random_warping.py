@@ -17,8 +17,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_count, check_number
 from krepes.base.series import Series, as_series
+from krepes.base.validation import check_count, check_number
 from krepes.kernels.distances import compiled
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.series import (

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks, rows_within
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.blocks import row_blocks, rows_within
+from krepes.base.rows import SparseRows
 
 BLOCK_BYTES = 64 * 2**20
 PRODUCT_BYTES = 32  # of one value of a sparse product, with its indices and its copy

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.sparse_rows import SparseRows, dense_remedy
+from krepes.base.rows import SparseRows, dense_remedy
 from krepes.base.validation import check_dense, check_squares
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.products import Vectors

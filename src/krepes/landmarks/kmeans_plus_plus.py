@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import RELATIVE_CUT, row_blocks, rows_within
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.blocks import row_blocks, rows_within
+from krepes.base.linalg import RELATIVE_CUT
+from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
 from krepes.kernels.products import products_with, square_norms
 from krepes.kernels.vectors import as_rows

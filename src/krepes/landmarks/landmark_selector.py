@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.limits import check_count
 from krepes.base.rows import take_rows
+from krepes.base.validation import check_count
 from krepes.kernels import Kernel
 from krepes.landmarks.sampling import permutation
 

@@ -24,10 +24,10 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.limits import check_choice, check_count, check_number
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.reporting import warn
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.kernels import Kernel
 from krepes.landmarks.landmark_selector import LandmarkSelector, require_finite
 from krepes.landmarks.sampling import draw_distinct

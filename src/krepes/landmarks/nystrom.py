@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
+from krepes.base.reporting import warn
 from krepes.kernels import Kernel
 from krepes.kernels.checking.fit_check import landmark_matrix, title
 from krepes.kernels.checking.matrix_faults import negative_points, rounding

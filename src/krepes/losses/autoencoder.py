@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice, check_number
+from krepes.base.validation import check_choice, check_number
 from krepes.kernels.vectors import as_rows
 from krepes.losses.abilities import SumOfSquares
 from krepes.losses.batch import Batch, Terms

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_choice, check_count, check_number
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
 from krepes.losses.batch import Batch
 from krepes.losses.loss import Loss

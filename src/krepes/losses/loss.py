@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.losses.abilities import Ability, MovingTarget, OfStatistics, OwnParameters
 from krepes.losses.batch import Batch, Terms, as_embeddings
 from krepes.losses.moment_forms import MomentForms

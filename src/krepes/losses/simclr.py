@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.losses.abilities import Classification
 from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions

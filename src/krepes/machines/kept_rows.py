@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
-from krepes.base.blocks import Block
-from krepes.base.caller_warning import named_few
+from krepes.base.blocks import Block, row_blocks
 from krepes.base.codec import FLOATS, Bounds, Count, Shape
-from krepes.base.linalg import row_blocks
 from krepes.base.random_streams import uniform
-from krepes.base.rows import Rows, concat_rows, slice_rows, take_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.reporting import named_few
+from krepes.base.rows import Rows, SparseRows, concat_rows, slice_rows, take_rows
 from krepes.kernels import Kernel
 
 MOST_BYTES = 256 * 2**20

@@ -25,8 +25,7 @@ from torch import Tensor
 
 from krepes.base.column_scale import column_scale
 from krepes.base.packing import digest
-from krepes.base.rows import Rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS

@@ -27,11 +27,10 @@ from torch import Tensor
 
 from krepes.base.accumulator import T
 from krepes.base.codec import State, decode, encode
-from krepes.base.limits import check_count
-from krepes.base.progress import display
-from krepes.base.rows import Rows
+from krepes.base.reporting import display
+from krepes.base.rows import Rows, as_sparse
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import as_sparse
+from krepes.base.validation import check_count
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.fit_data import as_weights
 from krepes.features.landmark_choice import AUTO_LANDMARKS, landmark_count

@@ -15,8 +15,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from krepes.base.blocks import row_blocks
 from krepes.base.codec import Shape
-from krepes.base.linalg import row_blocks
 
 STRIPS = 4  # of the lower triangle
 FLUSH_ROWS = 8192  # that are summed in the precision of the blocks

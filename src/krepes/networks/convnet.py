@@ -12,7 +12,7 @@ import os
 import torch
 from torch import nn
 
-from krepes.base.limits import check_choice, check_count
+from krepes.base.validation import check_choice, check_count
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
 from krepes.networks.initialization import he_normal
 from krepes.networks.network import Network, activation_layer, check_widths

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.networks.initialization import he_normal
 from krepes.networks.network import Network, floating
 

@@ -14,7 +14,7 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.base.limits import check_choice, check_number
+from krepes.base.validation import check_choice, check_number
 from krepes.networks import initialization
 from krepes.networks.network import Flatten, Network, activation_layer, check_widths
 

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from krepes.base.components import Component
-from krepes.base.limits import check_choice, check_count
+from krepes.base.validation import check_choice, check_count
 from krepes.networks.initialization import set_constants, torch_default
 from krepes.networks.weights import file_digest, load_weights
 

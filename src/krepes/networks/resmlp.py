@@ -21,7 +21,7 @@ import os
 import torch
 from torch import Tensor, nn
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.networks.network import Flatten, Network
 
 

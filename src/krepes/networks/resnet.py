@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork
 
 WIDTHS = (64, 128, 256, 512)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.preimages.error_estimate import ErrorFigures, learn_errors, nearest
 from krepes.preimages.ridge_decoder import RidgeDecoder, learn_decoder
 

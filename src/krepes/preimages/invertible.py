@@ -18,14 +18,12 @@ import torch
 from torch import Tensor
 
 from krepes.base.accumulator import Value
-from krepes.base.caller_warning import warn
+from krepes.base.blocks import row_blocks
 from krepes.base.codec import CPU, State, decode, encode
-from krepes.base.limits import check_count
-from krepes.base.linalg import row_blocks
-from krepes.base.rows import concat_rows, dense, take_rows
+from krepes.base.reporting import warn
+from krepes.base.rows import REDUCE, concat_rows, dense, take_rows
 from krepes.base.schema import check_entries
-from krepes.base.sparse_rows import REDUCE
-from krepes.base.validation import as_matrix
+from krepes.base.validation import as_matrix, check_count
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.error_estimate import ErrorEstimate
 from krepes.preimages.inverse import LEAST_ROWS, LearnedInverse

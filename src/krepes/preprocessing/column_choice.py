@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from krepes.base.caller_warning import warn
 from krepes.base.column_scale import ColumnSample, column_samples
+from krepes.base.reporting import warn
 from krepes.preprocessing.cells.numbers import UNIT_FORMS
 from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks

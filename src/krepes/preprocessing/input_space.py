@@ -26,10 +26,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.row_layout import RowLayout
-from krepes.base.rows import slice_rows
+from krepes.base.rows import RowLayout, SparseRows, slice_rows
 from krepes.base.series import as_series
-from krepes.base.sparse_rows import SparseRows
 from krepes.base.validation import REMEDIES, as_array, writable
 from krepes.preprocessing.channels import Normalize, check_series, check_series_source, series_points
 from krepes.preprocessing.table_encoder import TableEncoder

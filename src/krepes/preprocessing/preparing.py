@@ -15,10 +15,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.caller_warning import named_few, warn
+from krepes.base.blocks import Placement
 from krepes.base.column_scale import column_scale
-from krepes.base.dtype_and_device import Placement
-from krepes.base.progress import Progress
+from krepes.base.reporting import Progress, named_few, warn
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import writable
 from krepes.engines import Engine, Local, engine_for

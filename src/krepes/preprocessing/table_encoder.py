@@ -23,13 +23,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.caller_warning import warn
 from krepes.base.components import Component
-from krepes.base.limits import check_choice, check_count
-from krepes.base.progress import Progress
-from krepes.base.row_layout import EncodedColumn
-from krepes.base.rows import take_rows
-from krepes.base.validation import as_matrix, check_columns
+from krepes.base.reporting import Progress, warn
+from krepes.base.rows import EncodedColumn, take_rows
+from krepes.base.validation import as_matrix, check_choice, check_columns, check_count
 from krepes.engines import Engine, engine_for
 from krepes.preprocessing.column_choice import TARGET_NAMES, ColumnChoice, readable_columns
 from krepes.preprocessing.column_scan import ColumnScan, TableScan

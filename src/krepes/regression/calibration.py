@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from krepes.base.limits import is_number
-from krepes.base.validation import as_codes, as_matrix
+from krepes.base.validation import as_codes, as_matrix, is_number
 
 LIMITS = (-12.0, 12.0)  # of log(1 / T), relative to the scores' spread
 

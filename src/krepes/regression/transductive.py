@@ -33,7 +33,7 @@ import scipy.linalg
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.base.validation import SQUARES, as_matrix, check_squares
 from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
 

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from krepes.base.rows import dense
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows, dense
 from krepes.embedding import KernelEmbedding
 from krepes.explain.top_landmarks import n_landmarks
 from krepes.preimages import ErrorEstimate

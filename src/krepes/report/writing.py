@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.files import check_writable
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult
 from krepes.explain import Concept

@@ -17,11 +17,11 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
+from krepes.base.blocks import available_memory
 from krepes.base.files import readable_bytes
-from krepes.base.limits import check_count, check_number
 from krepes.base.linalg import descending_eigh
-from krepes.base.memory import available_memory
+from krepes.base.reporting import warn
+from krepes.base.validation import check_count, check_number
 from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments

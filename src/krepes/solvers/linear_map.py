@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.codec import FLOATS, Bounds, Shape
-from krepes.base.limits import check_choice
 from krepes.base.linalg import descending_eigh, inverse_sqrt
+from krepes.base.validation import check_choice
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import Loss
 from krepes.moments import Moments

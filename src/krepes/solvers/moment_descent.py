@@ -26,8 +26,8 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
-from krepes.base.limits import check_count, check_number
+from krepes.base.reporting import warn
+from krepes.base.validation import check_count, check_number
 from krepes.losses import (
     HasCorners,
     HasStart,

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from krepes.base.blocks import Block, IndexedReader
 from krepes.base.checkpoint import Checkpoint
-from krepes.base.progress import Progress, Silent
 from krepes.base.random_streams import stream_key
+from krepes.base.reporting import Progress, Silent
 from krepes.base.rows import Rows
 from krepes.landmarks.nystrom import NystromMap
 from krepes.views import Views

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.rows import Rows, is_tensor
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows, is_tensor
 
 _WORDS = 1024  # per piece
 _BATCH_BYTES = 1 << 20

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.files import readable_bytes
-from krepes.base.limits import check_count
 from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
+from krepes.base.validation import check_count
 from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list, sample_entry

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from krepes.base.rows import is_tensor
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows, is_tensor
 from krepes.sources.arrays.in_memory import ArraySource, numbers_of_objects
 from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_npz
 from krepes.sources.arrays.rows_in_file import mapped_file, memmap_header

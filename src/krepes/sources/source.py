@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.limits import check_count
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
-from krepes.base.validation import check_columns
+from krepes.base.validation import check_columns, check_count
 from krepes.sources.identity_of_files import files_identity
 from krepes.sources.identity_of_rows import batch_rows, content_hash
 

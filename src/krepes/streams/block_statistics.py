@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 
 STATISTICS = ("coverage", "mean", "angles")
 BATCH = 99  # draws at once; the first of them give the statistics their units

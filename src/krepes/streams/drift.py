@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_count, check_number
 from krepes.base.rows import Rows
+from krepes.base.validation import check_count, check_number
 from krepes.engines import as_engine
 from krepes.one_pass import OnePassEstimator
 from krepes.streams.block_statistics import ANGLE_FEATURES, BlockSums, WindowComparison

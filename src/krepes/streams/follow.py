@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.one_pass import OnePassEstimator
 
 logger = logging.getLogger("krepes")

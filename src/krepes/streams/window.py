@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.one_pass import OnePassEstimator
 from krepes.tally import Fit
 

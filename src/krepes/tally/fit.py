@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State, encode
 from krepes.base.files import same_file
-from krepes.base.limits import check_number
 from krepes.base.schema import check_entries
 from krepes.base.split import Key, Split, by_group
+from krepes.base.validation import check_number
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.labelled import labels_of
 from krepes.sources import open_source

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import Block, Reader
-from krepes.base.caller_warning import named_few
+from krepes.base.reporting import named_few
 from krepes.base.split import ROUNDING
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.tally.fit import Fit

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.caller_warning import named_few, warn
+from krepes.base.blocks import available_memory
 from krepes.base.files import readable_bytes
-from krepes.base.memory import available_memory
+from krepes.base.reporting import named_few, warn
 from krepes.base.split import Key, Parts, Split, by_group
 from krepes.preprocessing.labels import missing_values
 

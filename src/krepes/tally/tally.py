@@ -22,9 +22,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import T
 from krepes.base.codec import State
-from krepes.base.limits import is_number
 from krepes.base.schema import check_entries
 from krepes.base.split import Parts
+from krepes.base.validation import is_number
 from krepes.tally.grouping import GroupSums
 from krepes.tally.row_ranges import RowRanges
 

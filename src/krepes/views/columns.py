@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from krepes.base.blocks import row_blocks
 from krepes.base.column_scale import usual_range
-from krepes.base.linalg import row_blocks
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
 MAX_LEVELS = 16  # distinct values up to which a single column is known by its values

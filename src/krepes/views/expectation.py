@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.views.chebyshev import coefficients
 from krepes.views.separable_forms import Binary, Categories, GatedSeries, Series

@@ -22,9 +22,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_choice, check_number
 from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, dense
+from krepes.base.validation import check_choice, check_number
 from krepes.views.likeness import N_CHANGED, Likeness
 from krepes.views.views import Views
 

@@ -18,9 +18,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_number
 from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
+from krepes.base.validation import check_number
 from krepes.views.views import Views
 
 CHANGE, NOISE = range(2)  # purposes of the draws of one view

@@ -20,10 +20,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_number
 from krepes.base.random_streams import uniform_at
-from krepes.base.rows import Rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows
+from krepes.base.validation import check_number
 from krepes.views.views import Views
 
 POOL = 2**16  # entries of the data that replacements are drawn from

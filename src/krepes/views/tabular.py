@@ -24,9 +24,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_number
 from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
+from krepes.base.validation import check_number
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
 from krepes.views.columns import ColumnSummary, columns_by_unit, summarize

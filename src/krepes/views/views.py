@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.rows import Rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows
 from krepes.kernels.kernel import Kernel, KernelColumns
 
 MOST_VIEWS = 1024  # of one row: far more than change a result, and every one is computed

@@ -14,7 +14,7 @@ from torch import nn
 
 from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.alignment.layers.recording import layer_names, recorded_layers, takes_tokens
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
 MATRIX = "X"  # the layer's name where the columns of one matrix are all there is

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.base.validation import as_array, as_numbers, check_dense, writable
 from krepes.sources import Batches
 from krepes.sources.loaders import is_loader

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from krepes.alignment.inputs import target_matrix
 from krepes.alignment.layers.network_rows import NetworkRows
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
-from krepes.base.limits import check_count
-from krepes.base.validation import check_same_rows
+from krepes.base.validation import check_count, check_same_rows
 from krepes.networks.tokens import embeds_tokens
 
 

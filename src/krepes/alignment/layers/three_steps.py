@@ -32,8 +32,8 @@ from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.similarity.cka import cka
 from krepes.alignment.similarity.kernel_combination import combine_kernels
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
-from krepes.base.caller_warning import warn
 from krepes.base.components import resolve
+from krepes.base.reporting import warn
 from krepes.kernels import Kernel, Linear, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap

@@ -43,8 +43,7 @@ from krepes.alignment.layers.three_steps import (
 )
 from krepes.base.components import Component, named_parts
 from krepes.base.display import text_table
-from krepes.base.limits import check_choice, check_count
-from krepes.base.validation import as_array, estimator_rows
+from krepes.base.validation import as_array, check_choice, check_count, estimator_rows
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
 from krepes.landmarks.nystrom import NystromMap

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import beta, rankdata
 
 from krepes.alignment.pruning.member_selection import Selection, TooFewRowsError, select_members
-from krepes.base.caller_warning import warn
+from krepes.base.reporting import warn
 
 FOLDS = 5
 WORSE = 0.1  # more error than of all members, relative, that is worth a warning

@@ -33,10 +33,9 @@ from krepes.alignment.pruning.prediction_matrices import (
     target_columns,
 )
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble, Savings
-from krepes.base.caller_warning import warn
 from krepes.base.estimators import FittedEnsemble
-from krepes.base.limits import check_choice
-from krepes.base.validation import check_same_rows
+from krepes.base.reporting import warn
+from krepes.base.validation import check_choice, check_same_rows
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
 

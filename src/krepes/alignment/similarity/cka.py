@@ -20,8 +20,15 @@ import numpy as np
 
 from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.similarity.hsic import ESTIMATORS, CentredKernel, hsic, hsic_without_each, total_product
-from krepes.base.limits import check_choice, check_count, is_number
-from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares, generator_of
+from krepes.base.validation import (
+    as_flat_matrix,
+    check_choice,
+    check_count,
+    check_same_rows,
+    check_squares,
+    generator_of,
+    is_number,
+)
 from krepes.kernels import as_kernel
 
 # One kernel, or one for X and one for Y.

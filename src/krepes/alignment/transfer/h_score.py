@@ -30,7 +30,7 @@ from scipy.linalg import solve_triangular
 
 from krepes.alignment.inputs import labelled
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 
 
 def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:

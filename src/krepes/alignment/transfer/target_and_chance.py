@@ -25,7 +25,7 @@ from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.alignment.similarity.signed_sums import SignedSums
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 
 
 class TransferTarget:

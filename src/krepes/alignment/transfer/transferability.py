@@ -29,8 +29,7 @@ from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.display import text_table
-from krepes.base.limits import check_choice
-from krepes.base.validation import as_array, check_dense, check_same_rows
+from krepes.base.validation import as_array, check_choice, check_dense, check_same_rows
 from krepes.engines import Engine, as_engine
 from krepes.sources import Batches, Source
 from krepes.sources.dask_collections import is_dask

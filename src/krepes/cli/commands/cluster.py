@@ -75,8 +75,8 @@ def _rows_and_labels(
     """All rows as one array, encoded where they are a table, and the labels to compare with."""
     import torch
 
-    from krepes.base.dtype_and_device import Placement
-    from krepes.base.progress import Bars
+    from krepes.base.blocks import Placement
+    from krepes.base.reporting import Bars
     from krepes.base.rows import dense
     from krepes.cli.describe import show_columns
     from krepes.cli.memory_needed import check_rows_memory, row_width

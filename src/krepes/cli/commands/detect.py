@@ -39,7 +39,7 @@ rate. Rows are read, scored and written in parts, so that the data may be larger
     result.check()
     import numpy as np
 
-    from krepes.base.limits import check_share
+    from krepes.base.validation import check_share
     from krepes.cli.opening import load_model
     from krepes.cli.terminal import line
     from krepes.machines import NoveltyDetector

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.caller_warning import warn
+from krepes.base.reporting import warn
 from krepes.cli import options
 from krepes.cli.command import changed, command, json_text, with_options
 from krepes.cli.options import option

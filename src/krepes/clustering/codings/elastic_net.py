@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 from torch import Tensor
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import Index, SelfExpression

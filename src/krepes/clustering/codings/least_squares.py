@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression

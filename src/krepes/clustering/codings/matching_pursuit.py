@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_count
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.blocks import row_blocks, rows_within
+from krepes.base.validation import check_count
 from krepes.clustering.affinity import CoefficientRows
 from krepes.clustering.codings.coding import Coding
 from krepes.clustering.self_expression import Index, SelfExpression

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.display import text_table
-from krepes.base.limits import is_integer
-from krepes.base.validation import check_same_rows
+from krepes.base.validation import check_same_rows, is_integer
 from krepes.evaluation.probe_inputs import check_matrix
 from krepes.evaluation.protocol import Protocol, plan_protocol
 from krepes.evaluation.protocol_result import ProtocolResult

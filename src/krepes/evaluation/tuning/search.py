@@ -21,8 +21,8 @@ import numpy as np
 from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
-from krepes.base.limits import check_count
 from krepes.base.packing import digest
+from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows

@@ -30,8 +30,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.limits import check_count
-from krepes.base.validation import as_array, check_same_rows, generator_of
+from krepes.base.validation import as_array, check_count, check_same_rows, generator_of
 from krepes.evaluation import linear_probe
 from krepes.explain.checks.deletion import CURVES, ExplainedRows
 from krepes.explain.checks.result import Faithfulness, MethodCheck

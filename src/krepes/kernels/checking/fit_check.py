@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
-from krepes.base.rows import Rows, take_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.kernels.checking.matrix_faults import (
     SAME,
     ValueDifference,

@@ -17,8 +17,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import resolve
-from krepes.base.linalg import row_blocks, rows_within
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.lengthscale import fixed_lengthscale, medians, middle_distance
 from krepes.kernels.objects.object_kernel import ROWS, ObjectKernel

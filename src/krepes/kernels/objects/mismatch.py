@@ -19,8 +19,8 @@ import torch
 from scipy.sparse import csr_array, vstack
 from sklearn.base import clone
 
-from krepes.base.limits import check_count
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
+from krepes.base.validation import check_count
 from krepes.kernels.objects.object_kernel import InnerProductKernel
 
 ENTRIES = 2**22  # of neighbourhoods that are listed at a time

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from sklearn.base import clone
 
-from krepes.base.limits import check_choice, check_count
+from krepes.base.validation import check_choice, check_count
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
 
 WORD = re.compile(r"\w+")

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks
+from krepes.base.blocks import row_blocks
 from krepes.kernels.kernel import Kernel, KernelColumns
 
 ROWS = 256  # objects that are described at a time: descriptions may be much larger than the objects

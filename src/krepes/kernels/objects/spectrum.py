@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.kernels.objects.count_kernel import CountKernel, Counts
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.signal import lfilter
 
-from krepes.base.limits import check_count, check_number
+from krepes.base.validation import check_count, check_number
 from krepes.kernels.objects.object_kernel import InnerProductKernel
 
 MOST_WEIGHTS = 2**15  # of a string: a row of numbers for each landmark

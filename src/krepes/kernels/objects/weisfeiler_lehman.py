@@ -13,7 +13,7 @@ from collections import Counter
 from functools import lru_cache
 from hashlib import blake2b
 
-from krepes.base.limits import check_count
+from krepes.base.validation import check_count
 from krepes.kernels.objects.count_kernel import Counts
 from krepes.kernels.objects.graph import GraphKernel, Label, LabelledGraph
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import row_blocks, rows_within
+from krepes.base.blocks import row_blocks, rows_within
 from krepes.kernels.tangent.capture import Gradients, ScalarNetwork
 from krepes.kernels.tangent.layers import Factors
 from krepes.networks.tokens import as_tokens

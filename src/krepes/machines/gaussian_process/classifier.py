@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from krepes.base.progress import display
+from krepes.base.reporting import display
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader

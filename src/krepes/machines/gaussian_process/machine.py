@@ -10,8 +10,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Value
 from krepes.base.codec import State
-from krepes.base.limits import is_number
 from krepes.base.rows import Rows
+from krepes.base.validation import is_number
 from krepes.kernels.radial import Lengthscale
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence

@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
-from krepes.base.limits import check_count, check_share
+from krepes.base.validation import check_count, check_share
 from krepes.engines import Engine
 from krepes.features import FeatureSpace
 from krepes.kernels.radial import Lengthscale

@@ -34,8 +34,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
-from krepes.base.rows import Rows, dense, take_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.lengthscale import median_distance

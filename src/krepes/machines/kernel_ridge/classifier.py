@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
 from krepes.kernels.radial import Lengthscale

@@ -29,10 +29,9 @@ import numpy as np
 from scipy.special import log_softmax
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
-from krepes.base.limits import check_share
+from krepes.base.reporting import warn
 from krepes.base.rows import Rows
-from krepes.base.validation import check_same_rows
+from krepes.base.validation import check_same_rows, check_share
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import targets_in
 from krepes.machines.targets import Quantities

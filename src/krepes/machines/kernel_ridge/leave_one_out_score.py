@@ -27,8 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from krepes.base.rows import take_rows
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows, take_rows
 from krepes.kernels import Gaussian, Kernel, Laplacian
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample, SampleFit, clearly_lower
 from krepes.machines.kernel_search import (

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State
-from krepes.base.limits import check_choice, check_count, check_number
-from krepes.base.sparse_rows import REDUCE, SparseRows
+from krepes.base.rows import REDUCE, SparseRows
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Reweighted

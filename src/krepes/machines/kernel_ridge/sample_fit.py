@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import symmetric
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
 from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
 from krepes.regression.leave_one_out import LeaveOneOut

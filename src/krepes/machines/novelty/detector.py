@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 
 from krepes.base import packing
-from krepes.base.caller_warning import warn
 from krepes.base.codec import State
-from krepes.base.limits import check_choice, check_count, check_number, check_share, is_number
-from krepes.base.progress import display
+from krepes.base.reporting import display, warn
+from krepes.base.validation import check_choice, check_count, check_number, check_share, is_number
 from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.landmark_choice import landmark_count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from krepes.base.linalg import rows_within
+from krepes.base.blocks import rows_within
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows, placed_blocks
 from krepes.machines.normal_equations import unit_features

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.codec import Shape
-from krepes.base.row_layout import EncodedColumn
+from krepes.base.rows import EncodedColumn
 from krepes.preprocessing.column_scan import TextScan
 from krepes.preprocessing.column_values import holds_numbers, text_chunks
 from krepes.preprocessing.columns.column import Column

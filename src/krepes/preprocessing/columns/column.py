@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.row_layout import EncodedColumn
+from krepes.base.rows import EncodedColumn
 from krepes.preprocessing.cells.grams import BUCKETS, hashed_groups
 from krepes.preprocessing.column_values import example, family
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.column_scale import ColumnSample
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.column_moments import ColumnMoments
 from krepes.preprocessing.column_values import column_numbers, family, holds_numbers

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from krepes.base.codec import Bounds
 from krepes.base.column_scale import ColumnSample
-from krepes.base.limits import check_choice
-from krepes.base.row_layout import EncodedColumn
+from krepes.base.rows import EncodedColumn
+from krepes.base.validation import check_choice
 from krepes.preprocessing.column_moments import ColumnMoments
 from krepes.preprocessing.column_scan import FORMS, TextScan, is_missing_number, number_words, read_form
 from krepes.preprocessing.column_values import column_numbers, family, holds_numbers, text_chunks

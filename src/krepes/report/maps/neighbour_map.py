@@ -19,7 +19,7 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from krepes.base.limits import check_choice
+from krepes.base.validation import check_choice
 
 FITTED = 3000  # rows that are laid out
 FEWEST = 8  # different rows, below which neighbours say nothing

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh, inverse_sqrt
-from krepes.base.sparse_rows import SparseRows
+from krepes.base.rows import SparseRows
 from krepes.landmarks.nystrom import NystromMap
 from krepes.solvers.sgd.feature_windows import FeatureFunction
 

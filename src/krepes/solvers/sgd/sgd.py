@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from krepes.base.components import named, resolve
-from krepes.base.limits import check_choice, check_count, check_number
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.losses import Loss
 from krepes.losses.checking import check_loss
 from krepes.solvers.samples import Samples

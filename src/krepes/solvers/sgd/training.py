@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from krepes.base.caller_warning import warn
 from krepes.base.random_streams import stream_key
+from krepes.base.reporting import warn
 from krepes.losses import IgnoresScale, Loss, MovingTarget, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.samples import Samples

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.caller_warning import warn
+from krepes.base.reporting import warn
 from krepes.base.rows import is_tensor
 from krepes.sources.source import IndexedSource, Source
 

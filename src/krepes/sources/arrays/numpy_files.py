@@ -23,7 +23,7 @@ from typing import IO
 
 import numpy as np
 
-from krepes.base.memory import available_memory
+from krepes.base.blocks import available_memory
 from krepes.base.rows import Rows
 from krepes.sources.arrays.in_memory import ArraySource, array_kind, check_array, check_dtype, ready
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile

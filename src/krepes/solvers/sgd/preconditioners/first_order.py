@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.preconditioner import Preconditioner, StepRule, Steps

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.limits import check_number
+from krepes.base.validation import check_number
 from krepes.losses import Batch, Classification, IgnoresScale, Loss, SumOfSquares, ability, required
 from krepes.losses.statistics import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
