@@ -29,7 +29,7 @@ from krepes.base.blocks import Block
 from krepes.base.codec import encode
 from krepes.base.components import subclasses
 from krepes.base.split import ByFold, Split, by_target
-from krepes.engines.local import add_halving
+from krepes.engines.engine import add_halving
 from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Gaussian
 from krepes.landmarks.nystrom import NystromMap

@@ -9,7 +9,7 @@ import torch
 
 from krepes.base.blocks import Block
 from krepes.engines import Local, block_rows
-from krepes.engines.local import add_halving, prefetched
+from krepes.engines.engine import add_halving, prefetched
 from krepes.features import FeatureSpace, FitData, MomentPass
 from krepes.kernels import Gaussian, Polynomial
 from krepes.moments import Moments

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from krepes.base.blocks import Block, part_edges
 from krepes.engines import Local
-from krepes.engines.local import add_halving
+from krepes.engines.engine import add_halving
 from krepes.preprocessing.column_moments import ColumnMoments, MomentTree
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
 from krepes.sources import open_source

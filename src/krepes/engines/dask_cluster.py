@@ -23,13 +23,22 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
-from krepes.base.checkpoint import Checkpoint
 from krepes.base.reporting import Progress
 from krepes.base.rows import rebatch
 from krepes.base.validation import check_count
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
-from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, PassLayout, Result, block_rows, logged_pass, shown
-from krepes.engines.local import Local, pass_identity, pass_state
+from krepes.engines.engine import (
+    BLOCKS_PER_BATCH,
+    Engine,
+    PassLayout,
+    Result,
+    block_rows,
+    logged_pass,
+    pass_state,
+    resumed,
+    saved_pass,
+    shown,
+)
 from krepes.engines.pass_cost import check_worker_memory
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ WAVE = 4  # parts for each worker that are merged before they come here
 
 
 class Dask(Engine):
-    """Runs sums and maps in the workers of a Dask cluster.
+    """Runs sums and maps in the workers of a Dask cluster; `stream` reads in this process.
 
     Parameters
     ----------
@@ -179,12 +188,9 @@ class Dask(Engine):
         name: str = "Moments",
     ) -> R:
         """See `Engine.reduce`. With `checkpoint`, waves of parts that are done are kept."""
-        parts, done, saved = self._parts(reader), 0, None
-        if checkpoint is not None:
-            saved = Checkpoint(checkpoint, pass_identity(accumulator, reader, self.rows_per_part))
-            if (state := saved.restored()) is not None:
-                accumulator.restore(state["sums"])
-                done = state["next"]
+        parts = self._parts(reader)
+        saved = saved_pass(checkpoint, accumulator, reader, self.rows_per_part)
+        done = 0 if saved is None else resumed(saved, accumulator)
         left = parts[done:]
         n_left = sum(part.n_rows for part in left)
         with logged_pass(name, n_left, len(left), self, progress) as log, self._tasks() as tasks:
@@ -238,12 +244,6 @@ class Dask(Engine):
             depth = 2 * tasks.n_workers
             for _, result in tasks.ahead(items, lambda item: tasks.submit(applied, sent, item), depth):
                 yield result
-
-    def stream(
-        self, reader: Reader, batch_rows: int, *, progress: Progress | None = None, name: str = "Reading"
-    ) -> Iterator[Block]:
-        """In this process: rows that have to be seen one after the other have nothing to gain elsewhere."""
-        return Local().stream(reader, batch_rows, progress=progress, name=name)
 
     def layout(self, n_rows: int) -> PassLayout:
         """See `Engine.layout`. A cluster that is not started yet is taken to be as it would be."""

@@ -11,7 +11,7 @@ import torch
 from krepes.base.blocks import Placement
 from krepes.base.reporting import Silent
 from krepes.base.validation import check_count, generator_of
-from krepes.engines.local import Local
+from krepes.engines.engine import Local
 from krepes.kernels import Kernel, KernelCheck, as_kernel
 from krepes.kernels.checking.kernel_check import checked_kernel
 from krepes.kernels.precomputed import is_precomputed
