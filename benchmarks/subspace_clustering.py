@@ -22,8 +22,8 @@ from recording import HERE, clock, data_file, record
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from krepes.clustering import Precision, SubspaceClustering, within_share
+from krepes.clustering.affinity import assign, leading_eigenpairs
 from krepes.clustering.codings import ElasticNet
-from krepes.clustering.spectral import assign, leading_eigenpairs
 from krepes.kernels import Gaussian, Polynomial
 
 CELLS = HERE / "results" / "subspace_clustering_cells.json"

@@ -255,7 +255,6 @@ def cluster_figures(draw: Draw) -> Any:
     y = draw(often((1, st.none()), (2, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
     model = SubspaceClustering(2, n_iterations=1, n_init=1, random_state=0)
     shown = {
-        "iterations": draw(mostly([None, [0], [0, 1]], [[], [9], "all"])),
         "axes": draw(mostly([None, (0, 0)], [(0, 9), 3])),
     }
     if draw(st.integers(0, 3)) == 0:

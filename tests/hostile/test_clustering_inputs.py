@@ -213,10 +213,9 @@ def test_no_square_array_for_many_rows(monkeypatch):
     """Beyond the limit the regressions use landmarks and the affinity is sparse; without a truncation it is refused."""
     import krepes.clustering.estimator as estimator
     import krepes.clustering.metric as metric
-    import krepes.clustering.settings as settings
 
     monkeypatch.setattr(metric, "DualExpression", None)  # would fail if it were used
-    for module in (settings, estimator):
+    for module in (metric, estimator):
         monkeypatch.setattr(module, "LARGEST_DUAL", 100)
     X, y = lines(60)
     fitted = model().fit(X)

@@ -17,9 +17,8 @@ from krepes.base.components import named
 from krepes.kernels import Gaussian, Laplacian, Linear
 from krepes.losses import Loss
 from krepes.preimages import fixed_point
-from krepes.preimages.error_estimate import learn_errors, nearest
 from krepes.preimages.fixed_point import feature_point_weights
-from krepes.preimages.ridge_decoder import learn_decoder
+from krepes.preimages.inverse import learn_decoder, learn_errors, nearest
 from krepes.preprocessing import InputSpace, Normalize
 from refusals import refuses, warns_of
 

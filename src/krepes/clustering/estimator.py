@@ -19,12 +19,18 @@ from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import named_parts
 from krepes.base.reporting import warn
 from krepes.base.validation import check_squares, estimator_rows
-from krepes.clustering.affinity import Affinity, affinity, components, linked
+from krepes.clustering.affinity import assign, components, leading_eigenpairs, linked
 from krepes.clustering.codings import Coding
-from krepes.clustering.metric import Iterate, basis_of, iterates, normalized
+from krepes.clustering.metric import (
+    LARGEST_DUAL,
+    Iterate,
+    Settings,
+    basis_of,
+    iterates,
+    normalized,
+    settings_for,
+)
 from krepes.clustering.projections import Projection
-from krepes.clustering.settings import LARGEST_DUAL, Settings, settings_for
-from krepes.clustering.spectral import assign, leading_eigenpairs
 from krepes.kernels import Kernel
 
 BLOCK_BYTES = 128 * 2**20
@@ -149,7 +155,9 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         basis = basis_of(rows[lit])
         kept, self.history_ = self._search(rows[lit] if basis is None else rows[lit] @ basis, settings, seed)
-        self._keep(kept, basis, rows.shape[1])
+        self._kept, self.kernel_, self.n_iter_ = kept, kept.kernel, kept.index
+        M = torch.eye(rows.shape[1]).to(rows) if basis is None else basis
+        self.projection_ = (M if kept.M is None else M @ kept.M).numpy()
         self._cluster(kept, np.random.default_rng(seed))
         if not lit.all():
             self._add_dark(lit.numpy())
@@ -176,13 +184,6 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
                 kept = iterate
         assert kept is not None  # because the rows as given are always there
         return kept, history
-
-    def _keep(self, kept: Iterate, basis: Tensor | None, n_features: int) -> None:
-        self.kernel_, self.n_iter_ = kept.kernel, kept.index
-        parts = [part for part in (basis, kept.M) if part is not None]
-        M = parts[0] if len(parts) == 1 else torch.linalg.multi_dot(parts) if parts else torch.eye(n_features)
-        self.projection_ = M.double().numpy()
-        self._kept = kept
 
     def _cluster(self, kept: Iterate, generator: np.random.Generator) -> None:
         n, k = len(kept.X), kept.n_clusters
@@ -246,11 +247,6 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "projection_")
         rows = self._rows(X, reset=False) @ torch.from_numpy(self.projection_)
         return normalized(rows, self._kept.scale).numpy()
-
-    def affinity_of(self, truncation: int | None) -> Affinity:
-        """The affinity with another truncation, from the same coefficients."""
-        check_is_fitted(self, "labels_")
-        return affinity(self._kept.coefficients, len(self.labels_), truncation)
 
     def _rows(self, X: Any, reset: bool) -> Tensor:
         """X as float64 rows, checked."""

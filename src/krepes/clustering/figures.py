@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from torch import Tensor
 from krepes.base.validation import as_array, as_matrix, is_integer
 from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
-from krepes.clustering.metric import Iterate, basis_of, iterates
-from krepes.clustering.settings import settings_for
+from krepes.clustering.metric import Iterate, basis_of, iterates, settings_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,10 +26,9 @@ def plot_iterations(
     model: SubspaceClustering,
     X: Any,
     y: Any = None,
-    iterations: Iterable[int] | None = None,
     axes: tuple[int, int] | None = None,
 ) -> Figure:
-    """Draw what the projections do: one column per iteration; data, kernel matrix and affinity as rows.
+    """Draw what the projections do: data, kernel matrix and affinity of up to five iterations, a column each.
 
     Parameters
     ----------
@@ -40,8 +37,6 @@ def plot_iterations(
     X : array of shape (n, d)
     y : array of shape (n,), optional
         Colours and sorts the rows; by default the model's own labels after a fit.
-    iterations : sequence of int, optional
-        Which to draw; by default at most five, evenly spread from 0 to `n_iterations`.
     axes : pair of int, optional
         Which two features the top row shows; by default the two principal directions of the projected rows.
 
@@ -57,13 +52,13 @@ def plot_iterations(
     rows = model._rows(X, reset=True)
     labels = model.fit(X).labels_ if y is None else _codes(y, len(rows))
     order = np.argsort(labels, kind="stable")
-    shown = _shown(model.n_iterations if model.projection is not None else 0, iterations)
+    last = model.n_iterations if model.projection is not None else 0
+    shown = sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
     figure = Figure(figsize=(2.3 * len(shown) + 0.5, 7.2), layout="constrained")
     panels = figure.subplots(3, len(shown), squeeze=False)
     for column, iterate in zip(panels.T, _chosen(model, rows, shown)):
-        column[0].set_title(
-            "data as given" if iterate.index == 0 else f"iteration {iterate.index}", fontsize=10
-        )
+        title = f"iteration {iterate.index}" if iterate.index else "data as given"
+        column[0].set_title(title, fontsize=10)
         _scatter(column[0], iterate, labels, axes)
         _matrix(column[1], np.abs(_cosines(iterate)[np.ix_(order, order)]))
         W = iterate.affinity
@@ -103,18 +98,7 @@ def _codes(y: Any, n: int) -> np.ndarray:
     try:
         return np.unique(labels, return_inverse=True)[1]
     except TypeError as error:
-        raise TypeError(
-            f"y mixes labels that have no order: use text or integers throughout. {error}."
-        ) from error
-
-
-def _shown(last: int, iterations: Iterable[int] | None) -> list[int]:
-    if iterations is None:
-        return sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
-    chosen = sorted({int(i) for i in iterations})
-    if not chosen or chosen[0] < 0 or chosen[-1] > last:
-        raise ValueError(f"iterations={iterations!r}: expected numbers from 0 to {last}.")
-    return chosen
+        raise TypeError(f"y mixes labels that have no order, such as text and numbers: {error}.") from error
 
 
 def _chosen(model: SubspaceClustering, rows: Tensor, shown: list[int]) -> list[Iterate]:
@@ -135,9 +119,8 @@ def _scatter(panel: Axes, iterate: Iterate, labels: np.ndarray, axes: tuple[int,
         points = X[:, list(axes)]
     for label in np.unique(labels):
         own = points[labels == label]
-        panel.scatter(
-            own[:, 0], own[:, 1], s=9, color=COLOURS[int(label) % len(COLOURS)], linewidths=0, alpha=0.8
-        )
+        colour = COLOURS[int(label) % len(COLOURS)]
+        panel.scatter(own[:, 0], own[:, 1], s=9, color=colour, linewidths=0, alpha=0.8)
     panel.set_aspect("equal", adjustable="datalim")
     panel.tick_params(labelsize=7, length=2)
 

@@ -25,8 +25,7 @@ from krepes.base.rows import REDUCE, concat_rows, dense, take_rows
 from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix, check_count
 from krepes.one_pass import OnePassEstimator
-from krepes.preimages.error_estimate import ErrorEstimate
-from krepes.preimages.inverse import LEAST_ROWS, LearnedInverse
+from krepes.preimages.inverse import LEAST_ROWS, ErrorEstimate, LearnedInverse
 from krepes.solvers.linear_map import LinearMap
 
 MOST_ROWS = 5000  # that an inverse is learned from
@@ -125,7 +124,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         def decoded(rows: Any) -> Tensor:
             found = inverse(self._embedded(rows))
             known = self.features_.coverage(rows).cpu() >= LOW_COVERAGE
-            actual = (_flat(dense(rows)) - self._in_range(found.rows)).norm(dim=1) / inverse.spread
+            actual = (_flat(dense(rows)) - self._in_range(found.rows)).norm(dim=1) / inverse.figures.spread
             columns = (found.expected, found.upper, (found.trusted & known).double(), actual)
             return torch.cat([found.rows, torch.stack(columns, dim=1)], dim=1)
 
