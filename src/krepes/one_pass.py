@@ -71,6 +71,9 @@ STATE = {
     "group_column": str | None,
 }
 
+# Constructor arguments that no file holds: where a model computes, and a space that the fitted state has already.
+NOT_SAVED = {"engine", "space"}
+
 ROW_METHODS = (
     "transform",
     "coverage",
@@ -572,9 +575,11 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
         check_entries("The model", state, STATE, optional=set())
-        unknown = sorted(set(state["parameters"]) - set(cls._get_param_names()))
+        unknown = sorted(set(state["parameters"]) - (set(cls._get_param_names()) - NOT_SAVED))
         if unknown:
-            raise ValueError(f"The model has parameters that {cls.__name__} does not: {', '.join(unknown)}.")
+            raise ValueError(
+                f"The file sets parameters that no file of {cls.__name__} has: {', '.join(unknown)}."
+            )
         parameters = state["parameters"] | {"device": device}
         space = FeatureSpace.from_state(state, Placement.of(parameters["dtype"], device), kernel)
         written = parameters["kernel"]
@@ -598,9 +603,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     def _stored_parameters(self) -> State:
         """Constructor arguments; arrays of landmarks and random states are kept in the fitted state alone."""
-        params = self.get_params(deep=False)
-        params.pop("engine", None)
-        params.pop("space", None)  # it is in the fitted state
+        params = {name: v for name, v in self.get_params(deep=False).items() if name not in NOT_SAVED}
         params["dtype"] = str(self.space_.dtype).removeprefix("torch.")
         if not isinstance(params["landmarks"], str | Component):
             params["landmarks"] = "pivoted_cholesky"

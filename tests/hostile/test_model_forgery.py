@@ -12,17 +12,25 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from sklearn.datasets import load_iris
 
-from krepes import KernelEmbedding, load
+from krepes import KernelAutoencoder, KernelEmbedding, load
 from krepes.base import model_file
 from krepes.base.codec import StateReader
 from krepes.base.components import Component, subclasses
 from krepes.base.packing import attributes
+from krepes.engines import Local
 from krepes.kernels import EmpiricalNTK
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
+from krepes.machines import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    NoveltyDetector,
+)
 from krepes.networks import MLP
+from krepes.saved_models import SAVED
 from refusals import refuses
 
-X = load_iris().data
+X, LABELS = load_iris(return_X_y=True)
 SMALL = {"n_components": 2, "n_landmarks": 12, "random_state": 0}
 
 
@@ -92,6 +100,35 @@ def test_a_forged_path_is_not_followed(tmp_path):
     entry(header, "kernel", "network")["weights"] = str(tmp_path / "evil.pth")
     load(forged(tmp_path / "forged.krepes", header, tensors)).transform(X)
     assert not (tmp_path / "evil").exists()
+
+
+SAVED_MODELS = {
+    "embedding": lambda: KernelEmbedding(**SMALL).fit(X),
+    "autoencoder": lambda: KernelAutoencoder(2, n_landmarks=12, random_state=0).fit(X),
+    "classifier": lambda: KernelRidgeClassifier(n_landmarks=12, random_state=0).fit(X, LABELS),
+    "regressor": lambda: KernelRidgeRegressor(n_landmarks=12, random_state=0).fit(X, X[:, 0]),
+    "process": lambda: GaussianProcessRegressor(n_landmarks=12, random_state=0).fit(X, X[:, 0]),
+    "process of classes": lambda: GaussianProcessClassifier(n_landmarks=12, random_state=0).fit(X, LABELS),
+    "detector": lambda: NoveltyDetector(n_landmarks=12, random_state=0).fit(X),
+}
+
+
+@pytest.mark.parametrize("name", SAVED_MODELS)
+def test_a_file_that_names_an_engine_is_refused(tmp_path, name):
+    """R9: an address in a file would send rows to its author, and run what the author answers."""
+    assert len(SAVED_MODELS) == len(SAVED)
+    SAVED_MODELS[name]().save(tmp_path / "model.krepes")
+    header, tensors = contents(tmp_path / "model.krepes")
+    entry(header, "parameters")["engine"] = "tcp://127.0.0.1:18786"
+    with refuses(ValueError, "engine"):
+        load(forged(tmp_path / "forged.krepes", header, tensors))
+
+
+def test_no_file_names_an_engine(tmp_path):
+    """R9: the engine that fitted a model stays behind."""
+    KernelEmbedding(**SMALL, engine=Local()).fit(X).save(tmp_path / "model.krepes")
+    assert "engine" not in json.dumps(contents(tmp_path / "model.krepes")[0])
+    assert load(tmp_path / "model.krepes").engine is None
 
 
 def test_a_file_without_its_checksum_is_refused(saved, tmp_path):

@@ -26,7 +26,10 @@ class ZarrSource(Source):
 
     def __init__(self, array: Any):
         self.array = array
+        if any(getattr(codec, "codec_id", "") == "pickle" for codec in (*array.filters, *array.compressors)):
+            raise ValueError(f"{self._place} holds pickles, which can run code: krepes does not read them.")
         check_array(tuple(array.shape), array.dtype, f"{self._place}: ")
+        self._check_chunks()
         self.kind, self.n_rows = array_kind(tuple(array.shape)), int(array.shape[0])
 
     @property
@@ -49,6 +52,21 @@ class ZarrSource(Source):
             with self._reading():
                 rows = np.asarray(self.array[first : min(first + batch_rows, self.n_rows)])
             yield first, ready(rows)
+        self._check_chunks()
+
+    def _check_chunks(self) -> None:
+        """Refuse lost chunks: zarr reads them as the fill value, which is data unless it is NaN."""
+        fill = self.array.fill_value
+        if isinstance(fill, np.floating) and np.isnan(fill):
+            return
+        with self._reading():
+            there, all_chunks = self.array.nchunks_initialized, self.array.nchunks
+        if there < all_chunks:
+            raise ValueError(
+                f"{self._place}: {all_chunks - there:,} of {all_chunks:,} chunks are not there, and would be read as "
+                f"{fill}. Copy the array again. If they hold nothing else, write them: "
+                "zarr.create_array(..., config={'write_empty_chunks': True})."
+            )
 
     def take(self, indices: np.ndarray) -> Rows:
         wanted, inverse = np.unique(self._checked_indices(indices), return_inverse=True)

@@ -7,7 +7,8 @@ them. A column whose cells are of several types becomes text, so that its cells 
 from __future__ import annotations
 
 import datetime
-import zipfile
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from krepes.sources.source import check_unique, plain_schema
 from krepes.sources.tables.frames import FrameSource, table_part
 
+MOST_ROWS = 1_048_576  # that a sheet can have
 INSTALL = '.xlsx files need openpyxl: pip install "krepes[xlsx]", or save the sheet as .csv.'
 
 
@@ -31,13 +33,20 @@ def _rows(path: Path) -> list[tuple[Any, ...]]:
     except ImportError as error:
         raise ImportError(f"{path}: {INSTALL}") from error
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as an Excel file: {error}.") from error
-    try:
-        rows = list(book.worksheets[0].iter_rows(values_only=True))
-    finally:
-        book.close()
+        with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # a file may declare fewer rows and columns than it has
+            rows = list(islice(sheet.iter_rows(values_only=True), MOST_ROWS + 1))
+    except MemoryError:
+        raise
+    except Exception as error:  # zip, XML and openpyxl each raise their own
+        raise ValueError(
+            f"{path}: cannot be read as an Excel file ({type(error).__name__}: {error}). Save it again, or as .csv."
+        ) from error
+    if len(rows) > MOST_ROWS:
+        raise ValueError(
+            f"{path}: its first sheet has more than {MOST_ROWS:,} rows, which no sheet of Excel has."
+        )
     return [row for row in rows if any(cell is not None for cell in row)]
 
 
