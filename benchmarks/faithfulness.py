@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding
 from krepes.explain import faithfulness
-from krepes.explain.checks.result import YARDSTICKS, Faithfulness, Mean
+from krepes.explain.faithfulness_result import YARDSTICKS, Faithfulness, Mean
 from krepes.explain.rankings import DEFAULT
 
 DATA = ("digits", "mnist", "cifar10", "adult", "satimage", "magic")

@@ -24,7 +24,7 @@ from krepes.explain import (
     top_influence,
     top_leave_out,
 )
-from krepes.explain.concept_profile import landmark_representation
+from krepes.explain.concept_scores import landmark_representation
 from krepes.kernels import Gaussian, Linear
 from krepes.landmarks import Uniform
 

@@ -10,10 +10,9 @@ from sklearn.datasets import load_digits
 
 from krepes import KernelEmbedding
 from krepes.explain import attribution, faithfulness, re_expansion, top_landmarks
-from krepes.explain.checks.deletion import CURVES, ExplainedRows
-from krepes.explain.checks.faithfulness import closeness, refitted
-from krepes.explain.checks.result import Faithfulness, MethodCheck
 from krepes.explain.expansion import Expansion
+from krepes.explain.faithfulness import CURVES, ExplainedRows, closeness, refitted
+from krepes.explain.faithfulness_result import Faithfulness, MethodCheck
 from krepes.explain.rankings import RANKINGS
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform

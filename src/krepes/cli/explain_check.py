@@ -9,8 +9,8 @@ from krepes.cli.terminal import console, line, table
 if TYPE_CHECKING:
     import numpy as np
 
-    from krepes.explain.checks.result import Faithfulness
-    from krepes.explain.top_landmarks import Explained
+    from krepes.explain.expansion import Explained
+    from krepes.explain.faithfulness_result import Faithfulness
     from krepes.sources import Source
 
 COLUMNS = {

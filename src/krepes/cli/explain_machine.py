@@ -15,9 +15,8 @@ import numpy as np
 from krepes.cli.explain_row import introduced, one_row, show_contributions
 from krepes.cli.terminal import console, line, table
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
-from krepes.explain.expansion import Expansion
+from krepes.explain.expansion import Expansion, all_values
 from krepes.explain.rankings import own_contributions
-from krepes.explain.top_landmarks import all_values
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from krepes.cli.commands.explain import SampleOptions
     from krepes.embedding import KernelEmbedding
     from krepes.explain import Concept
-    from krepes.explain.top_landmarks import Explained
+    from krepes.explain.expansion import Explained
     from krepes.sources import Source
 
 UNLIKE = 0.1  # coverage below which a sample is unlike every landmark
@@ -78,7 +78,7 @@ class LandmarkNames:
 
     def __init__(self, model: Explained, source: Source, labels: list[str | None] | None):
         from krepes.explain import landmarks_are_rows_of
-        from krepes.explain.top_landmarks import landmark_rows
+        from krepes.explain.expansion import landmark_rows
 
         self.rows = landmark_rows(model)
         self.are_rows = self.rows is not None and landmarks_are_rows_of(model, source)

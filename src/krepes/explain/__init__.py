@@ -2,13 +2,20 @@
 
 from krepes.base.display import displayed
 from krepes.base.linalg import effective_rank
-from krepes.explain.attribution import attribution, contrast, top_attribution
-from krepes.explain.checks.faithfulness import faithfulness
-from krepes.explain.checks.result import Faithfulness
+from krepes.explain.attribution import (
+    as_direction,
+    attribution,
+    class_direction,
+    contrast,
+    target_direction,
+    top_attribution,
+)
 from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
-from krepes.explain.concept_profile import ConceptProfile, concept_profile
-from krepes.explain.directions import as_direction, class_direction, target_direction
+from krepes.explain.concept_scores import ConceptProfile, TcavScore, concept_profile, tcav
+from krepes.explain.expansion import TopLandmarks, landmarks_are_rows_of
+from krepes.explain.faithfulness import faithfulness
+from krepes.explain.faithfulness_result import Faithfulness
 from krepes.explain.influence import (
     coefficient_spectrum,
     influence,
@@ -17,11 +24,8 @@ from krepes.explain.influence import (
     top_influence,
     top_leave_out,
 )
-from krepes.explain.rankings import RowExplanations, top_landmarks
-from krepes.explain.re_expansion import ReExpansion, re_expansion
+from krepes.explain.rankings import ReExpansion, RowExplanations, re_expansion, top_landmarks
 from krepes.explain.row_effect import RowEffects, row_effect
-from krepes.explain.tcav import TcavScore, tcav
-from krepes.explain.top_landmarks import TopLandmarks, landmarks_are_rows_of
 
 __all__ = [
     "ClassCoverage",
@@ -56,5 +60,5 @@ __all__ = [
     "top_leave_out",
 ]
 
-for _shown in (ClassCoverage, Concept, ConceptProfile, TcavScore, TopLandmarks):
+for _shown in (ClassCoverage, Concept, ConceptProfile, RowEffects, TcavScore, TopLandmarks):
     displayed(_shown)

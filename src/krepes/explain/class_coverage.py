@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from krepes.base.validation import generator_of
+from krepes.explain.expansion import Explained, landmark_rows
 from krepes.explain.influence import landmark_norms
-from krepes.explain.top_landmarks import Explained, landmark_rows
 from krepes.preprocessing.labels import label_vector, present_labels
 
 N_ORDERS = 1000

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.explain.expansion import Expansion
-from krepes.explain.top_landmarks import (
+from krepes.explain.expansion import (
+    Expansion,
     Explained,
     TopLandmarks,
     Values,

@@ -17,7 +17,7 @@ from krepes.explain import (
     landmark_norms,
     top_landmarks,
 )
-from krepes.explain.top_landmarks import landmark_rows
+from krepes.explain.expansion import landmark_rows
 from krepes.report.advice import Advice
 from krepes.report.explanations import HEADLINE, choose_directions, top_values
 from krepes.report.limits import not_for

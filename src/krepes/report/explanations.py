@@ -23,7 +23,7 @@ from krepes.evaluation import ProtocolResult
 from krepes.evaluation.linear import LinearClassifier
 from krepes.explain import Concept, TopLandmarks, as_direction, class_direction
 from krepes.explain.attribution import contributions
-from krepes.explain.top_landmarks import all_values, n_landmarks
+from krepes.explain.expansion import all_values, n_landmarks
 from krepes.report.model_card import Probe
 from krepes.sources import Source
 

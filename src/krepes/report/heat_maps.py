@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import Explained, coefficient_tensor
+from krepes.explain.expansion import Explained, coefficient_tensor
 from krepes.sources import Source
 from krepes.sources.row_subset import subset
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from krepes.base.files import check_writable
 from krepes.explain import landmark_norms, landmarks_are_rows_of
-from krepes.explain.top_landmarks import landmark_rows
+from krepes.explain.expansion import landmark_rows
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances
 from krepes.machines.kernel_ridge.machine import RidgeMachine

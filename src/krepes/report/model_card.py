@@ -14,7 +14,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage
-from krepes.explain.top_landmarks import n_landmarks
+from krepes.explain.expansion import n_landmarks
 from krepes.report.shown_rows import ShownColumn, ShownRows
 from krepes.report.words import component_words, input_words, steps_words, views_words
 

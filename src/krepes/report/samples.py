@@ -24,7 +24,7 @@ from torch import Tensor
 
 from krepes.base.rows import SparseRows, dense
 from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import n_landmarks
+from krepes.explain.expansion import n_landmarks
 from krepes.preimages import ErrorEstimate
 from krepes.preimages.invertible import OriginalRows
 from krepes.preprocessing import InputSpace

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from krepes.base.validation import as_array, generator_of
 from krepes.embedding import KernelEmbedding
-from krepes.explain.top_landmarks import landmark_rows, landmarks_are_rows_of
+from krepes.explain.expansion import landmark_rows, landmarks_are_rows_of
 from krepes.preprocessing.labels import MISSING, encode_labels, missing_values
 from krepes.sources import Source, TableSource, open_source
 from krepes.sources.row_subset import subset

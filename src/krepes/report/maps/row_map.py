@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from sklearn.manifold import trustworthiness
 
 from krepes.embedding import KernelEmbedding
-from krepes.explain.concept_profile import landmark_representation
+from krepes.explain.concept_scores import landmark_representation
 from krepes.report.maps.neighbour_map import NAMES, neighbour_places
 from krepes.report.shown_rows import ShownColumn
 

@@ -2,7 +2,7 @@
 
 For every ranking of `krepes.explain.rankings`, and for landmarks in random order:
 
-    deletion      what is left of the row without its first 1, 2, 5, 10, 20 landmarks   `checks.deletion`
+    deletion      what is left of the row without its first 1, 2, 5, 10, 20 landmarks
     insertion     what is there with these landmarks alone
     same label    how often the first landmark has the row's label
     overlap       how many of five landmarks are named for random weights too: a method that names all of them
@@ -17,6 +17,17 @@ order 20.
 
 l and l' are the first landmarks of a row in the two models, which have no landmark in common, so "the same" is the
 closest that there is: 1 where l' is the landmark most like l, 0 on average for a landmark drawn at random.
+
+Representations without some landmarks, or from them alone: three ways to test what a list of landmarks claims.
+
+    subtracted   f(x) - sum over S of k(x, x_l) a_l                       the terms are gone, all others stay
+    left out     f(x) - (k_x^T B)_S B_SS^-1 A_S,  B = (K_mm + eps I)^-1       the others take over
+    alone        gamma + k_xS (K_SS + eps I)^-1 (f(S) - gamma)            the smoothest function with the values at S
+
+Subtracting a term leaves what it cancelled, so that even a random one may move a row far; leaving it out is the model
+without the landmark: the nearest function to f, in the kernel's norm, that the others can express. Methods are compared
+by the first, which asks what the sum contains; the second, what the model needs, stands beside it.
+Cost O(n k (k^2 + h)) for k landmarks a row.
 """
 
 from __future__ import annotations
@@ -32,11 +43,8 @@ from torch import Tensor
 
 from krepes.base.validation import as_array, check_count, check_same_rows, generator_of
 from krepes.evaluation import linear_probe
-from krepes.explain.checks.deletion import CURVES, ExplainedRows
-from krepes.explain.checks.result import Faithfulness, MethodCheck
-from krepes.explain.expansion import Expansion
-from krepes.explain.rankings import RANKINGS, ranking_name
-from krepes.explain.top_landmarks import (
+from krepes.explain.expansion import (
+    Expansion,
     Explained,
     Values,
     checked,
@@ -44,6 +52,8 @@ from krepes.explain.top_landmarks import (
     landmarks_are_rows_of,
     n_landmarks,
 )
+from krepes.explain.faithfulness_result import Faithfulness, MethodCheck
+from krepes.explain.rankings import RANKINGS, ranking_name
 from krepes.machines import KernelRidgeClassifier
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.labels import missing_values
@@ -53,6 +63,54 @@ N_COMPARED = 5  # landmarks named for learned and for random weights
 PROBE_ROWS = 5000
 Judge = Callable[[Tensor], np.ndarray]  # representations (n, h) -> 1 where the class is predicted
 Method = Callable[[Expansion], Values]
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedRows:
+    """Rows to explain: their kernel values (n, p m), float64, the sum that they enter, and the landmarks' labels."""
+
+    expansion: Expansion
+    K: Tensor
+    landmark_labels: np.ndarray | None = None
+
+    @property
+    def Z(self) -> Tensor:
+        return self.expansion.at(self.K)
+
+    def centres(self, chosen: Tensor) -> Tensor:
+        """The places of all views of the landmarks chosen for each row: (n, k) -> (n, k p)."""
+        return self.expansion.landmarks.centres[chosen].flatten(1)
+
+    def terms(self, chosen: Tensor) -> Tensor:
+        """The sum of the terms of the landmarks chosen, (n, h)."""
+        places = self.centres(chosen)
+        return (self.K.gather(1, places)[:, None] @ self.expansion.A[places])[:, 0]
+
+
+def subtracted(rows: ExplainedRows, chosen: Tensor) -> Tensor:
+    return rows.Z - rows.terms(chosen)
+
+
+def others_take_over(rows: ExplainedRows, chosen: Tensor) -> Tensor:
+    B, places = rows.expansion.landmarks.inverse, rows.centres(chosen)
+    parts = (rows.K @ B).gather(1, places)  # (n, k p)
+    moves = torch.linalg.solve(B[places[:, :, None], places[:, None]], rows.expansion.A[places])
+    return rows.Z - (parts[:, None] @ moves)[:, 0]
+
+
+def alone(rows: ExplainedRows, chosen: Tensor) -> Tensor:
+    landmarks, places = rows.expansion.landmarks, rows.centres(chosen)
+    K = landmarks.K[places[:, :, None], places[:, None]].clone()
+    K.diagonal(dim1=1, dim2=2).add_(landmarks.damping)
+    weights = torch.linalg.solve(K, rows.expansion.values[places] - rows.expansion.gamma)
+    return rows.expansion.gamma + (rows.K.gather(1, places)[:, None] @ weights)[:, 0]
+
+
+CURVES: dict[str, Callable[[ExplainedRows, Tensor], Tensor]] = {
+    "subtracted": subtracted,
+    "left out": others_take_over,
+    "alone": alone,
+}
 
 
 def faithfulness(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from krepes.base.display import text_table
-from krepes.explain.checks.deletion import DELETION
 
+DELETION = "subtracted"  # the curve that methods are compared by
 IGNORES = 0.9  # overlap of the landmarks named for learned and for random weights above which a method sees no weights
 TIED = 2.0  # standard errors of a paired difference
 YARDSTICKS = ("kernel", "random")
@@ -44,7 +44,7 @@ class MethodCheck:
     Attributes
     ----------
     left : dict of ndarrays of shape (steps, n)
-        What is left of the rows, by curve of `krepes.explain.checks.deletion`: 1 where the class is still predicted,
+        What is left of the rows, by curve of `krepes.explain.faithfulness`: 1 where the class is still predicted,
         else 0; without labels, 1 / (1 + change).
     same_label : ndarray of shape (n,) or None
         1 where the first landmark has the row's label.

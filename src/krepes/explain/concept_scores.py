@@ -1,4 +1,15 @@
-"""The TCAV score: for how large a share of a class a little more of a concept makes the class more likely.
+"""How much of a concept there is in the landmarks that a sample's representation is made of.
+
+    Score(l -> t, c) = (z_l . v_c) iota_l(t)      Psi_N(t, c) = sum of Score over the N largest iota    [krepes, Eq. 3]
+    exact            = k(t, x_l) (a_l . v_c)      sum over all landmarks = (z_t - gamma) . v_c
+
+The published score multiplies two lengths. Its sum is not a part of z_t, so its sign and size may differ from those
+of the concept in the sample. The exact contributions do add up to that. Both are returned.
+
+z_l . v_c depends on where zero is: here z_l is taken from the mean of the concept's negatives, so that a positive
+alignment is more of the concept than they have. In the paper's Eq. 3, k(x_test, c_j) is k(x_test, x_l).
+
+The TCAV score: for how large a share of a class a little more of a concept makes the class more likely.
 
     sensitivity(z) = log odds of the class at z + step v - those at z - step v,      v of unit length
     score = share of rows of the class with sensitivity > 0                                       [kim, Eq. 2]
@@ -20,12 +31,71 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.validation import as_matrix, check_number
+from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
+from krepes.explain.attribution import class_place, classes_of, contributions
 from krepes.explain.concept import Concept
-from krepes.explain.directions import class_place, classes_of
+from krepes.explain.expansion import Expansion, TopLandmarks, top_landmarks_with
+from krepes.explain.influence import influences
 
 LEAST_PROBABILITY = 1e-12
+
+
+@dataclass(frozen=True)
+class ConceptProfile:
+    """A concept in the most influential landmarks of n samples.
+
+    Attributes
+    ----------
+    top : TopLandmarks
+        The N most influential landmarks of every sample; `top.values` is iota.
+    alignment : ndarray of shape (m,)
+        (z_l - origin) . v_c of every landmark.
+    scores : ndarray of shape (n, N)
+        Score(l -> t, c), as published.
+    psi : ndarray of shape (n,)
+        Psi_N.
+    exact : ndarray of shape (n, N)
+        Exact contributions of the same landmarks to z . v_c.
+    exact_total : ndarray of shape (n,)
+        The sum over all landmarks: (z - gamma) . v_c.
+    sample : ndarray of shape (n,)
+        (z - origin) . v_c: how much of the concept the sample itself has.
+    """
+
+    top: TopLandmarks
+    alignment: np.ndarray
+    scores: np.ndarray
+    psi: np.ndarray
+    exact: np.ndarray
+    exact_total: np.ndarray
+    sample: np.ndarray
+
+
+def concept_profile(model: KernelEmbedding, X: Any, concept: Concept, n_top: int = 5) -> ConceptProfile:
+    """Score and Psi as published, together with the exact contributions, which add up.
+
+    Parameters
+    ----------
+    model : KernelEmbedding
+    X : rows, in any form that the model takes
+    concept : Concept, fitted on this model
+    n_top : int, default=5
+        N.
+    """
+    check_is_fitted(concept, "direction_")
+    top, exact = top_landmarks_with(model, X, influences(model), contributions(model, concept), n_top)
+    alignment = concept.scores(landmark_representation(model))
+    scores = alignment[top.landmarks] * top.values
+    Z = model.transform(X).astype(np.float64)
+    total = (Z - model.intercept_) @ concept.direction_
+    return ConceptProfile(top, alignment, scores, scores.sum(1), exact, total, concept.scores(Z))
+
+
+def landmark_representation(model: KernelEmbedding) -> np.ndarray:
+    """Z_m: the representation of the landmarks, (m, h); the mean over the views of a landmark."""
+    return Expansion.of(model).at_landmarks.cpu().numpy()
 
 
 @dataclass(frozen=True)
