@@ -19,12 +19,12 @@ from krepes.kernels import Gaussian, Laplacian, Linear, Polynomial
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge import sample_fit
-from krepes.machines.kernel_ridge.leave_one_out_score import SHORTEST, LeaveOneOutTrials
-from krepes.machines.kernel_ridge.sample_fit import Sample
+from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
+from krepes.machines.kernel_ridge.sample_fit import SHORTEST, Sample
 from krepes.machines.kernel_search import compared
 from krepes.regression import TransductiveRidge
+from krepes.regression.held_out_errors import PENALTIES
 from krepes.regression.normal_sums import NormalSums
-from krepes.regression.penalty_choice import PENALTIES
 from refusals import refuses
 
 FLOWERS, CODES = load_iris(return_X_y=True)

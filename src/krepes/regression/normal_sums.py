@@ -9,7 +9,8 @@ over parts of the data add up, so that the fit without a fold, and its error on 
 
     error of (W, b) on a fold = sum w |y - W^T phi - b|^2 = yy - 2 tr(W^T B) + tr(W^T A W)
 
-with A, B, yy of the fold, centred by the means of the other folds. Memory O(r^2 + r c), whatever n is.
+with A, B, yy of the fold, centred by the means of the other folds. It equals that of refits to rounding. Memory
+O(r^2 + r c), whatever n is; one Cholesky decomposition, O(r^3), per fold and penalty.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.accumulator import FieldSums
 from krepes.base.codec import Bounds, Shape
+from krepes.base.split import Parts
+from krepes.regression.held_out_errors import PENALTIES, PenaltyErrors, beside_best
+
+ROUNDING = 32  # units in the last place by which sums of squares may be off
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,3 +129,57 @@ class NormalSums(FieldSums):
                 "in this precision. Give a larger one, or dtype='float64'."
             )
         return W, ybar - W.mT @ mu
+
+
+def penalty_grid(sums: NormalSums, dtype: torch.dtype = torch.float64) -> np.ndarray:
+    """Penalties from nearly none to more than the data; none below the rounding of features of this dtype."""
+    rounding = ROUNDING * torch.finfo(dtype).eps * sums.trace
+    return np.unique(np.maximum(PENALTIES * (sums.n * sums.variance), rounding))
+
+
+class FoldErrors:
+    """The k-fold error of any penalty, from the sums of the folds.
+
+    >>> x = torch.arange(6, dtype=torch.float64)[:, None]
+    >>> folds = Parts({k: NormalSums.of_rows(x[k::2], x[k::2] ** 2) for k in range(2)})
+    >>> errors = FoldErrors(folds, intercept=True)
+    >>> bool(errors(1e-9) < errors(1e9))
+    True
+    """
+
+    def __init__(self, folds: Parts[NormalSums], intercept: bool):
+        total = folds.total
+        self.n = total.n
+        self.pairs = []
+        for sums in folds.values():
+            others = total - sums
+            means = others.about(intercept)
+            self.pairs.append((others.centred(*means), sums.centred(*means)))
+
+    def __call__(self, penalty: float) -> float:
+        """The mean squared error on held-out rows, summed over outputs; infinite where it cannot be solved."""
+        error = 0.0
+        for training, held_out in self.pairs:
+            W = training.solved(penalty)
+            error += np.inf if W is None else held_out.error(W)
+        return error / self.n
+
+    def search(self, penalties: np.ndarray) -> PenaltyErrors:
+        """From the middle downhill in steps of two, then the neighbours of the best: errors have one minimum."""
+        errors = np.full(len(penalties), np.nan)
+
+        def at(place: int) -> float:
+            if np.isnan(errors[place]):
+                errors[place] = self(float(penalties[place]))
+            return errors[place]
+
+        here = 2 * (len(penalties) // 4)
+        at(here)
+        for step in (2, -2):
+            while 0 <= here + step < len(penalties) and (
+                at(here + step) < at(here) or not np.isfinite(at(here))
+            ):
+                here += step
+        for place in beside_best(errors):
+            at(place)
+        return PenaltyErrors.of(penalties, errors, "folds")

@@ -177,7 +177,7 @@ def _hint(kernel: Kernel, far: bool, alike: bool, sample: Sample | None) -> str:
     best, factor = present.error, 1.0
     for other in (*FACTORS, *(1 / f for f in FACTORS)):
         fit = sample.fitted(_stretched(kernel, other) or kernel)
-        certain = clearly_lower(fit.row_errors(), present.row_errors())
+        certain = clearly_lower(fit.row_errors, present.row_errors)
         if certain and fit.error < min(best, BETTER * present.error):
             best, factor = fit.error, other
     return "fine" if factor == 1 else "too short" if factor > 1 else "too long"

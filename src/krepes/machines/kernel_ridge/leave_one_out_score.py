@@ -29,22 +29,20 @@ from torch import Tensor
 
 from krepes.base.rows import SparseRows, take_rows
 from krepes.kernels import Gaussian, Kernel, Laplacian
-from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample, SampleFit, clearly_lower
-from krepes.machines.kernel_search import (
-    InMetric,
-    KernelChoice,
-    Labelled,
-    Score,
-    Trials,
-    Tried,
-    has_rule,
-    short_name,
+from krepes.machines.kernel_ridge.sample_fit import (
+    MOST_ROWS,
+    Sample,
+    TriedByLeaveOneOut,
+    Walk,
+    clearly_lower,
+    fit_in_metric,
+    in_metric,
 )
+from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 
 MOST_OBJECTS = 500  # whose kernel matrices are computed to compare kernels
-SHORTEST, LONGEST = 2.0**-4, 2.0**5  # lengthscales that are tried, in medians
 HOPELESS = 1.1  # times the error of the first kernel, above which no metric is learned for another
 STEPS = 2  # metrics learned one after the other
 CHECK_FOLDS = 3  # on which metrics are compared that were learned on the others
@@ -55,33 +53,6 @@ KINDS: dict[str | None, tuple[str, ...]] = {
     "full": ("full",),
     "auto": ("diagonal", "full"),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class TriedByLeaveOneOut(Tried):
-    """One kernel, and its mean squared leave-one-out error on the sample, summed over outputs.
-
-    Attributes
-    ----------
-    kernel, metric, error : as in Tried
-    medians : float
-        Its lengthscale in median distances; NaN where it has none.
-    penalty : float
-    row_errors : ndarray of shape (n,)
-    """
-
-    medians: float
-    penalty: float
-    row_errors: np.ndarray
-
-    @property
-    def line(self) -> str:
-        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} medians, "
-        return f"{short_name(self.kernel):<24} {scale}{self.metric:<14} {self.error:.4f}"
-
-    def is_worse_than(self, other: TriedByLeaveOneOut) -> bool:
-        """By more than chance explains."""
-        return clearly_lower(other.row_errors, self.row_errors)
 
 
 @dataclass(frozen=True)
@@ -110,7 +81,7 @@ class LeaveOneOutScore(Score):
         return LeaveOneOutTrials(sample, inputs.groups, labelled.data.n_rows, labelled.n_landmarks)
 
 
-class LeaveOneOutTrials(Trials["Walk"]):
+class LeaveOneOutTrials(Trials[Walk]):
     """Kernels tried on one sample.
 
     Parameters
@@ -138,7 +109,7 @@ class LeaveOneOutTrials(Trials["Walk"]):
         M: np.ndarray | None,
         first: float = 1.0,
     ) -> Walk:
-        walk = Walk(self.sample, _metric(self.sample, kernel, M), search_lengthscale, metric, first)
+        walk = Walk(self.sample, in_metric(self.sample, kernel, M), search_lengthscale, metric, first)
         self.tried += walk.steps
         return walk
 
@@ -174,10 +145,10 @@ class LeaveOneOutTrials(Trials["Walk"]):
             training, held_out = self.sample.divided(fold, CHECK_FOLDS)
             M = start.M
             for walk in route[:-1]:
-                fit = _fit(training, start.kernel, M, walk.best.medians)
+                fit = fit_in_metric(training, start.kernel, M, walk.best.medians)
                 learned = fit.metric(kind, self.groups, start.M)
                 M = M if learned is None else learned
-            total += _fit(training, start.kernel, M, route[-1].best.medians).error_on(held_out)
+            total += fit_in_metric(training, start.kernel, M, route[-1].best.medians).error_on(held_out)
         return total / self.sample.total_weight
 
     def verdict(self) -> KernelChoice[TriedByLeaveOneOut]:
@@ -201,65 +172,5 @@ class LeaveOneOutTrials(Trials["Walk"]):
         if other is first:
             return True
         whole = self.sample.with_all_points()
-        errors = [whole.fitted(each.kernel).row_errors() for each in (other, first)]
+        errors = [whole.fitted(each.kernel).row_errors for each in (other, first)]
         return clearly_lower(*errors)
-
-
-def _metric(sample: Sample, kernel: Kernel, M: np.ndarray | None) -> InMetric:
-    some = sample.some if isinstance(sample.rows, Tensor | SparseRows) else None
-    return InMetric(kernel, M, sample.rows, some)
-
-
-def _fit(sample: Sample, kernel: Kernel, M: np.ndarray | None, medians: float) -> SampleFit:
-    return sample.fitted(_metric(sample, kernel, M).at(medians))
-
-
-class Walk:
-    """Lengthscales in one metric, from a first one downhill."""
-
-    best: TriedByLeaveOneOut
-    best_fit: SampleFit
-
-    def __init__(self, sample: Sample, where: InMetric, search: bool, metric: str, first: float):
-        self.sample, self.where, self.search, self.metric = sample, where, search, metric
-        self.steps: list[TriedByLeaveOneOut] = []
-        if search and has_rule(where.kernel):
-            self._downhill(first)
-        else:
-            self._try(self.where.given_medians)
-
-    @property
-    def error(self) -> float:
-        return self.best.error
-
-    def _downhill(self, first: float) -> None:
-        self._try(first)
-        tried = {first}
-        for factor in (2.0, 0.5):
-            while SHORTEST <= (ahead := self.best.medians * factor) <= LONGEST and ahead not in tried:
-                tried.add(ahead)
-                if not self._try(ahead):
-                    break
-
-    def shortened(self) -> TriedByLeaveOneOut:
-        """The shortest lengthscale that is not worse than the best by more than chance explains."""
-        found, best = self.best, self.best
-        while found.medians / 2 >= SHORTEST:  # false for NaN
-            known = [step for step in self.steps if step.medians == found.medians / 2]
-            if not known:
-                self._try(found.medians / 2)
-            ahead = known[0] if known else self.steps[-1]
-            if ahead.is_worse_than(best):
-                break
-            found = ahead
-        return found
-
-    def _try(self, medians: float) -> bool:
-        """Whether it is better than all before."""
-        fit = self.sample.fitted(self.where.at(medians))
-        numbers = fit.error, medians, fit.penalty, fit.row_errors()
-        self.steps.append(TriedByLeaveOneOut(fit.kernel, self.metric, *numbers))
-        better = len(self.steps) == 1 or fit.error < self.best.error
-        if better:
-            self.best, self.best_fit = self.steps[-1], fit
-        return better

@@ -1,7 +1,15 @@
-"""Ridge regression on a sample of rows with any kernel, and its exact leave-one-out errors.
+"""Ridge regression on a sample of rows with any kernel: leave-one-out errors, lengthscales, and a metric.
 
-Up to 500 of the rows are landmarks. The metric of a fit is that of its gradients (`input_metric`).
-Cost: O(n m^2 + m^3) for n <= 2000 rows and m <= 500 landmarks.
+Up to 500 of the rows are landmarks. Lengthscales are walked along, each twice the last, to the lowest error. Which
+inputs matter follows from the gradients of the fitted function, the average gradient outer product:
+
+    G = mean over rows of  sum over outputs of  grad f grad f^T,          M = G^(1/2)      [Radhakrishnan et al. 2024]
+
+A column in which f does not change gets no weight, one in which it changes fast gets much: the kernel then compares
+rows by what matters for the target. "diagonal" keeps the diagonal of G, one weight per column, "full" all of it.
+Encoded columns that belong to one column of a table share their mean.
+
+Cost: O(n m^2 + m^3) for n <= 2000 rows and m <= 500 landmarks, and O(n m d c) for the gradients at n rows.
 """
 
 from __future__ import annotations
@@ -18,13 +26,15 @@ from torch import Tensor
 from krepes.base.linalg import symmetric
 from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
-from krepes.machines.kernel_ridge.input_metric import gradient_outer_product, metric_of
-from krepes.regression.leave_one_out import LeaveOneOut
-from krepes.regression.penalty_choice import PENALTIES, searched
+from krepes.machines.kernel_search import InMetric, Tried, has_rule, short_name
+from krepes.regression.held_out_errors import PENALTIES, LeaveOneOut
 
 MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
 JITTER = 1e-11  # of the diagonal, added where points coincide
 DOUBT = 2.0  # standard errors that chance explains
+SHORTEST, LONGEST = 2.0**-4, 2.0**5  # lengthscales that are tried, in medians
+FLOOR = 1e-8  # of the largest weight: no column is lost for good
+BLOCK = 256  # rows whose gradients are held at once
 
 
 class Sample:
@@ -47,7 +57,8 @@ class Sample:
             order = torch.randperm(len(rows), generator=generator).to(rows.device)
             self.probes, self.some = rows[order[:GRADIENT_ROWS]], order[:MEDIAN_ROWS]
             if len(rows) > MOST_LANDMARKS:
-                self.points = rows[order[:MOST_LANDMARKS]]
+                self.places = order[:MOST_LANDMARKS]
+                self.points = rows[self.places]
 
     def divided(self, fold: int, n_folds: int) -> tuple[Sample, Sample]:
         """The rows outside and inside a fold."""
@@ -75,18 +86,29 @@ class Sample:
             Y, weight = self.Y.to(K), None if self.weight is None else self.weight.to(K)
             fit = LeaveOneOut.of_kernel(symmetric(K), Y, weight, self.intercept)
         else:
-            L = _root(kernel(self.points).double())
-            Phi = torch.linalg.solve_triangular(L, kernel(self.points, self.rows).double(), upper=False).mT
+            K = kernel(self.rows, self.points).double()
+            L = _root(K[self.places])
+            Phi = torch.linalg.solve_triangular(L, K.mT, upper=False).mT
             fit = LeaveOneOut.of_features(Phi, self.Y, self.weight, self.intercept)
-        penalties = PENALTIES * fit.e.sum().item()
-        errors = searched(fit.error, penalties)
-        lowest = int(np.nanargmin(errors))
-        return SampleFit(self, kernel, fit, L, float(penalties[lowest]), float(errors[lowest]))
+        penalty, error, row_errors = fit.chosen(PENALTIES * fit.e.sum().item())
+        return SampleFit(self, kernel, fit, L, penalty, error, row_errors.cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)
 class SampleFit:
-    """Ridge regression with one kernel; L L^T is that of the points, and None where all rows are points."""
+    """Ridge regression with one kernel.
+
+    Attributes
+    ----------
+    sample : Sample
+    kernel : Kernel
+    fit : LeaveOneOut
+    L : Tensor of shape (m, m) or None
+        L L^T is the kernel between the points; None if all rows are points.
+    penalty, error : float
+    row_errors : ndarray of shape (n,)
+        The squared leave-one-out error of every row.
+    """
 
     sample: Sample
     kernel: Kernel
@@ -94,10 +116,7 @@ class SampleFit:
     L: Tensor | None
     penalty: float
     error: float
-
-    def row_errors(self) -> np.ndarray:
-        """The squared leave-one-out error of every row, (n,)."""
-        return (self.fit.Y - self.fit.predictions(self.penalty)).square().sum(1).cpu().numpy()
+    row_errors: np.ndarray
 
     def coefficients(self) -> tuple[Tensor, Tensor]:
         """A (m, c) of k(., points), and b."""
@@ -154,3 +173,133 @@ def _root(K: Tensor) -> Tensor:
         K.diagonal().add_(1e4 * JITTER * K.diagonal().mean())
         L = torch.linalg.cholesky(K)
     return L
+
+
+def gradient_outer_product(
+    kernel: Kernel,
+    rows: Tensor,  # (n, d)
+    points: Tensor,  # (m, d)
+    A: Tensor,  # (m, c)
+    full: bool = False,
+) -> Tensor:  # (d,) or (d, d)
+    """G of f(x) = A^T k(points, x), or its diagonal.
+
+    >>> from krepes.kernels import Linear
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> gradient_outer_product(Linear(), x, x, torch.tensor([[3.0], [0.0]]))         # f(x) = 3 x_1
+    tensor([9., 0.])
+    """
+    total: Tensor | float = 0.0
+    for part in rows.split(BLOCK):
+        D = kernel.gradients(part, points, A).flatten(0, 1)  # (c b, d)
+        total = total + (D.mT @ D if full else D.square().sum(0))
+    assert isinstance(total, Tensor)
+    return total / len(rows)
+
+
+def metric_of(G: Tensor, groups: list[list[int]] | None = None) -> np.ndarray | None:
+    """M = G^(1/2), its largest weight 1; None where the function is constant."""
+    G = G.double().cpu()
+    if G.ndim == 1:
+        G = G.clone()
+        for columns in groups or ():  # one weight for all encoded columns of a column
+            G[columns] = G[columns].mean()
+        M = G.sqrt()
+        largest = M.max()
+        floored = M.clamp(min=FLOOR * largest.item())
+    else:
+        values, vectors = torch.linalg.eigh(G)
+        roots = values.clamp(min=0).sqrt()
+        largest = roots.max()
+        floored = (vectors * roots.clamp(min=FLOOR * largest.item())) @ vectors.mT
+    if not (torch.isfinite(largest) and largest > 0):
+        return None
+    M = floored / largest
+    return (M if M.ndim == 1 else (M + M.mT) / 2).numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class TriedByLeaveOneOut(Tried):
+    """One kernel, and its mean squared leave-one-out error on the sample, summed over outputs.
+
+    Attributes
+    ----------
+    kernel, metric, error : as in Tried
+    medians : float
+        Its lengthscale in median distances; NaN where it has none.
+    penalty : float
+    row_errors : ndarray of shape (n,)
+    """
+
+    medians: float
+    penalty: float
+    row_errors: np.ndarray
+
+    @property
+    def line(self) -> str:
+        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} medians, "
+        return f"{short_name(self.kernel):<24} {scale}{self.metric:<14} {self.error:.4f}"
+
+    def is_worse_than(self, other: TriedByLeaveOneOut) -> bool:
+        """By more than chance explains."""
+        return clearly_lower(other.row_errors, self.row_errors)
+
+
+def in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None) -> InMetric:
+    some = sample.some if isinstance(sample.rows, Tensor | SparseRows) else None
+    return InMetric(kernel, M, sample.rows, some)
+
+
+def fit_in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None, medians: float) -> SampleFit:
+    return sample.fitted(in_metric(sample, kernel, M).at(medians))
+
+
+class Walk:
+    """Lengthscales in one metric, from a first one downhill."""
+
+    best: TriedByLeaveOneOut
+    best_fit: SampleFit
+
+    def __init__(self, sample: Sample, where: InMetric, search: bool, metric: str, first: float):
+        self.sample, self.where, self.search, self.metric = sample, where, search, metric
+        self.steps: list[TriedByLeaveOneOut] = []
+        if search and has_rule(where.kernel):
+            self._downhill(first)
+        else:
+            self._try(self.where.given_medians)
+
+    @property
+    def error(self) -> float:
+        return self.best.error
+
+    def _downhill(self, first: float) -> None:
+        self._try(first)
+        tried = {first}
+        for factor in (2.0, 0.5):
+            while SHORTEST <= (ahead := self.best.medians * factor) <= LONGEST and ahead not in tried:
+                tried.add(ahead)
+                if not self._try(ahead):
+                    break
+
+    def shortened(self) -> TriedByLeaveOneOut:
+        """The shortest lengthscale that is not worse than the best by more than chance explains."""
+        found, best = self.best, self.best
+        while found.medians / 2 >= SHORTEST:  # false for NaN
+            known = [step for step in self.steps if step.medians == found.medians / 2]
+            if not known:
+                self._try(found.medians / 2)
+            ahead = known[0] if known else self.steps[-1]
+            if ahead.is_worse_than(best):
+                break
+            found = ahead
+        return found
+
+    def _try(self, medians: float) -> bool:
+        """Whether it is better than all before."""
+        fit = self.sample.fitted(self.where.at(medians))
+        numbers = fit.error, medians, fit.penalty, fit.row_errors
+        self.steps.append(TriedByLeaveOneOut(fit.kernel, self.metric, *numbers))
+        better = len(self.steps) == 1 or fit.error < self.best.error
+        if better:
+            self.best, self.best_fit = self.steps[-1], fit
+        return better

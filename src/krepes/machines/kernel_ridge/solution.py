@@ -31,9 +31,8 @@ from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeptRows, placed_blocks
 from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
-from krepes.regression.leave_one_out import LeaveOneOut
-from krepes.regression.normal_sums import NormalSums
-from krepes.regression.penalty_choice import FoldErrors, PenaltyErrors, penalty_grid, searched, walked
+from krepes.regression.held_out_errors import LeaveOneOut, PenaltyErrors
+from krepes.regression.normal_sums import FoldErrors, NormalSums, penalty_grid
 
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 
@@ -177,10 +176,10 @@ def penalty_errors(
     penalties = penalty_grid(folds.total, dtype) if penalty == "auto" else np.array([float(penalty)])
     if complete and (len(Phi) <= FEW_ROWS or len(folds) < 2):
         left_out = LeaveOneOut.of_features(Phi, Y.to(Phi), weight.to(Phi), intercept)
-        return PenaltyErrors.of(penalties, searched(left_out.error, penalties), "leave one out"), left_out
+        return left_out.search(penalties), left_out
     if len(folds) < 2:  # a row or two, all in one fold: nothing to choose by
         return PenaltyErrors(penalties[len(penalties) // 2 :][:1], np.zeros(1), "folds"), None
-    return PenaltyErrors.of(penalties, walked(FoldErrors(folds, intercept), penalties), "folds"), None
+    return FoldErrors(folds, intercept).search(penalties), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Ridge regression with every penalty, and what it predicts for each row from all others, from one decomposition.
+"""Ridge regression with every penalty, and its errors on rows that were left out.
 
     min over W, b of  sum_i w_i |y_i - W^T phi_i - b|^2 + penalty |W|^2
 
@@ -9,21 +9,65 @@ With P = sqrt(w) (phi - mean) = U diag(e)^(1/2) V^T, Q = sqrt(w) (y - mean) and 
 is exact, the means included: the row is left out of them too. Without an intercept nothing is centred, and h has no
 second term. From a kernel matrix K = Phi Phi^T the same follows with P P^T = sqrt(w) H K H^T sqrt(w): the function
 space view of the same machine [lecture]. Cost O(n r min(n, r)) once, then O(n (r + c)) per penalty.
+
+The errors of folds are in `normal_sums`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.codec import Shape
 from krepes.base.linalg import descending_eigh
 
+PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows together in the kernel's space
 CUT = 1e-13  # of the largest eigenvalue: below it, rounding
 FULL = 1e-12  # 1 - h below it: the row alone decides its prediction
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyErrors:
+    """Errors of the penalties that were tried, on rows that were not fitted.
+
+    Attributes
+    ----------
+    penalties : ndarray of shape (p,)
+    errors : ndarray of shape (p,)
+        Weighted mean squared errors, summed over outputs; mean losses where the loss is another one.
+    by : "folds" or "leave one out"
+    """
+
+    penalties: Annotated[np.ndarray, Shape("p")]
+    errors: Annotated[np.ndarray, Shape("p")]
+    by: str
+
+    @classmethod
+    def of(cls, penalties: np.ndarray, errors: np.ndarray, by: str) -> PenaltyErrors:
+        """Without those that were not tried (NaN) or are too small to be solved (infinite)."""
+        tried = np.isfinite(errors)
+        if not tried.any():
+            raise ValueError(
+                "No penalty gives a stable solution: look for extreme values in the rows, or give a larger penalty."
+            )
+        return cls(penalties[tried], errors[tried], by)
+
+    @property
+    def best(self) -> float:
+        return float(self.penalties[int(np.argmin(self.errors))])
+
+
+def beside_best(errors: np.ndarray) -> np.ndarray:
+    """Places next to the best that were not tried."""
+    best = int(np.nanargmin(errors))
+    places = np.array([place for place in (best - 1, best + 1) if 0 <= place < len(errors)], dtype=np.int64)
+    return places[np.isnan(errors[places])]
 
 
 class LeaveOneOut:
@@ -97,15 +141,26 @@ class LeaveOneOut:
 
     def predictions(self, penalty: float) -> Tensor:
         """What each row is predicted to be by the fit on all others, (n, c)."""
-        return self.Y - self._errors(self._shrink(penalty)) / self.root
+        return self.Y - self._errors(penalty) / self.root
 
     def errors(self, penalties: Sequence[float] | np.ndarray) -> np.ndarray:
         """The weighted mean of the squared errors of rows left out, summed over outputs, for every penalty."""
-        return np.array([self.error(float(penalty)) for penalty in penalties])
+        sums = [self._errors(float(penalty)).square().sum().item() for penalty in penalties]
+        return np.array(sums) / self.weight.sum().item()
 
-    def error(self, penalty: float) -> float:
-        """The weighted mean of the squared errors of rows left out, summed over outputs."""
-        return (self._errors(self._shrink(penalty)).square().sum() / self.weight.sum()).item()
+    def search(self, penalties: np.ndarray) -> PenaltyErrors:
+        """The errors of every second penalty, then of the neighbours of the best."""
+        errors = np.full(len(penalties), np.nan)
+        errors[::2] = self.errors(penalties[::2])
+        around = beside_best(errors)
+        errors[around] = self.errors(penalties[around])
+        return PenaltyErrors.of(penalties, errors, "leave one out")
+
+    def chosen(self, penalties: np.ndarray) -> tuple[float, float, Tensor]:
+        """The best of these penalties, its error, and the squared error of every row, (n,)."""
+        found = self.search(penalties)
+        rows = (self._errors(found.best) / self.root).square().sum(1)
+        return found.best, float(found.errors.min()), rows
 
     def coefficients(self, penalty: float) -> tuple[Tensor, Tensor]:
         """W (r, c), or those of k(., x_i), (n, c), and b (c,) of the fit on all rows."""
@@ -116,11 +171,9 @@ class LeaveOneOut:
     def squares(self) -> Tensor:
         return self.U.square()
 
-    def _shrink(self, penalty: float) -> Tensor:
-        return self.e / (self.e + penalty)
-
-    def _errors(self, shrink: Tensor) -> Tensor:
-        """Times the root of the weights."""
+    def _errors(self, penalty: float) -> Tensor:
+        """Of rows left out, (n, c), times the root of the weights."""
+        shrink = self.e / (self.e + penalty)
         residual = self.Q - self.U @ (shrink[:, None] * self.projected)
         leverage = self.squares @ shrink
         if self.intercept:
