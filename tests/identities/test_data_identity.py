@@ -32,8 +32,8 @@ from krepes.features.fit_data import FitData
 from krepes.preprocessing import InputSpace
 from krepes.sources import identity_of_files, open_source
 from krepes.sources.identity_of_rows import content_hash
+from krepes.sources.row_sampling import RawReader
 from krepes.sources.row_subset import subset
-from krepes.sources.sections import RawReader
 from krepes.sources.tables.vectors_as_table import VectorsTable
 from refusals import refuses
 

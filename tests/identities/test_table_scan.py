@@ -17,8 +17,7 @@ from krepes.engines.engine import add_halving
 from krepes.preprocessing.column_moments import ColumnMoments, MomentTree
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
 from krepes.sources import open_source
-from krepes.sources.row_sampling import PickedRows, sampled_indices
-from krepes.sources.sections import RawReader
+from krepes.sources.row_sampling import PickedRows, RawReader, sampled_indices
 
 CHUNK = 16
 

@@ -17,7 +17,7 @@ from krepes.base.validation import as_array, as_flat_matrix, check_same_rows
 from krepes.kernels import Kernel
 from krepes.preprocessing.labels import MISSING, encode_labels
 from krepes.sources import open_source
-from krepes.sources.sections import RawReader
+from krepes.sources.row_sampling import RawReader
 
 Numbers = ArrayLike | Tensor  # anything that `as_flat_matrix` takes
 KernelChoice = str | Kernel | Callable[[Any, Any], Numbers]  # a function of blocks X, Y gives (n, m)

@@ -12,7 +12,7 @@ from krepes.base.files import check_writable, readable_bytes
 from krepes.base.reporting import warn
 from krepes.cli.terminal import line, show_facts
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
-from krepes.sources.sections import section
+from krepes.sources.row_subset import section
 
 if TYPE_CHECKING:
     import numpy as np

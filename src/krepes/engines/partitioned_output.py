@@ -31,7 +31,8 @@ from krepes.base.reporting import Progress
 from krepes.engines.engine import Engine, logged_pass
 from krepes.results import write_rows
 from krepes.sources import Source, TableSource
-from krepes.sources.sections import RawReader, section
+from krepes.sources.row_sampling import RawReader
+from krepes.sources.row_subset import section
 
 MANIFEST, DONE, PARTS = "_krepes.json", "_SUCCESS", "part-*.parquet"
 ROWS_PER_FILE = 50_000

@@ -24,7 +24,7 @@ from krepes.base.packing import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
-from krepes.sources.sections import section
+from krepes.sources.row_subset import section
 
 ALONGSIDE = ("y", "weight", "group")
 

@@ -10,8 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from krepes.base.codec import State
 from krepes.preprocessing.input_space import InputSpace
-from krepes.sources.source import check_unique
-from krepes.sources.tables.frames import is_pandas
+from krepes.sources.source import check_unique, is_pandas
 
 RECORD = ("n_features_in_", "feature_names_in_")
 

@@ -25,8 +25,7 @@ from krepes.preprocessing.channels import Normalize, check_series_source
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
-from krepes.sources.row_sampling import PickedRows, sampled_indices
-from krepes.sources.sections import RawReader
+from krepes.sources.row_sampling import PickedRows, RawReader, sampled_indices
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter

@@ -35,9 +35,8 @@ from krepes.preprocessing.columns import Column, LeftOut
 from krepes.preprocessing.columns.number import infinite
 from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
-from krepes.sources.row_sampling import sampled_indices
-from krepes.sources.sections import RawReader
-from krepes.sources.tables.frames import is_pandas, is_polars
+from krepes.sources.row_sampling import RawReader, sampled_indices
+from krepes.sources.source import is_pandas, is_polars
 from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matrix_table, numbered_names
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan

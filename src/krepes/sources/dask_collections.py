@@ -101,16 +101,11 @@ class PartitionTable(PartitionSource, TableSource):
             raise ValueError(f"{self.name} has another schema: {error}.") from error
 
 
-def is_dask(data: object) -> bool:
-    """A frame or an array of Dask; a bag or a delayed value is neither."""
-    return dask_kind(data) is not None
-
-
 def dask_kind(data: object) -> str | None:
-    names = {cls.__module__.partition(".")[0] + "." + cls.__name__ for cls in type(data).__mro__}
+    """Whether data is a frame or an array of Dask; None for anything else, such as a bag or a delayed value."""
     if not hasattr(data, "__dask_graph__"):
         return None
-    if "dask.Array" in names:
+    if any(cls.__module__.startswith("dask.") and cls.__name__ == "Array" for cls in type(data).__mro__):
         return "array"
     return "frame" if hasattr(data, "to_delayed") and hasattr(data, "columns") else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,28 +21,27 @@ from krepes.sources.arrays.numpy_files import FileArraySource, open_npy, open_np
 from krepes.sources.arrays.rows_in_file import mapped_file, memmap_header
 from krepes.sources.arrays.sparse_matrices import SparseSource, is_sparse_npz, open_sparse_npz
 from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folder, open_zarr
-from krepes.sources.dask_collections import is_dask, open_dask
+from krepes.sources.dask_collections import dask_kind, open_dask
 from krepes.sources.file_sets import CSV, PARQUET, open_pattern, open_set
 from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
-from krepes.sources.source import Source, TableSource
+from krepes.sources.source import Source, TableSource, is_pandas, is_polars
 from krepes.sources.tables.csv_files import open_csv
 from krepes.sources.tables.excel_files import open_excel
 from krepes.sources.tables.frames import (
     arrow_table,
     hugging_face_source,
     is_hugging_face,
-    is_pandas,
-    is_polars,
     mapping_source,
     pandas_source,
     polars_source,
     table_source,
 )
 from krepes.sources.tables.parquet_files import open_parquet
-from krepes.sources.urls import is_url, located
+from krepes.sources.urls import located
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # a letter before :// would be a drive
 _FOR = {
     "key": "datasets and loaders",
     "encoding": "CSV files",
@@ -89,24 +89,25 @@ def open_source(
     """
     if isinstance(data, (str, os.PathLike)):
         _refuse("key", key, f"the path {data}")
-        if is_url(data):
+        if isinstance(data, str) and _URL.match(data):
             source = _open_url(data, array, encoding)
         else:
             source = _open_path(Path(data).expanduser(), array, size, progress, encoding)
     else:
         source = _open_object(data) if key is None else _open_samples(data, key)
-        _refuse("encoding", encoding, source.describe())
-        _refuse("size", size, source.describe())
+        _refuse("encoding", encoding, source)
+        _refuse("size", size, source)
     if columns is not None and isinstance(source, TableSource):
         return source.select(columns)
-    _refuse("columns", columns, source.describe())
+    _refuse("columns", columns, source)
     return source
 
 
-def _refuse(name: str, value: object, given: str) -> None:
+def _refuse(name: str, value: object, given: Source | str) -> None:
     """Raise if a parameter is given for data that it is not for."""
     if value is not None:
-        raise ValueError(f"{name}={value!r} is for {_FOR[name]}; got {given}.")
+        got = given if isinstance(given, str) else given.describe()
+        raise ValueError(f"{name}={value!r} is for {_FOR[name]}; got {got}.")
 
 
 def open_objects(data: Any) -> Source:
@@ -134,18 +135,18 @@ def _open_object(data: Any) -> Source:
         return SparseSource(data.csr)
     if isinstance(data, np.ndarray):
         return _open_array(data)
-    if is_dask(data):
-        return open_dask(data)
-    if is_zarr(data):
-        return ZarrSource(data)
-    if is_tensor(data):
-        return ArraySource(data)
     if is_pandas(data):
         return pandas_source(data)
+    if is_tensor(data):
+        return ArraySource(data)
     if is_polars(data):
         return polars_source(data)
     if isinstance(data, pa.Table | pa.RecordBatch):
         return table_source(arrow_table(data))
+    if dask_kind(data):
+        return open_dask(data)
+    if is_zarr(data):
+        return ZarrSource(data)
     if isinstance(getattr(data, "column_names", None), dict):
         names = ", ".join(map(repr, data))
         raise TypeError(f"A {type(data).__name__} has several data sets: give one of {names}.")
@@ -221,14 +222,11 @@ def _open_other(data: Any) -> Source:
         return _open_array(np.asarray(data))
     if hasattr(data, "__next__"):
         raise TypeError(f"A {type(data).__name__} {ONCE}")
-    if hasattr(data, "__iter__") and not isinstance(data, set):
-        raise TypeError(
-            f"A {kind} is not known to krepes. If it gives batches, and the same ones whenever it is read, give "
-            "krepes.sources.Batches(data); otherwise an array, a frame, a list or a map-style torch dataset."
-        )
+    batches = " If it gives the same batches whenever it is read, give krepes.sources.Batches(data)."
+    iterable = hasattr(data, "__iter__") and not isinstance(data, set)
     raise TypeError(
         f"Cannot read data of type {kind}. Expected an array, a tensor, a DataFrame, a pyarrow table, a list, a "
-        f"map-style torch dataset, a torch DataLoader, or the path of {_PATHS}."
+        f"map-style torch dataset, a torch DataLoader, or the path of {_PATHS}.{batches if iterable else ''}"
     )
 
 
@@ -237,12 +235,11 @@ def _is_torch_dataset(data: object) -> bool:
     return loading is not None and isinstance(data, loading.Dataset)
 
 
-def _open_url(url: str | os.PathLike, array: str, encoding: str | None) -> Source:
+def _open_url(url: str, array: str, encoding: str | None) -> Source:
     """Parquet files are read where they are; any other file is copied first, unless it is on this machine."""
-    place = located(str(url))
-    tables = place.files(PARQUET)
-    if tables:
-        return open_parquet(tables, place.root, place.filesystem)
+    place = located(url)
+    if tables := place.files(PARQUET):
+        return open_parquet(tables, place.path if place.is_folder else None, place.filesystem)
     return _open_path(place.copied(), array, None, None, encoding)
 
 

@@ -131,8 +131,8 @@ class TableSequence(SequenceSource, TableSource):
         return conform(rows, self.schema)
 
     def select(self, columns: Sequence[str]) -> Self:
-        names = self._checked_columns(columns)
-        chosen = super().select(names)
+        chosen = super().select(columns)
+        names = chosen.schema.names
         chosen.parts = [Named(part.name, _table(part).select(names)) for part in self.parts]
         return chosen
 

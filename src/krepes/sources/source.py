@@ -8,6 +8,7 @@ the file), not n rows.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -165,8 +166,13 @@ class TableSource(Source):
 
     def select(self, columns: Sequence[str]) -> Self:
         """The same rows with only these columns, so that nothing else is read."""
+        columns = [columns] if isinstance(columns, str) else list(columns)
+        if not columns:
+            raise ValueError(f"columns={columns!r}: name at least one column of {self.describe()}.")
+        if not set(columns).issubset(self.schema.names):
+            check_columns(columns, self.column_names, self.describe())
         chosen = copy(self)
-        chosen.schema = pa.schema([self.schema.field(name) for name in self._checked_columns(columns)])
+        chosen.schema = pa.schema([self.schema.field(name) for name in columns])
         return chosen
 
     def as_text(self, columns: Sequence[str]) -> Self:
@@ -180,14 +186,6 @@ class TableSource(Source):
         """A column's values, n long: numbers (NaN where missing), or objects (None where missing)."""
         only = self.select([name])
         return column_values(pa.concat_tables([batch for _, batch in only.batches(only.scan_rows)]).column(0))
-
-    def _checked_columns(self, columns: Sequence[str]) -> list[str]:
-        if isinstance(columns, str):
-            columns = [columns]
-        if not len(columns):
-            raise ValueError(f"columns={columns!r}: name at least one column of {self.describe()}.")
-        check_columns(columns, self.column_names, self.describe())
-        return list(columns)
 
 
 class IndexedSource(Source):
@@ -263,6 +261,17 @@ class PartOfTable(PartOfSource, TableSource):
         changed = copy(self)
         changed.source = source
         return changed
+
+
+def is_pandas(data: object) -> bool:
+    """Whether data is a frame, without importing pandas to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def is_polars(data: object) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(data, polars.DataFrame)
 
 
 def check_unique(names: Sequence[str], where: str) -> None:

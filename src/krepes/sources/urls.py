@@ -7,17 +7,13 @@ which is removed when the process ends. A file:// URL is a path of this machine.
 from __future__ import annotations
 
 import atexit
-import os
-import re
 import shutil
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @dataclass(frozen=True)
@@ -26,47 +22,32 @@ class Located:
 
     url: str
     filesystem: fs.FileSystem
-    path: str
+    path: Path
     is_folder: bool
 
-    @property
-    def root(self) -> Path | None:
-        """The folder, where it is one."""
-        return Path(self.path) if self.is_folder else None
-
     def files(self, suffixes: tuple[str, ...]) -> list[Path]:
-        """The visible files with these suffixes, in the order of their paths; their paths within the file system."""
-        if not self.is_folder:
-            return [Path(self.path)] if self.path.lower().endswith(suffixes) else []
-        found = self.filesystem.get_file_info(fs.FileSelector(self.path, recursive=True))
-        paths = sorted(info.path for info in found if info.type == fs.FileType.File)
-        return [Path(p) for p in paths if p.lower().endswith(suffixes) and self._visible(p)]
+        """The visible files with these suffixes, in the order of their paths within the file system."""
+        found = [self.path]
+        if self.is_folder:
+            inside = self.filesystem.get_file_info(fs.FileSelector(str(self.path), recursive=True))
+            found = sorted(Path(info.path) for info in inside if info.type == fs.FileType.File)
+        return [path for path in found if path.name.lower().endswith(suffixes) and self._is_visible(path)]
 
-    def _visible(self, path: str) -> bool:
-        parts = PurePosixPath(path).relative_to(self.path).parts
-        return not any(part.startswith((".", "_")) for part in parts)
+    def _is_visible(self, path: Path) -> bool:
+        return not any(part.startswith((".", "_")) for part in path.relative_to(self.path).parts)
 
     def copied(self) -> Path:
         """The file on this machine: itself, or a copy of it."""
         if isinstance(self.filesystem, fs.LocalFileSystem):
-            return Path(self.path)
+            return self.path
         if self.is_folder:
             raise ValueError(f"{self.url} has no Parquet files: copy the folder to this machine first.")
         folder = tempfile.mkdtemp(prefix="krepes_")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        copy = Path(folder, PurePosixPath(self.path).name)
-        with self.filesystem.open_input_stream(self.path) as remote, copy.open("wb") as local:
+        copy = Path(folder, self.path.name)
+        with self.filesystem.open_input_stream(self.path.as_posix()) as remote, copy.open("wb") as local:
             shutil.copyfileobj(remote, local, 1 << 20)
         return copy
-
-
-def is_url(data: str | os.PathLike) -> bool:
-    """Whether a path is a URL; a letter before :// would be a drive.
-
-    >>> is_url("s3://bucket/rows.parquet"), is_url("rows.parquet")
-    (True, False)
-    """
-    return isinstance(data, str) and _URL.match(data) is not None
 
 
 def found_in(url: str) -> tuple[fs.FileSystem, str]:
@@ -78,12 +59,12 @@ def located(url: str) -> Located:
     """What a URL points to, which must exist."""
     try:
         filesystem, path = found_in(url)
-        info = filesystem.get_file_info(path)
+        kind = filesystem.get_file_info(path).type
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(
             f"{url} cannot be opened: {error}. Expected the URL of a file system that pyarrow knows: file://, s3://, "
             "gs://, abfs:// or hdfs://."
         ) from error
-    if info.type == fs.FileType.NotFound:
+    if kind == fs.FileType.NotFound:
         raise FileNotFoundError(f"There is no file or folder {url}.")
-    return Located(url, filesystem, path, info.type == fs.FileType.Directory)
+    return Located(url, filesystem, Path(path), kind == fs.FileType.Directory)

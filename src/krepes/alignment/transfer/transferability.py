@@ -32,7 +32,7 @@ from krepes.base.display import text_table
 from krepes.base.validation import as_array, check_choice, check_dense, check_same_rows
 from krepes.engines import Engine, as_engine
 from krepes.sources import Batches, Source
-from krepes.sources.dask_collections import is_dask
+from krepes.sources.dask_collections import dask_kind
 from krepes.sources.loaders import is_loader
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def transferability(
 
 
 def _is_source(features: Any) -> bool:
-    return isinstance(features, str | os.PathLike | Source) or is_dask(features)
+    return isinstance(features, str | os.PathLike | Source) or dask_kind(features) is not None
 
 
 def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iterator[Any]:

@@ -6,7 +6,6 @@ not imported here: whoever gives a frame has imported its library.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.rows import take_rows
-from krepes.sources.source import IndexedSource, TableSource, check_unique, conform, plain_schema
+from krepes.sources.source import (
+    IndexedSource,
+    TableSource,
+    check_unique,
+    conform,
+    is_pandas,
+    is_polars,
+    plain_schema,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,16 +141,6 @@ def arrow_table(data: Any) -> pa.Table | None:
         return next(source.batches(source.n_rows))[1]
     column = isinstance(data, pa.ChunkedArray) or type(data).__name__ == "Series"
     return pa.table(data) if hasattr(data, "__arrow_c_stream__") and not column else None
-
-
-def is_pandas(data: object) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, pandas.DataFrame)
-
-
-def is_polars(data: object) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(data, polars.DataFrame)
 
 
 def table_part(table: pa.Table, schema: pa.Schema, index: Index) -> pa.Table:
