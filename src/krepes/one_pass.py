@@ -46,7 +46,7 @@ from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
 from krepes.features.landmark_choice import landmark_count
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
-from krepes.kernels.precomputed import is_precomputed
+from krepes.kernels.automatic import is_precomputed
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing import TableEncoder

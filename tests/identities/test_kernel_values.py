@@ -25,7 +25,7 @@ from krepes.kernels import (
     as_kernel,
 )
 from krepes.kernels.distances import distances_to
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel
 from labels import label
 from refusals import refuses
 from tolerances import TOLERANCE, assert_same

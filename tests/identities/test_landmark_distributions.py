@@ -12,10 +12,10 @@ import krepes.landmarks.leverage
 from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.kernels import Gaussian, Linear, Polynomial
 from krepes.landmarks import KMeansPlusPlus, Leverage, PivotedCholesky, Uniform
+from krepes.landmarks.landmark_selector import draw, draw_distinct
 from krepes.landmarks.leverage import kernel_product
 from krepes.landmarks.nystrom import NystromMap
 from krepes.landmarks.pivoted_cholesky import PartialCholesky, rejection_cholesky
-from krepes.landmarks.sampling import draw, draw_distinct
 from labels import label
 from tolerances import assert_frequencies, assert_same
 

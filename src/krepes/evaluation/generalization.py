@@ -58,7 +58,7 @@ from krepes.base.rows import Rows, dense, slice_rows
 from krepes.base.validation import as_numbers, check_count, check_number, check_share
 from krepes.embedding import KernelEmbedding
 from krepes.kernels import Gaussian, Kernel
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel
 from krepes.losses import SimpleContrastive, SpectralContrastive
 
 BLOCK = 512  # rows whose kernel values are computed at once

@@ -13,8 +13,8 @@ from krepes.base.reporting import Silent
 from krepes.base.validation import check_count, generator_of
 from krepes.engines.engine import Local
 from krepes.kernels import Kernel, KernelCheck, as_kernel
+from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.checking.kernel_check import checked_kernel
-from krepes.kernels.precomputed import is_precomputed
 from krepes.preprocessing.preparing import prepare_inputs
 from krepes.sources import open_source
 

@@ -31,8 +31,9 @@ from krepes.features.landmark_choice import (
 from krepes.features.space import FeatureSpace
 from krepes.features.view_choice import choose_views
 from krepes.kernels import Kernel, as_kernel
-from krepes.kernels.checking.fit_check import check_candidates, title
-from krepes.kernels.precomputed import is_precomputed
+from krepes.kernels.automatic import is_precomputed
+from krepes.kernels.checking.faults import check_candidates, title
+from krepes.kernels.kernel import is_of_user
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess, is_series, prepare_inputs
 from krepes.sources import Source, open_objects, open_source
@@ -214,7 +215,7 @@ def _checked(
     """Warn of a fit that is too long; a proof that the kernel is not positive semi-definite, if there is one."""
     if not rule.everything and rule.selector is not None:
         warn_of_cost(candidates.rows, kernel, n_rows, n_views, rule.n_landmarks)
-    return check_candidates(kernel, candidates.rows, candidates.indices)
+    return check_candidates(kernel, candidates.rows, candidates.indices) if is_of_user(kernel) else None
 
 
 def _landmarks(

@@ -11,7 +11,7 @@ from torch import Tensor
 from krepes.base.external import External
 from krepes.base.rows import Rows
 from krepes.kernels import Kernel
-from krepes.kernels.checking.fit_check import kernel_parts
+from krepes.kernels.kernel import kernel_parts
 
 PROBE = 4  # landmarks whose mutual kernel values identify a user's function
 

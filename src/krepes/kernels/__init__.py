@@ -1,19 +1,18 @@
 """Kernels k(x, y): one file per family. Adding one is a file here and a line below."""
 
 from krepes.kernels.arc_cosine import ArcCosine
-from krepes.kernels.automatic import Automatic
+from krepes.kernels.automatic import Automatic, as_kernel
 from krepes.kernels.checking.kernel_check import KernelCheck
 from krepes.kernels.columns import ColumnKernel
-from krepes.kernels.coordinate_product import CoordinateProduct
 from krepes.kernels.cosine import Cosine
-from krepes.kernels.custom import Custom, as_kernel
+from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.gower import Gower
 from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
-from krepes.kernels.kernel import Kernel, Product, Scaled, Sum
+from krepes.kernels.kernel import CoordinateProduct, Kernel, Product, Scaled, Sum
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 from krepes.kernels.objects.common_neighbours import CommonNeighbours

@@ -1,4 +1,4 @@
-"""The kernel that suits the data, where none is named.
+"""The kernel that a value stands for: a name, a function, or "auto", the kernel that suits the data.
 
     tables and vectors, up to 128 columns     exp(-|x - y|_1 / l)            Laplacian(norm=1)
     wider ones, images, series of one length  exp(-|x - y|^2 / 2 l^2)        Gaussian()
@@ -19,19 +19,22 @@ them are about equally far apart. On program text the cosine was one to two poin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
+from krepes.base.components import resolve
 from krepes.base.rows import RowLayout, SparseRows
 from krepes.kernels.cosine import Cosine
+from krepes.kernels.custom import Custom
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.laplacian import Laplacian
-from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.precomputed import Precomputed
 from krepes.kernels.random_warping import RandomWarping
-from krepes.kernels.vectors import as_rows
+from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows
 
 MOST_COLUMNS = 128  # whose L1 distances are affordable: they are not a matrix product
 OF_CATEGORIES: dict[type[RadialKernel], str] = {
@@ -101,3 +104,15 @@ class Automatic(Kernel):
             "kernel='auto' depends on the data: call kernel.fitted(X) first, or name a kernel (estimators do this for "
             "you; in sums and products of kernels, name each of them)."
         )
+
+
+def as_kernel(value: str | Kernel | Callable[..., Any] | type[Kernel]) -> Kernel:
+    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
+    if callable(value) and not isinstance(value, Kernel | type):
+        return Custom(value)
+    return Precomputed() if is_precomputed(value) else resolve(Kernel, value)
+
+
+def is_precomputed(kernel: object) -> bool:
+    """Whether an estimator's kernel is a matrix that it is given."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from krepes.base.rows import RowLayout
 from krepes.base.validation import check_choice, check_columns, check_finite, is_number
-from krepes.kernels.custom import as_kernel
+from krepes.kernels.automatic import as_kernel
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from krepes.kernels.distances import Vectors, products_with, square_norms
 from krepes.kernels.kernel import KernelColumns
-from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel
 
 

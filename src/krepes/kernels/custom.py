@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.components import resolve
 from krepes.kernels.kernel import Kernel, KernelColumns
-from krepes.kernels.precomputed import Precomputed, is_precomputed
 
 DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
 
@@ -50,6 +48,7 @@ class Custom(Kernel):
     """
 
     takes_objects = True
+    of_user = True
     external = "function"
 
     def __init__(
@@ -96,12 +95,3 @@ class Custom(Kernel):
         if isinstance(X, Tensor) and X.is_floating_point():
             return K.to(device=X.device, dtype=X.dtype, copy=True)
         return K.to(torch.float64, copy=True)
-
-
-def as_kernel(value: str | Kernel | Callable[..., Any] | type[Kernel]) -> Kernel:
-    """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
-    if callable(value) and not isinstance(value, Kernel | type):
-        return Custom(value)
-    if is_precomputed(value):
-        return Precomputed()
-    return resolve(Kernel, value)

@@ -19,8 +19,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.validation import check_count, check_number
+from krepes.kernels.distances import Vectors, products_with, square_norms
 from krepes.kernels.kernel import Geometry, KernelColumns
-from krepes.kernels.products import Vectors, products_with, square_norms
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 

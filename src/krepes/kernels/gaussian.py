@@ -12,11 +12,9 @@ import math
 import numpy as np
 from torch import Tensor
 
-from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.kernels.distances import squared_distances_to
-from krepes.kernels.kernel import Kernel, KernelColumns, ProductTerms
-from krepes.kernels.products import Vectors
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.distances import Vectors, squared_distances_to
+from krepes.kernels.kernel import CoordinateProduct, Kernel, KernelColumns, ProductTerms
+from krepes.kernels.vectors import RadialKernel
 
 
 class Gaussian(RadialKernel, CoordinateProduct):

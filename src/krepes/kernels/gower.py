@@ -32,8 +32,7 @@ from krepes.base.schema import check_entries
 from krepes.base.validation import check_choice, check_number
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.kernel import KernelColumns
-from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
-from krepes.kernels.vectors import VectorKernel, as_rows
+from krepes.kernels.vectors import VectorKernel, as_rows, fixed_lengthscale, median_distance, medians
 
 
 class Gower(VectorKernel):

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from krepes.kernels.distances import chi_squared_distances_to, manhattan_distances_to
 from krepes.kernels.kernel import KernelColumns
-from krepes.kernels.lengthscale import fixed_lengthscale, median_distance, medians
-from krepes.kernels.vectors import VectorKernel, as_rows
+from krepes.kernels.vectors import VectorKernel, as_rows, fixed_lengthscale, median_distance, medians
 
 
 class ChiSquared(VectorKernel):

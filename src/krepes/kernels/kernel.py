@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
@@ -29,15 +29,27 @@ from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import Component
-from krepes.base.rows import RowLayout, Rows, as_sparse
+from krepes.base.rows import RowLayout, Rows, SparseRows, as_sparse
 from krepes.base.validation import check_number
-from krepes.kernels.coordinate_product import CoordinateProduct
 
 KernelColumns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
-ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products
 Geometry = Literal["radial", "dot_product"]
 
 BLOCK_BYTES = 256 * 2**20  # what one call may hold beyond its result
+
+
+class CoordinateProduct(ABC):
+    """A kernel that is a product over coordinates, k(x, y) = prod_j kappa_j(x_j, y_j), with its factors.
+
+    An augmentation of single coordinates then has an exact expectation: the product of one-dimensional ones.
+    """
+
+    @abstractmethod
+    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
+        """E[kappa_j(x + noise * g, z)] of coordinate j, g standard normal: (b,) and (m,) -> (b, m)."""
+
+
+ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products
 
 
 class Kernel(Component, ABC):
@@ -53,6 +65,7 @@ class Kernel(Component, ABC):
     takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
     takes_tokens: ClassVar[bool] = False  # True: numbers may be names of tokens, which views must keep whole
     takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
+    of_user: ClassVar[bool] = False  # True: the values are those of a user's function
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod
@@ -65,8 +78,8 @@ class Kernel(Component, ABC):
 
     def __call__(self, X: Any, Y: Any = None) -> Tensor:
         """The kernel matrix, shape (n, m); Y = X if not given."""
-        X = as_sparse(X)
-        Y = X if Y is None else as_sparse(Y)
+        X = X if isinstance(X, Tensor) else as_sparse(X)
+        Y = X if Y is None else Y if isinstance(Y, Tensor) else as_sparse(Y)
         for name, rows in (("X", X), ("Y", Y)):
             if not hasattr(rows, "__len__"):
                 raise TypeError(f"{name} is a {type(rows).__name__}; expected rows to compare.")
@@ -152,6 +165,36 @@ class Kernel(Component, ABC):
         return Scaled(self, other) if isinstance(other, numbers.Real) else NotImplemented
 
     __rmul__ = __mul__
+
+
+def kernel_parts(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel and the kernels that it is made of."""
+    yield kernel
+    values = list(vars(kernel).values())
+    while values:
+        value = values.pop(0)
+        if isinstance(value, Kernel):
+            yield from kernel_parts(value)
+        elif isinstance(value, list | tuple | dict):
+            values = [*(value.values() if isinstance(value, dict) else value), *values]
+
+
+def is_of_user(kernel: Kernel) -> bool:
+    """Whether a function or a class of the user's is in a kernel. Kernels of krepes are taken to be exact."""
+    return any(k.of_user or not type(k).__module__.startswith("krepes.") for k in kernel_parts(kernel))
+
+
+def wide(rows: Rows) -> Any:
+    """Rows of numbers in float64, objects as they are."""
+    return rows.double() if isinstance(rows, Tensor | SparseRows) else rows
+
+
+def kernel_matrix(kernel: Kernel, rows: Any) -> Tensor:
+    """k between all of these rows, (n, n), in float64; an error where it is not finite."""
+    K = kernel(rows).double()
+    if not torch.isfinite(K).all():
+        raise ValueError(f"The kernel {kernel} has NaN or infinite values between landmarks.")
+    return K
 
 
 def no_slope(kernel: Kernel) -> TypeError:

@@ -18,11 +18,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.validation import check_choice
-from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.kernels.distances import manhattan_distances_to
-from krepes.kernels.kernel import Geometry, KernelColumns, ProductTerms
-from krepes.kernels.products import Vectors
-from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.distances import Vectors, manhattan_distances_to
+from krepes.kernels.kernel import CoordinateProduct, Geometry, KernelColumns, ProductTerms
+from krepes.kernels.vectors import Lengthscale, RadialKernel
 
 
 class Laplacian(RadialKernel, CoordinateProduct):
@@ -60,13 +58,11 @@ class Laplacian(RadialKernel, CoordinateProduct):
     def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
         if self.norm == 2:
             return super().gradients(X, Y, A)
-        K, d = self(X, Y), X.shape[1]
+        K = self(X, Y)
         # dk/dx_j = -sign(x_j - y_j) k / l_j; zero where they are equal, the mean of both sides
-        columns = [
-            (torch.sign(X[:, j, None] - Y[:, j]).mul_(K) @ A).div_(-self.column_lengthscale(j))
-            for j in range(d)
-        ]
-        return torch.stack(columns, dim=2).transpose(0, 1)
+        columns = [torch.sign(x[:, None] - y).mul_(K) @ A for x, y in zip(X.mT, Y.mT)]
+        lengths = torch.as_tensor(self._lengthscale(X.shape[1]), dtype=X.dtype, device=X.device)
+        return torch.stack(columns, dim=2).div_(-lengths).transpose(0, 1)
 
     @property
     def geometry(self) -> Geometry | None:

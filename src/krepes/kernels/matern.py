@@ -12,7 +12,7 @@ import math
 from torch import Tensor
 
 from krepes.base.validation import check_choice
-from krepes.kernels.radial import Lengthscale, RadialKernel
+from krepes.kernels.vectors import Lengthscale, RadialKernel
 
 FARTHEST = 1000.0  # exp(-v) is 0 from there on, and v^2 a number
 

@@ -73,8 +73,3 @@ def _numbers(rows: Tensor, problem: str) -> Tensor:
     if len(rows) and not (numbers.min() >= 0 and numbers.max() < rows.shape[1] - 1):
         raise ValueError(problem)
     return numbers
-
-
-def is_precomputed(kernel: object) -> bool:
-    """Whether an estimator's kernel is a matrix that it is given."""
-    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")

@@ -96,7 +96,7 @@ class RandomWarping(Kernel):
 
 def _shortest(x: Tensor, points: Tensor, edges: np.ndarray) -> np.ndarray:
     """DTW distances of one series from those between the edges."""
-    cost, fast = point_distances(x, points), compiled("alignment_sums", "shortest_alignments")
+    cost, fast = point_distances(x, points), compiled("shortest_alignments")
     if fast is not None:
         return fast(cost.numpy(), edges)
     widths = np.diff(edges)

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels.coordinate_product import CoordinateProduct
-from krepes.kernels.kernel import Kernel, KernelColumns, ProductTerms
+from krepes.kernels.kernel import CoordinateProduct, Kernel, KernelColumns, ProductTerms
 from krepes.kernels.vectors import VectorKernel, as_rows
 
 

@@ -33,7 +33,7 @@ from krepes.base.series import Series, as_series
 from krepes.base.validation import check_count
 from krepes.kernels.distances import compiled
 from krepes.kernels.kernel import Kernel, KernelColumns
-from krepes.kernels.lengthscale import fixed_lengthscale, medians
+from krepes.kernels.vectors import fixed_lengthscale, medians
 
 BLOCK_NUMBERS = 2**23  # local kernel values held at once
 MEDIAN_SERIES, MEDIAN_POINTS = 200, 1000  # that the median distance of points is taken from
@@ -185,7 +185,7 @@ def point_distances(x: Tensor, points: Tensor) -> Tensor:
 
 def _summed(log_k: Tensor, edges: np.ndarray, band: int) -> np.ndarray:
     """log G of one series with those between the edges, by numba where it is installed."""
-    fast = compiled("alignment_sums", "alignment_sums")
+    fast = compiled("alignment_sums")
     if fast is None:
         return _in_logarithms(log_k, edges, band, range(len(edges) - 1))
     logs, lost = fast(log_k.exp().numpy(), edges, band)

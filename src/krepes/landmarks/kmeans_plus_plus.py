@@ -5,7 +5,7 @@
 
 The distance is Euclidean in input space, as in the paper, or that of the kernel's feature space,
 k(x, x) - 2 k(x, c) + k(c, c), which needs no vectors. The minima are kept from step to step: O(N m d) time.
-Because they can only fall, steps are taken in blocks of proposals with rejection (`sampling`), one matrix
+Because they can only fall, steps are taken in blocks of proposals with rejection (`landmark_selector`), one matrix
 product per block, with the distribution of the one-by-one rule. Memory: 8 N d bytes for a float64 copy of
 the candidates in input space, none in kernel space, and blocks of 64 MiB.
 """
@@ -24,10 +24,18 @@ from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
-from krepes.kernels.products import products_with, square_norms
+from krepes.kernels.distances import products_with, square_norms
 from krepes.kernels.vectors import as_rows
-from krepes.landmarks.landmark_selector import LandmarkSelector, check_block_size, require_finite, take
-from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
+from krepes.landmarks.landmark_selector import (
+    LandmarkSelector,
+    check_block_size,
+    draw,
+    draw_uniforms,
+    first_block,
+    next_block,
+    require_finite,
+    take,
+)
 
 BLOCK_BYTES = 64 * 2**20
 

@@ -29,8 +29,7 @@ from krepes.base.conjugate_gradients import conjugate_gradients
 from krepes.base.reporting import warn
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.kernels import Kernel
-from krepes.landmarks.landmark_selector import LandmarkSelector, require_finite
-from krepes.landmarks.sampling import draw_distinct
+from krepes.landmarks.landmark_selector import LandmarkSelector, draw_distinct, require_finite
 
 STORED_BYTES = 512 * 2**20  # a kernel matrix up to this size is kept
 BLOCK_BYTES = 64 * 2**20

@@ -20,8 +20,14 @@ from torch import Tensor
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.base.reporting import warn
 from krepes.kernels import Kernel
-from krepes.kernels.checking.fit_check import landmark_matrix, title
-from krepes.kernels.checking.matrix_faults import negative_points, rounding
+from krepes.kernels.checking.faults import (
+    LEAST_ROUNDING,
+    negative_points,
+    rounding,
+    rounding_of_user,
+    title,
+)
+from krepes.kernels.kernel import is_of_user, kernel_matrix, wide
 
 
 class NystromMap:
@@ -127,8 +133,9 @@ class NystromMap:
                 f"The kernel {self.kernel} is zero or negative between all landmarks (largest eigenvalue "
                 f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
             )
-        allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
-        self.indefinite = smallest < -allowed
+        if smallest < -LEAST_ROUNDING * largest:
+            allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
+            self.indefinite = smallest < -allowed
         if self.indefinite:
             negative = negative_points(K_mm, vectors[:, -1], noise, rows)
             proof = "" if negative is None else f": {negative}"
@@ -181,3 +188,13 @@ class NystromMap:
         It uses the landmarks only; `Moments.principal` uses all the data.
         """
         return torch.eye(self.rank, min(n_components, self.rank), dtype=self.F.dtype, device=self.F.device)
+
+
+def landmark_matrix(kernel: Kernel, landmarks: Any, rows: np.ndarray | None = None) -> tuple[Tensor, float]:
+    """k between landmarks, (m, m), in float64, and how far values that should be equal differ, by rounding.
+
+    `rows` are the rows of the data that they are, for messages.
+    """
+    points = wide(landmarks)
+    K = kernel_matrix(kernel, points)
+    return K, rounding_of_user(kernel, points, K, rows) if is_of_user(kernel) else 0.0

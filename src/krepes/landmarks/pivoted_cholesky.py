@@ -6,7 +6,7 @@ Each pivot is drawn from what the landmarks before it leave unexplained, the res
 approximation, so small clusters are found and outliers are not chased; no parameter has to be set and any
 kernel will do. Near-optimal in trace norm [chen]. The block form [epperly] proposes b pivots from the current
 residual, keeps a subset by rejection on their b x b residual matrix and updates G once per block, with
-matrix products. The pivots have the distribution of the one-by-one algorithm (`sampling` says why).
+matrix products. The pivots have the distribution of the one-by-one algorithm (`landmark_selector` says why).
 
 Cost: N m kernel values and O(N m^2) operations; memory N m numbers for G, in the kernel's dtype, and a few
 blocks of N x 256: 160 MB and 70 MB at N = 20 000, m = 2000 in float32.
@@ -22,8 +22,16 @@ from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.kernels import Kernel
-from krepes.landmarks.landmark_selector import LandmarkSelector, check_block_size, require_finite, take
-from krepes.landmarks.sampling import draw, draw_uniforms, first_block, next_block
+from krepes.landmarks.landmark_selector import (
+    LandmarkSelector,
+    check_block_size,
+    draw,
+    draw_uniforms,
+    first_block,
+    next_block,
+    require_finite,
+    take,
+)
 
 
 class PivotedCholesky(LandmarkSelector):

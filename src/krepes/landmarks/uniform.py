@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from krepes.kernels import Kernel
-from krepes.landmarks.landmark_selector import LandmarkSelector
-from krepes.landmarks.sampling import permutation
+from krepes.landmarks.landmark_selector import LandmarkSelector, permutation
 
 
 class Uniform(LandmarkSelector):

@@ -29,10 +29,8 @@ from krepes.base.rows import Rows, SparseRows
 from krepes.features import FitData
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
-from krepes.kernels.lengthscale import median_distance, medians
-from krepes.kernels.products import Vectors
-from krepes.kernels.radial import Lengthscale, RadialKernel
-from krepes.kernels.vectors import as_rows
+from krepes.kernels.distances import Vectors
+from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows, median_distance, medians
 from krepes.machines.targets import Targets
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess

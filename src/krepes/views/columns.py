@@ -47,22 +47,6 @@ class ColumnSummary:
     levels: Tensor
     table: Tensor | None
 
-    def levels_of(self, columns: list[int]) -> Tensor:
-        """The values of a unit, (q, g); q = 0 where they are many."""
-        values = self.levels[:, columns]
-        return values[~values.isnan().all(dim=1)]
-
-    def typical_rows(self) -> Tensor:
-        """A few rows spread over the range: stand-ins for landmarks when only the cost matters, (9, d)."""
-        steps = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
-        rows = self.lower + steps * (self.upper - self.lower)
-        for columns in columns_by_unit(self.units):
-            values = self.levels_of(columns)
-            if len(values):
-                repeated = values[torch.arange(len(rows)) % len(values)]
-                rows[:, columns] = torch.where(repeated.isnan(), rows[:, columns], repeated)
-        return rows
-
 
 def summarize(
     X: Tensor, groups: list[list[int]] | None, generator: torch.Generator | None, keep_table: bool

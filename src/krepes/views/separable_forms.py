@@ -13,11 +13,41 @@ for which rows they are valid: those inside the range of the series, or with a k
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from krepes.views.chebyshev import write_polynomials
-from krepes.views.units import Unit
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit g of a tabular augmentation.
+
+    Attributes
+    ----------
+    columns : list of the unit's columns
+    noise : list of the standard deviations of the noise in these columns
+    keep, drop, replace : probabilities, adding up to one
+    fill : Tensor of shape (g,)
+        The value of a dropped unit.
+    table : Tensor of shape (u, g)
+        The values of a replaced unit, equally likely.
+    levels : Tensor of shape (q, g)
+        The values the unit takes in the data, where they are few; else q = 0. One column may be NaN: then the
+        others have few values.
+    lower, upper : list of the columns' ranges
+    """
+
+    columns: list[int]
+    noise: list[float]
+    keep: float
+    drop: float
+    replace: float
+    fill: Tensor
+    table: Tensor
+    levels: Tensor
+    lower: list[float]
+    upper: list[float]
 
 
 class Series:
@@ -43,8 +73,7 @@ class Series:
 class GatedSeries:
     """One unit with a column of many values, and coefficients (K_q + 1, m) for every value of its others."""
 
-    def __init__(self, unit: Unit, c: list[Tensor]):
-        varying = unit.varying or 0
+    def __init__(self, unit: Unit, varying: int, c: list[Tensor]):
         others = [i for i in range(len(unit.columns)) if i != varying]
         self.column, self.others = unit.columns[varying], [unit.columns[i] for i in others]
         self.levels = unit.levels[:, others]
@@ -110,3 +139,22 @@ def match_levels(values: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
     points = levels - center
     nearest = ((values - center) @ points.mT).sub_(points.square().sum(1) / 2).argmax(dim=1)
     return nearest, (values == levels[nearest]).all(dim=1)
+
+
+def write_polynomials(s: Tensor, counts: list[int], out: Tensor) -> None:
+    """Write T_1, T_2, ... of the columns of s (b, c) into `out`, T_k for the first counts[k - 1] columns.
+
+    The columns are sorted by falling degree, so that the k-th polynomials are one slice of `out`.
+    """
+    start = 0
+    previous: Tensor | None = None
+    current: Tensor | None = None
+    for count in counts:
+        following = out[:, start : start + count]
+        if current is None:
+            following.copy_(s[:, :count])
+        else:
+            torch.mul(s[:, :count], current[:, :count], out=following)
+            following.mul_(2).sub_(1 if previous is None else previous[:, :count])
+        start += count
+        previous, current = current, following

@@ -29,9 +29,9 @@ from krepes.base.rows import Rows
 from krepes.base.validation import check_number
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import as_rows
-from krepes.views.columns import ColumnSummary, columns_by_unit, summarize
+from krepes.views.columns import columns_by_unit, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation
-from krepes.views.units import Unit
+from krepes.views.separable_forms import Unit
 from krepes.views.views import Views
 
 CHOICE, TABLE_ROW, NOISE = range(3)  # purposes of the draws of one view
@@ -177,9 +177,21 @@ class Tabular(Views):
         if self._equivalent_kernel(kernel) is not None:
             return 2.0 * n_features + EXP_COST
         self._check_width(n_features)
-        probe = self._summary().typical_rows().to(dtype)
-        terms = kernel.product_terms() or []
-        return sum(ProductExpectation(factor, self._units(), probe).cost for _, factor in terms)
+        units = self._units()
+        probe = self._typical_rows(units).to(dtype)
+        return sum(
+            ProductExpectation(factor, units, probe).cost for _, factor in kernel.product_terms() or []
+        )
+
+    def _typical_rows(self, units: list[Unit]) -> Tensor:
+        """A few rows spread over the range: stand-ins for landmarks where only the cost matters, (9, d)."""
+        steps = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+        rows = self.lower_ + steps * (self.upper_ - self.lower_)
+        for unit in units:
+            if len(unit.levels):
+                repeated = unit.levels[torch.arange(len(rows)) % len(unit.levels)]
+                rows[:, unit.columns] = torch.where(repeated.isnan(), rows[:, unit.columns], repeated)
+        return rows
 
     def _equivalent_kernel(self, kernel: Kernel) -> Kernel | None:
         """The expectation as an ordinary kernel: where at most noise is added, and the kernel knows how."""
@@ -200,7 +212,7 @@ class Tabular(Views):
         return block
 
     def _units(self) -> list[Unit]:
-        noise, fill, summary = self._noise(), self._fill(), self._summary()
+        noise, fill, known = self._noise(), self._fill(), ~self.levels_.isnan()
         keep, drop = (1 - self.replace) * (1 - self.drop), (1 - self.replace) * self.drop
         table = fill[None, :] if self.table_ is None else self.table_
         return [
@@ -212,7 +224,7 @@ class Tabular(Views):
                 replace=self.replace,
                 fill=fill[columns],
                 table=table[:, columns],
-                levels=summary.levels_of(columns),
+                levels=self.levels_[known[:, columns].any(dim=1)][:, columns],
                 lower=self.lower_[columns].tolist(),
                 upper=self.upper_[columns].tolist(),
             )
@@ -231,11 +243,6 @@ class Tabular(Views):
         """The value of every column when dropped, (d,)."""
         self._check_fitted()
         return self.mean_ if self.fill == "mean" else torch.full_like(self.mean_, float(self.fill))
-
-    def _summary(self) -> ColumnSummary:
-        self._check_fitted()
-        names = ColumnSummary.__dataclass_fields__
-        return ColumnSummary(**{name: getattr(self, f"{name}_") for name in names})
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "scale_"):

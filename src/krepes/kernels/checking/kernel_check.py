@@ -22,26 +22,24 @@ from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, take_rows
-from krepes.kernels.checking.fit_check import (
+from krepes.kernels.checking.faults import (
     FEW,
-    depends_on_batch,
-    diagonal_difference,
-    not_symmetric,
-    title,
-)
-from krepes.kernels.checking.matrix_faults import (
     NegativePoints,
     ValueDifference,
     asymmetry,
+    depends_on_batch,
+    diagonal_difference,
     difference,
     negative_points,
+    not_symmetric,
     rounding,
     row_names,
     scales,
+    title,
 )
 from krepes.kernels.custom import NotFiniteError
 from krepes.kernels.kernel import Kernel
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel
 
 RIDGE = 1e-3  # of the trace
 SHARE = 0.99  # of the trace, that the rank is counted for

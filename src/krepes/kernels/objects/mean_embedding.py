@@ -20,8 +20,8 @@ from torch import Tensor
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import resolve
 from krepes.kernels.kernel import Kernel, KernelColumns
-from krepes.kernels.lengthscale import fixed_lengthscale, medians, middle_distance
 from krepes.kernels.objects.object_kernel import ROWS, ObjectKernel
+from krepes.kernels.vectors import fixed_lengthscale, medians, middle_distance
 
 POINTS = 8192  # members of landmarks in one block
 BLOCK_BYTES = 64 * 2**20

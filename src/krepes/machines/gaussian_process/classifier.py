@@ -16,8 +16,8 @@ from krepes.base.reporting import display
 from krepes.engines import Engine, as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
-from krepes.kernels.precomputed import is_precomputed
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.automatic import is_precomputed
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore, TriedByEvidence
 from krepes.machines.gaussian_process.laplace import (
     LikelihoodPass,

@@ -27,8 +27,7 @@ from torch import Tensor
 
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
-from krepes.kernels.lengthscale import median_distance
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel, median_distance
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence, has_scales, scaled_kernel
 from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials, Tried, short_name
 from krepes.preprocessing.input_space import InputSpace

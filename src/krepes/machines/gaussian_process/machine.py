@@ -12,7 +12,7 @@ from krepes.base.accumulator import Value
 from krepes.base.codec import State
 from krepes.base.rows import Rows
 from krepes.base.validation import is_number
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine

@@ -17,7 +17,7 @@ from torch import Tensor
 from krepes.base.validation import check_count, check_share
 from krepes.engines import Engine
 from krepes.features import FeatureSpace
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
 from krepes.machines.gaussian_process.posterior import Posterior, samples

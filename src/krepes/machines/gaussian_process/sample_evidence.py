@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from krepes.kernels import Kernel, Laplacian
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel
 from krepes.machines.gaussian_process.laplace import halved
 
 JITTER = 1e-10  # of the mean of the diagonal, added where rounding needs it

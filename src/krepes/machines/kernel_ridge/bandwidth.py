@@ -37,9 +37,7 @@ from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
-from krepes.kernels.lengthscale import median_distance
-from krepes.kernels.radial import RadialKernel
-from krepes.kernels.vectors import as_rows
+from krepes.kernels.vectors import RadialKernel, as_rows, median_distance
 from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.sample_fit import Sample, clearly_lower
 from krepes.machines.kernel_ridge.solution import RidgeSolution

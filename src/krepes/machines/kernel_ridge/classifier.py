@@ -16,7 +16,7 @@ from torch import Tensor
 from krepes.base.validation import check_choice
 from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.other_losses import (

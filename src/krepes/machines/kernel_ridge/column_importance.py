@@ -22,7 +22,7 @@ from torch import Tensor
 
 from krepes.base.display import displayed
 from krepes.kernels import Reweighted
-from krepes.kernels.radial import RadialKernel
+from krepes.kernels.vectors import RadialKernel
 from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
 from krepes.machines.kernel_ridge.sample_fit import Sample
 from krepes.machines.kernel_search import KernelSearch, compared

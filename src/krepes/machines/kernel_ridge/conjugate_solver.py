@@ -38,7 +38,7 @@ from krepes.base.reporting import warn
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold, Parts
 from krepes.features.space import FeatureSpace
-from krepes.kernels.checking.fit_check import landmark_matrix
+from krepes.landmarks.nystrom import landmark_matrix
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
 from krepes.machines.kernel_ridge.solution import (
     HeldOutPredictions,

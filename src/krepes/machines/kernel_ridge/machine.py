@@ -25,9 +25,8 @@ from krepes.base.validation import check_choice, check_count, check_number
 from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Reweighted
-from krepes.kernels.precomputed import is_precomputed
-from krepes.kernels.radial import Lengthscale
-from krepes.kernels.vectors import as_rows
+from krepes.kernels.automatic import is_precomputed
+from krepes.kernels.vectors import Lengthscale, as_rows
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from krepes.engines import Engine
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.targets import Quantities, Targets

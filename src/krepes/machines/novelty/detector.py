@@ -27,7 +27,7 @@ from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.landmark_choice import landmark_count
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
-from krepes.kernels.radial import Lengthscale
+from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates

@@ -14,20 +14,28 @@ least 1e-8. Where values that should be equal differ, by less than faults make t
 root of |x|^2 - 2 x.y + |y|^2 far from zero has errors of sqrt(eps) |x|.
 
 Cost: eigenvalues of 10,000 pairs and triples of the rows that count most, then of submatrices of few rows.
+
+When a model is fitted, a user's function is checked on a few candidate rows, and between landmarks. Landmarks alone
+would not do: rules that look at the kernel choose rows between which it is positive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import symmetric
+from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.rows import Rows, take_rows
+from krepes.kernels.custom import Custom
+from krepes.kernels.kernel import Kernel, kernel_matrix, wide
 
+FEW = 64  # rows that are checked before a fit
 LEAST_ROUNDING = 1e-8  # of the largest eigenvalue
 SAME = {torch.float64: 1e-3, torch.float32: 1e-2}  # differences, on the scale of S, that may be rounding
 PRECISION_ROWS = 64  # whose values tell the precision
@@ -219,3 +227,61 @@ def _smallest(S: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
     """The smallest eigenvalue of the submatrix of each set of rows, all of one size."""
     index = torch.from_numpy(np.asarray([list(points) for points in sets]))
     return torch.linalg.eigvalsh(S[index[:, :, None], index[:, None, :]])[:, 0]
+
+
+def check_candidates(kernel: Kernel, candidates: Rows, indices: np.ndarray) -> str | None:
+    """Refuse a user's function with faults; what proves that it is not positive, None if nothing does.
+
+    `indices` are the rows of the data that the candidates are, for messages.
+    """
+    places = np.unique(np.linspace(0, len(indices) - 1, FEW).astype(np.int64))
+    some = wide(take_rows(candidates, places))
+    K = kernel_matrix(kernel, some)
+    noise = rounding_of_user(kernel, some, K, indices[places])
+    negative = negative_points(K, descending_eigh(K)[1][:, -1], noise, indices[places])
+    return None if negative is None else str(negative)
+
+
+def rounding_of_user(kernel: Kernel, landmarks: Any, K: Tensor, rows: np.ndarray | None = None) -> float:
+    """How far values of a user's function that should be equal differ, K (m, m); faults are an error.
+
+    `rows` are the rows of the data that the landmarks are, for messages.
+    """
+    kind, numbers = ("landmark", np.arange(len(K))) if rows is None else ("row", rows)
+    crossed = asymmetry(K, numbers)
+    if not crossed.rounding:
+        raise ValueError(not_symmetric(title(kernel), crossed, kind))
+    beside = diagonal_difference(kernel, landmarks[:FEW], K, numbers)
+    if not beside.rounding:
+        raise ValueError(depends_on_batch(title(kernel), beside, kind))
+    return max(crossed.size, beside.size)
+
+
+def diagonal_difference(kernel: Kernel, rows: Any, K: Tensor, numbers: np.ndarray) -> ValueDifference:
+    """The row whose k(x, x) in `diag` differs most from that in K; `rows` are the first rows of K."""
+    n = len(rows)
+    scale = scales(K)[:n, None].square()
+    found = difference(K.diagonal()[:n, None], kernel.diag(rows).double()[:, None], scale, numbers)
+    return replace(found, rows=found.rows[:1], rounding=found.size <= SAME[precision(K)])
+
+
+def not_symmetric(subject: str, found: ValueDifference, kind: str = "row") -> str:
+    first, second = found.values
+    return (
+        f"{subject} is not symmetric: for {row_names(found.rows, kind)}, k(x, y) is {first:.4g} and k(y, x) is "
+        f"{second:.4g}. In a kernel both are equal. Take their mean instead, and check that."
+    )
+
+
+def depends_on_batch(subject: str, found: ValueDifference, kind: str = "row") -> str:
+    return (
+        f"{subject} depends on the batch: the values for {row_names(found.rows, kind)} change with the rows beside "
+        "them, or `diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand. "
+        "Where rounding is the cause, subtract the means of the rows and compute in double precision."
+    )
+
+
+def title(kernel: Kernel) -> str:
+    """A kernel as messages call it; a function by its name."""
+    name = getattr(kernel.function, "__name__", None) if isinstance(kernel, Custom) else None
+    return " ".join(str(kernel).split()) if name is None else f"The function {name}"
