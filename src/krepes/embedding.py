@@ -288,8 +288,9 @@ class KernelEmbedding(
         else:
             tally = total(self._accumulator(space), data, space, self._run_in(space), checkpoint)
             assert tally.total is not None
-            solution = held_out.minimised(task, space, tally.total, callback)
-            held_out.check_learned(task, space, tally.total, solution)
+            solution = _minimised(task, space, tally.total, callback)
+            if isinstance(tally.total, Parts):
+                held_out.check_learned(task, space, tally.total, solution)
         self._own(Fit(space, tally, data.group_column), solution)._use(task)
         self._record_input(X, space.inputs)
         if checkpoint is not None:
@@ -457,7 +458,7 @@ class KernelEmbedding(
     def _solve(self, value: Moments | Parts[Moments]) -> LinearMap:
         """Minimise the loss, as it is set now, over the moments."""
         task = self._task()
-        found = held_out.minimised(task, self.space_, value)
+        found = _minimised(task, self.space_, value)
         self._use(task)
         return found
 
@@ -718,6 +719,15 @@ class KernelEmbedding(
         if solved:
             self.solver_ = state["solver"]
             self._restore_inverse(state)
+
+
+def _minimised(
+    task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], callback: Callback | None = None
+) -> LinearMap:
+    """The minimum over moments; n_components="auto" is chosen from those of folds."""
+    if isinstance(sums, Moments):
+        return task.minimised(space, sums, callback)
+    return held_out.settled(task, sums).minimised(space, sums.total, callback)
 
 
 def _is(value: Any, default: str) -> bool:

@@ -31,9 +31,8 @@ from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import Placement
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode, encode
-from krepes.base.components import Component, named_parts
+from krepes.base.components import Component, External, named_parts
 from krepes.base.display import model_html, model_repr, short
-from krepes.base.external import External
 from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows
@@ -43,7 +42,7 @@ from krepes.base.validation import check_count
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE
 from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
-from krepes.features.landmark_choice import landmark_count
+from krepes.features.choices import landmark_count
 from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.automatic import is_precomputed

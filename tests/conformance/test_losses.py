@@ -23,17 +23,7 @@ from krepes.losses import (
     as_loss,
     check_loss,
 )
-from krepes.losses.abilities import (
-    Ability,
-    Classification,
-    MovingTarget,
-    OfStatistics,
-    OwnParameters,
-    SumOfSquares,
-    ability,
-    required,
-)
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses.batch import SampleStatistics
 from krepes.solvers import choose_solver
 from krepes.solvers.solver import regularizer
 from paired_features import KINDS, paired
@@ -53,9 +43,9 @@ VARIANTS = [
     Autoencoder(decoder_kernel="linear", decoder_regularization=0.3),
 ]
 LOSSES = [cls() for cls in named(Loss).values()] + VARIANTS
-MOMENT_LOSSES = [loss for loss in LOSSES if loss.offers(OfStatistics)]
-LEAST_SQUARES = [loss for loss in LOSSES if loss.offers(SumOfSquares)]
-CLASSIFICATIONS = [loss for loss in LOSSES if loss.offers(Classification)]
+MOMENT_LOSSES = [loss for loss in LOSSES if loss.offers("of_statistics")]
+LEAST_SQUARES = [loss for loss in LOSSES if loss.offers("residuals")]
+CLASSIFICATIONS = [loss for loss in LOSSES if loss.offers("logits")]
 
 
 def random_map(r: int, h: int, seed: int = 1):
@@ -66,7 +56,7 @@ def random_map(r: int, h: int, seed: int = 1):
 
 def own_parameters(loss, h=3):
     """The loss's own parameters, moved from where they start."""
-    if not loss.offers(OwnParameters):
+    if not loss.offers("parameters"):
         return {}
     generator = torch.Generator().manual_seed(2)
     start = loss.parameters(h, generator)
@@ -180,7 +170,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
 
     def function(*u):
         changed = with_variables(*u)
-        if loss.offers(SumOfSquares):
+        if loss.offers("residuals"):
             return loss.residuals(changed)
         values = loss.logits(changed).values
         return torch.where(values.isinf(), 0.0, values)  # what is no choice has no derivative either
@@ -193,7 +183,7 @@ def test_jacobian_products_of_residuals_and_logits(loss):
     pulled = sum((d * x).sum() for d, x in zip(directions, transposed(v), strict=True))
     assert torch.isclose((pushed * v).sum(), pulled, rtol=1e-9)
 
-    if loss.offers(SumOfSquares):
+    if loss.offers("residuals"):
         inner = 2 * outputs
     else:
         values, targets = loss.logits(batch)
@@ -265,7 +255,7 @@ def test_a_loss_is_a_component_and_knows_what_it_needs(loss):
     value = value_of(loss, batch)
     assert vars(loss) == vars_before
     unread = {field: None for field in ("X", "phi_norm_sq", "gram") if field not in loss.needs}
-    if not loss.offers(MovingTarget):
+    if not loss.target_decay is not None:
         unread["target_Z"] = None
     assert torch.equal(value_of(loss, replace(batch, **unread)), value)
     for field in loss.needs:
@@ -281,19 +271,7 @@ def test_every_loss_passes_its_own_check(loss, h, dtype):
     check_loss(loss, h, n_rows=30, n_views=3, dtype=dtype)
 
 
-ABILITIES = Ability.__subclasses__()
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_what_a_loss_of_krepes_can_do_is_declared(loss):
-    """A loss that has the methods of an ability derives from it, so that the type checker sees it."""
-    for kind in ABILITIES:
-        if all(hasattr(loss, name) for name in kind.__abstractmethods__):
-            assert isinstance(loss, kind), kind
-        assert (ability(loss, kind) is loss) == loss.offers(kind)
-
-
-def test_a_class_that_only_writes_the_methods_has_the_abilities():
+def test_a_class_offers_what_it_writes():
     class Own(Loss):
         target_decay = 0.9
 
@@ -303,13 +281,23 @@ def test_a_class_that_only_writes_the_methods_has_the_abilities():
         def residuals(self, batch):
             return (batch.Z[0] - batch.Z[1]).flatten() / len(batch.Z[0]) ** 0.5
 
-    offered = {kind for kind in ABILITIES if Own().offers(kind)}
-    assert offered == {SumOfSquares, MovingTarget}
-    assert required(Own(), MovingTarget).target_decay == 0.9
+    optional = (
+        "of_statistics",
+        "minimiser",
+        "start",
+        "smoothed",
+        "sufficient_lam",
+        "column_scale",
+        "parameters",
+    )
+    assert [name for name in (*optional, "residuals", "logits") if Own().offers(name)] == ["residuals"]
+    assert Own().target_decay == 0.9
+    with refuses(ValueError, "Own()", "minimiser()"):
+        Own().minimiser(paired("exchangeable").moments, 2, 0.1)
     check_loss(Own())
 
 
-def test_an_ability_goes_with_the_settings():
+def test_what_a_loss_offers_goes_with_its_settings():
     with refuses(ValueError, "VICReg()", "minimiser()"):
         VICReg().minimiser(paired("exchangeable").moments, 2, 0.1)
     W, _ = VICReg(variance="quadratic").minimiser(paired("exchangeable").moments, 2, 0.1)
@@ -326,7 +314,7 @@ def batch_alone(loss):
 def test_a_call_is_the_sum_of_the_terms_or_says_what_it_lacks(loss):
     batch = batch_alone(loss)
     X = batch.X if "X" in loss.needs else None
-    lacking = [name for name in loss.needs if name != "X"] + ["target_Z"] * loss.offers(MovingTarget)
+    lacking = [name for name in loss.needs if name != "X"] + ["target_Z"] * (loss.target_decay is not None)
     if lacking:
         with refuses(ValueError, type(loss).__name__, lacking[0]):
             loss(*batch.Z, X=X)

@@ -60,24 +60,6 @@ INNER |= {
     "__version__",
 }
 INNER |= {
-    "Ability",
-    "Classification",
-    "HasCorners",
-    "HasMinimiser",
-    "HasStart",
-    "IgnoresScale",
-    "MovingTarget",
-    "NeedsRegularization",
-}
-INNER |= {
-    "HeldOutStatistics",
-    "OfTwoSamples",
-    "QuadraticInMoments",
-    "OfStatistics",
-    "OwnParameters",
-    "SumOfSquares",
-    "ability",
-    "required",
     "CoordinateProduct",
 }
 INNER |= {"Filter", "InputSpace", "Normalize", "GivenModule", "ResNet", "file_digest", "n_parameters"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from krepes import KernelEmbedding, load
-from krepes.features import landmark_choice
+from krepes.features import choices
 from krepes.kernels import Custom, Gaussian, Linear
 from krepes.landmarks import Uniform
 from krepes.losses import SpectralContrastive
@@ -80,13 +80,13 @@ def test_more_components_than_there_can_be():
 
 
 def test_too_many_points_are_refused_with_the_memory_and_the_way_out(monkeypatch):
-    monkeypatch.setattr(landmark_choice, "MOST_POINTS", 30)
+    monkeypatch.setattr(choices, "MOST_POINTS", 30)
     with refuses(ValueError, "36 points", "12 rows", "3 points", "10.4 kB") as error:
         fitted(triplets())
     assert "n_landmarks=1000" in str(error.value)
     assert "Up to 10 such rows" in str(error.value)
-    monkeypatch.setattr(landmark_choice, "MOST_POINTS", 10**9)
-    monkeypatch.setattr(landmark_choice, "available_memory", lambda: 50_000)
+    monkeypatch.setattr(choices, "MOST_POINTS", 10**9)
+    monkeypatch.setattr(choices, "available_memory", lambda: 50_000)
     with refuses(ValueError, "50 kB"):
         fitted(triplets())
 

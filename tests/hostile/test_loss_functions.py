@@ -16,7 +16,7 @@ from krepes.losses import (
     as_loss,
     check_loss,
 )
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses.batch import SampleStatistics
 from refusals import refuses
 
 

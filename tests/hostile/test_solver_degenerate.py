@@ -17,7 +17,6 @@ from krepes.losses import (
     VICReg,
     as_loss,
 )
-from krepes.losses.abilities import HasMinimiser
 from krepes.moments import Moments
 from krepes.solvers import SGD, ClosedForm, MomentDescent, choose_solver
 from paired_features import paired
@@ -102,7 +101,7 @@ def test_one_sample(loss):
 
 
 @pytest.mark.parametrize(
-    "loss", [loss for loss in LOSSES if loss.offers(HasMinimiser) and not loss.constraint], ids=str
+    "loss", [loss for loss in LOSSES if loss.offers("minimiser") and not loss.constraint], ids=str
 )
 def test_a_regulariser_that_cuts_everything_is_an_error_that_names_it(loss):
     with refuses(ValueError, "lam=1e+06"):

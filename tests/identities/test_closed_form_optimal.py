@@ -16,7 +16,6 @@ from krepes.losses import (
     SpectralContrastive,
     VICReg,
 )
-from krepes.losses.abilities import HasMinimiser
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm
 from paired_features import paired
@@ -30,7 +29,7 @@ VARIANTS = [
     BarlowTwins(redundancy=1.0, normalize=False),
     BarlowTwins(redundancy=4.0, normalize=False),
 ]
-CLOSED = [loss for loss in [cls() for cls in named(Loss).values()] if loss.offers(HasMinimiser)] + VARIANTS
+CLOSED = [loss for loss in [cls() for cls in named(Loss).values()] if loss.offers("minimiser")] + VARIANTS
 
 
 def total(loss, moments, lam):

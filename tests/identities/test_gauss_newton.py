@@ -11,8 +11,7 @@ from krepes.base.components import named
 from krepes.kernels import Gaussian
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, Loss, VICReg
-from krepes.losses.abilities import Classification, MovingTarget, OwnParameters, SumOfSquares
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
 from krepes.solvers.sgd.objective import GAMMA, Objective, P
 from krepes.solvers.sgd.preconditioners.gauss_newton import (
@@ -33,7 +32,7 @@ LOSSES = [
         BarlowTwins(normalize=False, redundancy=1.0),
         VICReg(variance="quadratic"),
     ]
-    if loss.offers(SumOfSquares) or loss.offers(Classification)
+    if loss.offers("residuals") or loss.offers("logits")
 ]
 
 
@@ -45,10 +44,10 @@ def problem(loss, kind=Whitened, lam=0.3):
     theta = {P: torch.randn(coordinates.width, 3, generator=generator, dtype=torch.float64)}
     if objective.learned:
         theta[GAMMA] = torch.randn(1, 3, generator=generator, dtype=torch.float64)
-    if loss.offers(OwnParameters):
+    if loss.offers("parameters"):
         theta |= {name: value.double() for name, value in loss.parameters(3, generator).items()}
     target = None
-    if loss.offers(MovingTarget):
+    if loss.target_decay is not None:
         target = {name: theta[name] + 0.1 for name in (P, GAMMA) if name in theta}
     return objective, theta, random_batch(loss, width=coordinates.width), target
 
@@ -59,14 +58,14 @@ def explicit_matrix(objective, theta, samples, target):
 
     def outputs(vector):
         batch = objective.batch(flat.unpacked(vector), samples, target)
-        if loss.offers(SumOfSquares):
+        if loss.offers("residuals"):
             return loss.residuals(batch)
         values = loss.logits(batch).values
         return torch.where(torch.isfinite(values), values, 0.0).reshape(-1)
 
     start = flat.packed(theta)
     J = torch.autograd.functional.jacobian(outputs, start)
-    if loss.offers(SumOfSquares):
+    if loss.offers("residuals"):
         H = 2 * J.mT @ J
     else:
         p = loss.logits(objective.batch(theta, samples, target)).values.softmax(1)
@@ -104,7 +103,7 @@ def test_jacobian_products_agree_with_finite_differences(loss):
 
     def outputs(t):
         batch = objective.batch(flat.unpacked(flat.packed(theta) + t * d), samples, target)
-        return loss.residuals(batch) if loss.offers(SumOfSquares) else loss.logits(batch).values
+        return loss.residuals(batch) if loss.offers("residuals") else loss.logits(batch).values
 
     step = 1e-6
     expected = (outputs(step) - outputs(-step)) / (2 * step)

@@ -21,7 +21,6 @@ from krepes.losses import (
     KernelPCA,
     Loss,
     MomentForms,
-    OfTwoSamples,
     SimpleContrastive,
     SpectralContrastive,
     VICReg,
@@ -202,7 +201,7 @@ def exact_moments(mean: torch.Tensor, covariance: torch.Tensor) -> Moments:
     return Moments(1.0, mean[:r], mean[r:], S[:r, :r], S[r:, r:], S[:r, r:], trace=trace)
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.offers(OfTwoSamples)], ids=str)
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.quadratic_in_moments], ids=str)
 def test_two_folds_estimate_a_quadratic_loss_without_bias(loss):
     """Over 400 draws of two folds of 20 rows the mean is the loss under the distribution itself, within 4 errors."""
     mean, covariance, root = population()

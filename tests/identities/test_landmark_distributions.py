@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import krepes.landmarks.leverage
-from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.linalg import conjugate_gradients
 from krepes.kernels import Gaussian, Linear, Polynomial
 from krepes.landmarks import KMeansPlusPlus, Leverage, PivotedCholesky, Uniform
 from krepes.landmarks.landmark_selector import draw, draw_distinct

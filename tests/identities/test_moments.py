@@ -10,7 +10,7 @@ import torch
 from krepes.base.codec import decode, encode
 from krepes.base.linalg import descending_eigh, inverse_sqrt, truncated_eigh
 from krepes.moments import Moments
-from krepes.moments.outer_sum import OuterSum
+from krepes.moments.moments import OuterSum
 from refusals import refuses
 
 
@@ -80,7 +80,7 @@ def test_moments_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("flush_rows", [1, 7, 1000])
 def test_gram_sum_is_the_gram_of_all_rows(dtype, flush_rows, monkeypatch):
-    monkeypatch.setattr("krepes.moments.outer_sum.FLUSH_ROWS", flush_rows)
+    monkeypatch.setattr("krepes.moments.moments.FLUSH_ROWS", flush_rows)
     X = draw(60, 5).to(dtype)
     total = OuterSum.zero(5)
     for rows in X.split(9):

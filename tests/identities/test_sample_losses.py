@@ -8,7 +8,6 @@ import torch
 
 import oracles
 from krepes.losses import BYOL, Autoencoder, Batch, SimCLR, SimpleContrastive, SpectralContrastive
-from krepes.losses.abilities import HasMinimiser, OfStatistics, OwnParameters
 from krepes.losses.directions import directions
 from krepes.moments import Moments
 from refusals import refuses
@@ -57,7 +56,7 @@ def test_embeddings_of_no_length_give_finite_values_and_gradients(loss, size, dt
         Z1, Z2 = (Z.to(dtype).clone() for Z in pairs())
         Z1[zeros] *= size
         Z1.requires_grad_()
-        own = loss.parameters(3) if loss.offers(OwnParameters) else {}
+        own = loss.parameters(3) if loss.offers("parameters") else {}
         batch = Batch(
             (Z1, Z2),
             X=normal(7, 2).to(dtype),
@@ -271,7 +270,7 @@ def test_all_pairs_are_the_mean_over_all_triplets():
 
 def test_triplets_have_neither_moments_nor_a_closed_form():
     triplets, pairs = SpectralContrastive(negatives="triplet"), SpectralContrastive()
-    for kind in (OfStatistics, HasMinimiser):
+    for kind in ("of_statistics", "minimiser"):
         assert pairs.offers(kind)
         assert not triplets.offers(kind)
     moments = Moments.of_views(*(normal(5, 2, seed=seed) for seed in (0, 1)))

@@ -17,7 +17,6 @@ from krepes.kernels import Gaussian, Linear
 from krepes.landmarks import Uniform
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
-from krepes.losses.abilities import MovingTarget, OwnParameters
 from krepes.losses.directions import DirectionLoss
 from krepes.report.words import steps_words
 from krepes.solvers import SGD
@@ -65,9 +64,9 @@ def test_gradients_agree_with_finite_differences(loss, kind):
     theta = {P: torch.randn(7, 3, generator=generator, dtype=torch.float64)}
     if objective.learned:
         theta[GAMMA] = torch.randn(1, 3, generator=generator, dtype=torch.float64)
-    if loss.offers(OwnParameters):
+    if loss.offers("parameters"):
         theta |= loss.parameters(3, generator)
-    target = {k: v + 0.1 for k, v in theta.items()} if loss.offers(MovingTarget) else None
+    target = {k: v + 0.1 for k, v in theta.items()} if loss.target_decay is not None else None
     samples = random_batch(loss, width=7)
     _, gradient = objective.gradient(theta, samples, target)
     step = 1e-6

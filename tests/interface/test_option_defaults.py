@@ -19,7 +19,7 @@ from krepes.cli.app import app
 from krepes.cli.parameters import estimator
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import Search
-from krepes.features.landmark_choice import AUTO_LANDMARKS
+from krepes.features.choices import AUTO_LANDMARKS
 from krepes.machines import KernelRidgeClassifier, NoveltyDetector
 from refusals import refuses
 

@@ -32,8 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.components import Component, subclasses
-from krepes.base.external import External
+from krepes.base.components import Component, External, subclasses
 from krepes.base.validation import is_integer, is_number
 
 V = TypeVar("V")

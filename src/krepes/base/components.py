@@ -7,7 +7,7 @@ it may be given as a string; tests, the command line and the documentation find 
 
 A Component's attributes are JSON values, numpy arrays, torch tensors or other Components, and nothing
 else: that is all a model file has to know about it. Attributes whose name starts with an underscore are
-scratch and are not saved.
+scratch and are not saved. `External` stands for what a file cannot hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sklearn.base import BaseEstimator
 
@@ -137,3 +137,30 @@ def named_parts(
             if isinstance(value, str):
                 found[part] = resolve(kinds[part], value)
     return found
+
+
+class External:
+    """The place of something that a file does not hold: a user's function, the path of another file."""
+
+    def __init__(self, description: str):
+        self.description = description
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise ValueError(
+            f"This model needs {self.description}, which its file cannot hold. Give a kernel with krepes.load(path, "
+            "kernel=...), a loss with model.set_params(loss=...)."
+        )
+
+    def __fspath__(self) -> NoReturn:
+        raise ValueError(
+            f"This model was made with {self.description}, whose path is not kept in a model file. Give it again "
+            "with set_params, such as model.set_params(kernel__network__weights=path)."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, External) and other.description == self.description
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{self.description}, not in the file>"

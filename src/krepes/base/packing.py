@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.codec import State, StateReader, encode
-from krepes.base.components import Component, subclasses
-from krepes.base.external import External
+from krepes.base.components import Component, External, subclasses
 from krepes.base.rows import SparseRows
 from krepes.base.validation import writable
 

@@ -27,8 +27,8 @@ from krepes.base.reporting import Progress, display
 from krepes.base.rows import dense
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.engines import Local
-from krepes.features.view_choice import choose_views
-from krepes.losses import Loss, MovingTarget, ability, as_loss
+from krepes.features.choices import choose_views
+from krepes.losses import Loss, as_loss
 from krepes.losses.batch import Batch
 from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
@@ -196,8 +196,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
             name: value.to(rows).requires_grad_(True)
             for name, value in own_parameters(self.loss_, self.n_components, generator).items()
         }
-        moving = ability(self.loss_, MovingTarget)
-        target = None if moving is None else copy.deepcopy(network).eval()
+        decay = self.loss_.target_decay
+        target = None if decay is None else copy.deepcopy(network).eval()
         network.train()
         parameters = [p.requires_grad_(True) for p in network.parameters()]
         optimizer = torch.optim.Adam(
@@ -222,8 +222,8 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
                     total = torch.stack(list(terms.values())).sum()
                     total.backward()
                     optimizer.step()
-                    if target is not None and moving is not None:
-                        _follow(target, network, float(moving.target_decay))
+                    if target is not None and decay is not None:
+                        _follow(target, network, decay)
                     sums.update({name: value.item() for name, value in {"loss": total, **terms}.items()})
                     stage.advance(size)
                 history.append({name: value / len(starts) for name, value in sums.items()})

@@ -42,19 +42,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.linalg import descending_eigh, spanned, symmetric
 from krepes.base.validation import as_row_indices, check_choice
 from krepes.embedding import KernelEmbedding
-from krepes.losses import (
-    BarlowTwins,
-    HasMinimiser,
-    KernelPCA,
-    Loss,
-    SimpleContrastive,
-    SpectralContrastive,
-    VICReg,
-)
-from krepes.losses.moment_forms import spanned
+from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm
@@ -273,7 +264,7 @@ def _refitted(model: KernelEmbedding, X: Any, row: int, given: dict[str, Any], P
 
 def _turning(model: KernelEmbedding) -> SpanChange:
     task, moments = model._task(), model.moments_
-    if moments is None or not isinstance(model.solver_, ClosedForm) or not model.loss_.offers(HasMinimiser):
+    if moments is None or not isinstance(model.solver_, ClosedForm) or not model.loss_.offers("minimiser"):
         raise ValueError(
             f"{model.loss_} was minimised by {model.solver_}: to first order, effects are known for closed forms. Ask "
             "for method='exact'."

@@ -4,7 +4,11 @@
 
 Folds are taken in a circle, (0, 1), (1, 2), ..., (k - 1, 0), so that there are k values. Two folds are held out at a
 time because the square of one sample's moments is biased: |W^T S W|_F^2 comes out larger by about h (h + 1) / n. The
-product of two disjoint samples is not, <W^T S_a W, W^T S_b W>; see `QuadraticInMoments`. A loss without `OfTwoSamples`
+product of two disjoint samples is not, <W^T S_a W, W^T S_b W>. For a loss f(s) = c + l(s) + q(s, s) of moments s,
+
+    2 f((a + b) / 2) - (f(a) + f(b)) / 2  =  c + (l(a) + l(b)) / 2 + q(a, b)
+
+has the mean f(mean of s) if a and b are from disjoint samples. A loss that is not `quadratic_in_moments`
 (VICReg with its hinge, normalised Barlow Twins) is evaluated on the moments of both folds together, with that bias.
 
 Covariances are about the means of the folds that were learned from. The value has no regulariser and no feature noise.
@@ -32,20 +36,10 @@ from krepes.base.reporting import warn
 from krepes.base.split import Parts
 from krepes.features.space import LEAST_FOLDS, FeatureSpace
 from krepes.features.task import Task
-from krepes.losses import (
-    HeldOutStatistics,
-    Loss,
-    MomentForms,
-    OfStatistics,
-    OfTwoSamples,
-    Statistics,
-    ability,
-    required,
-)
-from krepes.losses.batch import Terms
+from krepes.losses import Loss, MomentForms, Statistics
+from krepes.losses.statistics import MomentStatistics
 from krepes.moments import Moments
 from krepes.solvers.linear_map import LinearMap, Spread
-from krepes.solvers.solver import Callback
 
 V = TypeVar("V", float, np.ndarray)
 
@@ -91,6 +85,72 @@ def _error(values: np.ndarray, n_held: int) -> np.ndarray:
     return values.std(0, ddof=1) * (1 / k if n_held == 1 else 2 * (k - 1) / (k * (k - 2))) ** 0.5
 
 
+class HeldOutStatistics(MomentStatistics):
+    """Statistics of held-out moments about the means of the moments that were learned from.
+
+        C_vw = mean (z_v - m_v)(z_w - m_w)^T,     m_v = W^T mu_v + gamma,   mu_v the mean feature of the training part
+
+    A covariance about the held-out sample's own mean is not linear in its moments. About means that were fixed before,
+    it is: then a loss that is quadratic in covariances can be estimated without bias, see above. What
+    does not depend on a centre (alignment, distance, second moment) is as before.
+
+    Parameters
+    ----------
+    held_out, training : MomentForms
+        Of the training part only the means are used.
+    W, gamma : Tensors of shape (r, h) and (h,)
+
+    Examples
+    --------
+    Held-out points 1 and 3 have variance 1 about their own mean, and 1 + (2 - 0)^2 about 0.
+
+    >>> held_out, training = (MomentForms.of(Moments.of_rows(torch.tensor([[a], [b]]))) for a, b in ((1, 3), (-1, 1)))
+    >>> HeldOutStatistics(held_out, training, torch.ones(1, 1), torch.zeros(1)).variance_1.item()
+    5.0
+    """
+
+    def __init__(self, held_out: MomentForms, training: MomentForms, W: Tensor, gamma: Tensor):
+        super().__init__(held_out, W, gamma)
+        self._about_own_means = MomentStatistics(held_out, W, gamma)
+        pairs = ((held_out.mean_1, training.mean_1), (held_out.mean_2, training.mean_2))
+        self._shifts = [mine - theirs for mine, theirs in pairs]  # (r,) for each view
+
+    def _shift(self, view: int) -> Tensor:
+        return self._W.mT @ self._shifts[view - 1]
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return super()._covariance(view, other) + torch.outer(self._shift(view), self._shift(other))
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return super()._variance(view, other) + self._shift(view) * self._shift(other)
+
+    @property
+    def covariance(self) -> Tensor:
+        """Of both views stacked, about the mean of the training part's two views."""
+        shift = (self._shift(1) + self._shift(2)) / 2
+        return self._about_own_means.covariance + torch.outer(shift, shift)
+
+    @property
+    def phi_norm_sq(self) -> Tensor:
+        return super().phi_norm_sq + ((self._shifts[0] + self._shifts[1]) / 2).square().sum()
+
+    @property
+    def alignment(self) -> Tensor:
+        return self._about_own_means.alignment
+
+    @property
+    def distance(self) -> Tensor:
+        return self._about_own_means.distance
+
+    @property
+    def second_moment(self) -> Tensor:
+        return self._about_own_means.second_moment
+
+    @property
+    def power(self) -> Tensor:
+        return self._about_own_means.power
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A solution, the moments that it was found from, and those of the folds that were held out."""
@@ -109,11 +169,10 @@ class Part:
         """The loss on the two folds that were held out."""
         first, second = (moments * (1 / moments.n) for moments in self.held_out)
         both = self._statistics((first + second) * 0.5)
-        in_two = ability(self.loss, OfTwoSamples)
-        if in_two is None:
-            terms: Terms = required(self.loss, OfStatistics).of_statistics(both)
-        else:
-            terms = in_two.of_two_samples(self._statistics(first), self._statistics(second), both)
+        terms = self.loss.of_statistics(both)
+        if self.loss.quadratic_in_moments:
+            a, b = (self.loss.of_statistics(self._statistics(each)) for each in (first, second))
+            terms = {name: 2 * terms[name] - (a[name] + b[name]) / 2 for name in terms}
         return sum(term.item() for term in terms.values())
 
     def _statistics(self, moments: Moments) -> Statistics:
@@ -168,15 +227,6 @@ def held_out_correlations(task: Task, space: FeatureSpace, folds: Parts[Moments]
     return by_component([part.correlations(task.scale) for part in cross_fitted(task, space, folds, 1)], 1)
 
 
-def minimised(
-    task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], callback: Callback | None = None
-) -> LinearMap:
-    """The minimum over moments, by fold or not; n_components="auto" is chosen from the folds."""
-    if isinstance(sums, Moments):
-        return task.minimised(space, sums, callback)
-    return settled(task, sums).minimised(space, sums.total, callback)
-
-
 def settled(task: Task, folds: Parts[Moments]) -> Task:
     """The task with a number for n_components="auto"."""
     if task.n_components != "auto":
@@ -209,9 +259,9 @@ def _shared(moments: Moments) -> Tensor:
     return moments.S_plus - symmetric(torch.outer(moments.mean_1, moments.mean_2))
 
 
-def check_learned(task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], found: LinearMap) -> None:
+def check_learned(task: Task, space: FeatureSpace, sums: Parts[Moments], found: LinearMap) -> None:
     """Warn of a solution from which nothing holds for rows that were not learned from."""
-    if isinstance(sums, Moments) or len(sums) < LEAST_FOLDS:
+    if len(sums) < LEAST_FOLDS:
         return
     h = len(found.gamma)
     gains, correlations = [], []

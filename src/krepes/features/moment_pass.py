@@ -27,8 +27,7 @@ from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
-from krepes.moments.moments import Moments
-from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
+from krepes.moments.moments import OUTER_BYTES, Moments, OuterSum
 
 
 @dataclass(frozen=True, eq=False)

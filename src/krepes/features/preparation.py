@@ -19,17 +19,17 @@ from krepes.base.components import named
 from krepes.base.reporting import Progress, display, warn
 from krepes.base.rows import dense_remedy
 from krepes.engines import Engine, as_engine
-from krepes.features.fit_data import FitData, RowReader
-from krepes.features.fit_warnings import allowed_candidates, warn_of_cost, warn_of_data, warn_of_shape
-from krepes.features.landmark_choice import (
+from krepes.features.choices import (
     LandmarkChoice,
     LandmarkRows,
     all_points,
     check_all_points,
+    choose_views,
     with_views,
 )
+from krepes.features.fit_data import FitData, RowReader
+from krepes.features.fit_warnings import allowed_candidates, warn_of_cost, warn_of_data, warn_of_shape
 from krepes.features.space import FeatureSpace
-from krepes.features.view_choice import choose_views
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.checking.faults import check_candidates, title

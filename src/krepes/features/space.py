@@ -24,10 +24,9 @@ from krepes.base.reporting import Progress
 from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.base.schema import check_entries
 from krepes.engines import Engine
+from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader
-from krepes.features.landmark_choice import LandmarkRows
 from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
-from krepes.features.view_choice import choose_views
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing.input_space import InputSpace

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.external import External
+from krepes.base.components import External
 from krepes.base.rows import Rows
 from krepes.kernels import Kernel
 from krepes.kernels.kernel import kernel_parts

@@ -27,8 +27,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from krepes.base.blocks import row_blocks, rows_within
-from krepes.base.components import named_parts
-from krepes.base.external import External
+from krepes.base.components import External, named_parts
 from krepes.base.validation import as_array, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
-from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.linalg import conjugate_gradients
 from krepes.base.reporting import warn
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.kernels import Kernel

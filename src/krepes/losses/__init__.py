@@ -4,23 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from krepes.base.components import resolve
-from krepes.losses.abilities import (
-    Ability,
-    Classification,
-    HasCorners,
-    HasMinimiser,
-    HasStart,
-    IgnoresScale,
-    MovingTarget,
-    NeedsRegularization,
-    OfStatistics,
-    OfTwoSamples,
-    OwnParameters,
-    QuadraticInMoments,
-    SumOfSquares,
-    ability,
-    required,
-)
 from krepes.losses.autoencoder import Autoencoder
 from krepes.losses.barlow_twins import BarlowTwins
 from krepes.losses.batch import Batch, Logits
@@ -30,49 +13,32 @@ from krepes.losses.custom import CallableLoss
 from krepes.losses.directions import DirectionLoss
 from krepes.losses.kernel_pca import KernelPCA
 from krepes.losses.loss import ForeignLoss, Loss, MomentLoss
-from krepes.losses.moment_forms import HeldOutStatistics, MomentForms
 from krepes.losses.simclr import SimCLR
 from krepes.losses.simple_contrastive import SimpleContrastive
 from krepes.losses.spectral_contrastive import SpectralContrastive
-from krepes.losses.statistics import Statistics
+from krepes.losses.statistics import MomentForms, Statistics
 from krepes.losses.vicreg import VICReg
 
 __all__ = [
     "BYOL",
-    "Ability",
     "Autoencoder",
     "BarlowTwins",
     "Batch",
     "CallableLoss",
-    "Classification",
     "DirectionLoss",
     "ForeignLoss",
-    "HasCorners",
-    "HasMinimiser",
-    "HasStart",
-    "HeldOutStatistics",
-    "IgnoresScale",
     "KernelPCA",
     "Logits",
     "Loss",
     "MomentForms",
     "MomentLoss",
-    "MovingTarget",
-    "NeedsRegularization",
-    "OfStatistics",
-    "OfTwoSamples",
-    "OwnParameters",
-    "QuadraticInMoments",
     "SimCLR",
     "SimpleContrastive",
     "SpectralContrastive",
     "Statistics",
-    "SumOfSquares",
     "VICReg",
-    "ability",
     "as_loss",
     "check_loss",
-    "required",
 ]
 
 

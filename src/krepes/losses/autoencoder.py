@@ -20,7 +20,6 @@ from torch import Tensor
 
 from krepes.base.validation import check_choice, check_number
 from krepes.kernels.vectors import as_rows
-from krepes.losses.abilities import SumOfSquares
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
 from krepes.losses.loss import check_weights, inverse_root
@@ -31,7 +30,7 @@ DECODERS = ("gaussian", "linear")
 RECONSTRUCTIONS = ("leave_one_out", "in_sample")
 
 
-class Autoencoder(DirectionLoss, SumOfSquares):
+class Autoencoder(DirectionLoss):
     """Reconstruct samples from their embeddings, with the best decoder for every embedding.
 
     Parameters

@@ -14,24 +14,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.abilities import (
-    Ability,
-    HasMinimiser,
-    IgnoresScale,
-    OfTwoSamples,
-    QuadraticInMoments,
-    SumOfSquares,
-    required,
-)
-from krepes.losses.batch import Batch, Terms
+from krepes.base.linalg import NOISE, descending_eigh, symmetric
+from krepes.losses.batch import Batch, SampleStatistics, Terms
 from krepes.losses.loss import MomentLoss, check_weights, inverse_root, off_diagonal
-from krepes.losses.moment_forms import NOISE
-from krepes.losses.statistics import SampleStatistics, Statistics
+from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class BarlowTwins(MomentLoss, QuadraticInMoments, HasMinimiser, IgnoresScale, SumOfSquares):
+class BarlowTwins(MomentLoss):
     """Make the cross-correlation of two views the identity.
 
     Parameters
@@ -85,12 +75,14 @@ class BarlowTwins(MomentLoss, QuadraticInMoments, HasMinimiser, IgnoresScale, Su
     def rotation_invariant(self) -> bool:
         return not self.normalize and self.redundancy == 1
 
-    def offers(self, kind: type[Ability]) -> bool:
-        if kind is HasMinimiser:
+    @property
+    def quadratic_in_moments(self) -> bool:
+        return not self.normalize
+
+    def offers(self, method: str) -> bool:
+        if method == "minimiser":
             return not self.normalize and self.center and self.redundancy >= 1
-        if kind is OfTwoSamples:
-            return not self.normalize
-        return super().offers(kind)
+        return super().offers(method)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         check_weights(redundancy=self.redundancy)
@@ -124,7 +116,7 @@ class BarlowTwins(MomentLoss, QuadraticInMoments, HasMinimiser, IgnoresScale, Su
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the unnormalised loss."""
-        required(self, HasMinimiser)
+        self.require("minimiser")
         V_12 = moments.S_12 - torch.outer(moments.mean_1, moments.mean_2)
         values, vectors = descending_eigh(V_12, n_components)  # of its symmetric part
         kept = int((values > max(lam / 2, NOISE * moments.S.trace().item())).sum())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from krepes.losses.statistics import Statistics
 
 Terms = dict[str, Tensor]  # named scalars whose sum is the loss
 
@@ -68,3 +71,44 @@ class Logits(NamedTuple):
 
     values: Tensor  # (rows, classes); -inf where a class cannot be chosen
     targets: Tensor  # (rows,), int64
+
+
+class SampleStatistics(Statistics):
+    """Statistics of a batch of embeddings."""
+
+    def __init__(self, batch: Batch):
+        self._batch = batch
+        self._Z = {1: batch.Z[0], 2: batch.Z[min(1, len(batch.Z) - 1)]}
+        self.shared = len(batch.Z) == 1
+
+    def _mean(self, view: int) -> Tensor:
+        return self._Z[view].mean(0)
+
+    @cached_property
+    def _centered(self) -> dict[int, Tensor]:
+        return {1: self._Z[1] - self.mean_1, 2: self._Z[2] - self.mean_2}
+
+    def _covariance(self, view: int, other: int) -> Tensor:
+        return self._centered[view].mT @ self._centered[other] / len(self._Z[view])
+
+    def _variance(self, view: int, other: int) -> Tensor:
+        return (self._centered[view] * self._centered[other]).mean(0)
+
+    @property
+    def negative_alignment(self) -> Tensor:
+        negatives = self._batch.negatives
+        if negatives is None:
+            return self.mean_1 @ self.mean_2
+        return (self._Z[1] * negatives).sum(1).mean()
+
+    @property
+    def gram(self) -> Tensor:
+        return self._batch.required("gram")
+
+    @property
+    def norm_sq(self) -> Tensor:
+        return self.gram.diagonal()
+
+    @property
+    def phi_norm_sq(self) -> Tensor:
+        return self._batch.required("phi_norm_sq").mean()

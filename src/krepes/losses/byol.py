@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from krepes.base.validation import check_choice, check_count, check_number
-from krepes.losses.abilities import MovingTarget, OwnParameters, SumOfSquares
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.directions import DirectionLoss, directions
 from krepes.losses.loss import inverse_root
@@ -25,7 +24,7 @@ PREDICTORS = ("mlp", "linear")
 VARIANCE_FLOOR = 1e-6  # of a hidden unit, relative to its mean square: rounding is not blown up to a signal
 
 
-class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
+class BYOL(DirectionLoss):
     """Predict one view from the other, without negatives.
 
     Parameters
@@ -70,7 +69,7 @@ class BYOL(DirectionLoss, SumOfSquares, OwnParameters, MovingTarget):
         self.decay = decay
 
     @property
-    def target_decay(self) -> float:
+    def target_decay(self) -> float:  # type: ignore[override]
         return self.decay
 
     def parameters(self, n_components: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:

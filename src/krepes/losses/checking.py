@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from krepes.base.validation import check_count
-from krepes.losses.abilities import Classification, IgnoresScale, OwnParameters, SumOfSquares, ability
 from krepes.losses.batch import Batch
 from krepes.losses.loss import Loss
 
@@ -109,7 +108,7 @@ def _check_declarations(loss: Loss) -> None:
         raise ValueError(
             f"{loss}: needs={loss.needs} names {unknown[0]!r}; expected some of {', '.join(FIELDS)}."
         )
-    if loss.scale_invariant and not loss.offers(IgnoresScale):
+    if loss.scale_invariant and not loss.offers("column_scale"):
         raise ValueError(
             f"{loss} is scale_invariant and has no column_scale(statistics), the squared scale of its columns that "
             "the regulariser divides by. Derive from krepes.losses.DirectionLoss if only directions matter."
@@ -118,10 +117,9 @@ def _check_declarations(loss: Loss) -> None:
 
 def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
     """The parameters that a loss brings along; none where it has none."""
-    owner = ability(loss, OwnParameters)
-    if owner is None:
+    if not loss.offers("parameters"):
         return {}
-    own = owner.parameters(n_components, generator)
+    own = loss.parameters(n_components, generator)
     if not isinstance(own, dict) or not all(isinstance(value, Tensor) for value in own.values()):
         raise ValueError(f"{loss}.parameters returned {_described(own)}; expected a dict of named tensors.")
     taken = [name for name in own if name in TRAINED or not isinstance(name, str)]
@@ -137,10 +135,10 @@ def _check_curvature(loss: Loss, batch: Batch, total: float) -> None:
     """Residuals and logits, where a loss has them, have to give its value."""
     found = {}
     with torch.no_grad():
-        if (squares := ability(loss, SumOfSquares)) is not None:
-            found["|residuals|^2"] = squares.residuals(batch).square().sum().item()
-        if (classes := ability(loss, Classification)) is not None:
-            values, targets = classes.logits(batch)
+        if loss.offers("residuals"):
+            found["|residuals|^2"] = loss.residuals(batch).square().sum().item()
+        if loss.offers("logits"):
+            values, targets = loss.logits(batch)
             found["the cross-entropy of its logits"] = cross_entropy(values, targets).item()
     for name, value in found.items():
         if abs(value - total) > AGREEMENT * max(abs(total), abs(value)):

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.external import External
-from krepes.losses.abilities import Ability, IgnoresScale, OwnParameters
+from krepes.base.components import External
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.checking import check_terms
 from krepes.losses.directions import overall_scale
@@ -19,7 +18,7 @@ from krepes.losses.loss import Loss
 from krepes.losses.statistics import Statistics
 
 
-class CallableLoss(Loss, IgnoresScale, OwnParameters):
+class CallableLoss(Loss):
     """A user's function of two views' embeddings.
 
     Parameters
@@ -56,10 +55,10 @@ class CallableLoss(Loss, IgnoresScale, OwnParameters):
         rest = ", scale_invariant=True" * self.scale_invariant
         return f"CallableLoss({'' if self.function is None else described(self.function)}{rest})"
 
-    def offers(self, kind: type[Ability]) -> bool:
-        if kind is OwnParameters:
+    def offers(self, method: str) -> bool:
+        if method == "parameters":
             return isinstance(self.function, torch.nn.Module) and bool([*self.function.parameters()])
-        return super().offers(kind)
+        return super().offers(method)
 
     def __call__(self, *Z: Any, X: Any = None) -> Tensor:
         """The value of the function; a module is called with the weights that it has."""

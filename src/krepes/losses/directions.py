@@ -13,19 +13,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.losses.abilities import IgnoresScale
 from krepes.losses.loss import Loss, inverse_root
 from krepes.losses.statistics import Statistics
 
 
-class DirectionLoss(Loss, IgnoresScale):
+class DirectionLoss(Loss):
     """A loss that ignores the overall scale of the embedding."""
 
     finds_scale = True  # it has none; but components of equal or of natural variance point elsewhere
-
-    @property
-    def scale_invariant(self) -> bool:
-        return True
+    scale_invariant = True
 
     @property
     def rotation_invariant(self) -> bool:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh, symmetric
-from krepes.losses.moment_forms import MomentForms
+from krepes.losses.statistics import MomentForms
 
 VARIANCE_FLOOR = 1e-4  # under the root of the hinge, [bardes, Eq. 2]
 BISECTIONS = 60

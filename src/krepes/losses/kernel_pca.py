@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
+from krepes.base.linalg import spanned
 from krepes.losses.batch import Terms
 from krepes.losses.loss import MomentLoss
-from krepes.losses.moment_forms import spanned
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class KernelPCA(MomentLoss, QuadraticInMoments, HasMinimiser):
+class KernelPCA(MomentLoss):
     """Reconstruct the features of a sample from their projection.
 
     Looks at one view of every sample; fit it on unaugmented rows. The value includes the part of k(x, x) that the
@@ -41,16 +40,11 @@ class KernelPCA(MomentLoss, QuadraticInMoments, HasMinimiser):
 
     name = "kernel_pca"
     known_elsewhere_as = ("pca", "kpca")
+    intercept = "centered"
+    rotation_invariant = True
+    quadratic_in_moments = True
     views_needed = 1
     needs = ("phi_norm_sq", "gram")
-
-    @property
-    def rotation_invariant(self) -> bool:
-        return True
-
-    @property
-    def intercept(self) -> str:
-        return "centered"
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         C = statistics.second_moment

@@ -1,7 +1,13 @@
 """The loss contract: named terms of a batch; for losses of second moments, also of the moments.
 
 A loss is a formula of embeddings. `terms(batch)` returns named scalars whose sum is the loss (weights are already
-in them); solvers add the regulariser. `loss(Z1, Z2)` is that sum. What else a loss can do is optional, see `abilities`.
+in them); solvers add the regulariser. `loss(Z1, Z2)` is that sum.
+
+What else a loss can do is optional. A subclass that can writes the method, and `offers("minimiser")` is then true. A
+method that is there for some settings only is declared in `offers`:
+
+    def offers(self, method):
+        return super().offers(method) and (method != "minimiser" or self.variance == "quadratic")
 """
 
 from __future__ import annotations
@@ -14,13 +20,9 @@ from torch import Tensor
 
 from krepes.base.components import Component
 from krepes.base.validation import check_number
-from krepes.losses.abilities import Ability, MovingTarget, OfStatistics, OwnParameters
-from krepes.losses.batch import Batch, Terms, as_embeddings
-from krepes.losses.moment_forms import MomentForms
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses.batch import Batch, Logits, SampleStatistics, Terms, as_embeddings
+from krepes.losses.statistics import MomentForms, Statistics
 from krepes.moments import Moments
-
-FROM_TRAINING: dict[str, type[Ability]] = {"target_Z": MovingTarget, "parameters": OwnParameters}
 
 
 class Loss(Component, ABC):
@@ -41,9 +43,15 @@ class Loss(Component, ABC):
         "orthogonal": minimised subject to W^T W = I.
     needs : tuple of str
         Fields of `Batch` beyond Z that the value reads: "X", "phi_norm_sq", "gram". (`target_Z` and `parameters`
-        follow from the abilities `MovingTarget` and `OwnParameters`.)
+        are there for a loss that has a `target_decay` or `parameters`.)
     uses_negatives : bool
         Whether explicit negatives enter the value.
+    quadratic_in_moments : bool
+        Whether it is a polynomial of second degree in the moments of the embeddings: two samples then estimate it
+        without bias, see `krepes.features.held_out`.
+    target_decay : float or None
+        decay of theta_t <- decay theta_t + (1 - decay) theta, for a loss whose batches bring `target_Z`, the embeddings
+        under a moving average of the model.
     finds_scale : bool
         Whether training starts at the scale where the value is lowest, of a few; else at unit variance. Not for a loss
         that is lowest where all embeddings coincide.
@@ -53,9 +61,14 @@ class Loss(Component, ABC):
     constraint: ClassVar[str | None] = None
     needs: ClassVar[tuple[str, ...]] = ()
     finds_scale: ClassVar[bool] = False
+    target_decay: float | None = None
 
     @property
     def uses_negatives(self) -> bool:
+        return False
+
+    @property
+    def quadratic_in_moments(self) -> bool:
         return False
 
     @property
@@ -74,9 +87,60 @@ class Loss(Component, ABC):
     def terms(self, batch: Batch) -> Terms:
         """Named scalars whose sum is the loss of these samples."""
 
-    def offers(self, kind: type[Ability]) -> bool:
-        """Whether this loss, with its settings, has an ability: by default, whether it has the methods."""
-        return all(hasattr(self, name) for name in kind.__abstractmethods__)
+    # What a loss may be able to do besides
+
+    def of_statistics(self, statistics: Statistics) -> Terms:
+        """The terms as a function of the first and second moments of the embeddings, see `MomentLoss`."""
+        raise self._has_no("of_statistics")
+
+    def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
+        """The minimum in closed form: (W, gamma) of shapes (r, h') and (h',), regulariser included."""
+        raise self._has_no("minimiser")
+
+    def start(self, forms: MomentForms, n_components: int, lam: float) -> tuple[Tensor, bool]:
+        """W (k, h) for descent on the moments to start from, and whether it is the minimum already."""
+        raise self._has_no("start")
+
+    def smoothed(self, width: float) -> Loss:
+        """Of a loss with corners, one without, nearer to this one the smaller the width."""
+        raise self._has_no("smoothed")
+
+    def sufficient_lam(self, moments: Moments) -> float:
+        """Of a loss that may have no minimum without regularisation, a lam from which on there is one."""
+        raise self._has_no("sufficient_lam")
+
+    def column_scale(self, statistics: Statistics) -> Tensor:
+        """Of a `scale_invariant` loss, the squared scale of every column, (h,), which the regulariser divides by."""
+        raise self._has_no("column_scale")
+
+    def parameters(self, n_components: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Start values, by name, of tensors of its own that are trained with W and gamma, such as a predictor."""
+        raise self._has_no("parameters")
+
+    def residuals(self, batch: Batch) -> Tensor:
+        """A vector whose squared length is the loss: for Gauss-Newton steps."""
+        raise self._has_no("residuals")
+
+    def logits(self, batch: Batch) -> Logits:
+        """Scores of classes, and the right answers, whose mean cross-entropy is the loss: for Gauss-Newton steps."""
+        raise self._has_no("logits")
+
+    def offers(self, method: str) -> bool:
+        """Whether this loss, with its settings, has one of the optional methods: by default, whether it writes it.
+
+        >>> from krepes.losses import BarlowTwins
+        >>> [loss.offers("minimiser") for loss in (BarlowTwins(), BarlowTwins(redundancy=1, normalize=False))]
+        [False, True]
+        """
+        return getattr(type(self), method) is not getattr(Loss, method)
+
+    def require(self, method: str) -> None:
+        """Raise an error where a method is not there with these settings."""
+        if not self.offers(method):
+            raise self._has_no(method)
+
+    def _has_no(self, method: str) -> ValueError:
+        return ValueError(f"The loss {self} has no {method}() with these settings.")
 
     def __call__(self, *Z: Any, X: Any = None) -> Tensor:
         """The loss of embeddings, a scalar with gradients.
@@ -98,7 +162,8 @@ class Loss(Component, ABC):
         """
         given = set() if X is None else {"X"}
         lacking = [name for name in self.needs if name not in given]
-        lacking += [name for name, kind in FROM_TRAINING.items() if self.offers(kind)]
+        lacking += ["target_Z"] * (self.target_decay is not None)
+        lacking += ["parameters"] * self.offers("parameters")
         if lacking:
             batch = f"Batch(Z, {', '.join(f'{name}=...' for name in lacking)})"
             raise ValueError(
@@ -162,11 +227,11 @@ class ForeignLoss(Loss):
         )
 
 
-class MomentLoss(Loss, OfStatistics):
+class MomentLoss(Loss):
     """A loss that sees the data through the first and second moments of the embeddings.
 
-    Subclasses write `of_statistics`: samples and moments then give the same value by construction. Two abilities make
-    more of it: `HasMinimiser` where there is a closed form, and `IgnoresScale` where the loss is scale-invariant.
+    Subclasses write `of_statistics`: samples and moments then give the same value by construction. Two methods make
+    more of it: `minimiser` where there is a closed form, and `column_scale` where the loss is scale-invariant.
     """
 
     finds_scale = True

@@ -13,12 +13,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from krepes.base.validation import check_number
-from krepes.losses.abilities import Classification
 from krepes.losses.batch import Batch, Logits, Terms
 from krepes.losses.directions import DirectionLoss, directions
 
 
-class SimCLR(DirectionLoss, Classification):
+class SimCLR(DirectionLoss):
     """Contrast the two views of a sample with every other embedding of the batch.
 
     Parameters

@@ -12,16 +12,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from krepes.base.linalg import descending_eigh
-from krepes.losses.abilities import HasMinimiser, QuadraticInMoments
+from krepes.base.linalg import NOISE, descending_eigh
 from krepes.losses.batch import Terms
 from krepes.losses.loss import MomentLoss
-from krepes.losses.moment_forms import NOISE
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class SimpleContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
+class SimpleContrastive(MomentLoss):
     """Align positives more than negatives, with an orthonormal W.
 
     Columns whose eigenvalue is not positive would only raise the loss ([esser, Thm. 3] assumes there are none);
@@ -39,19 +37,11 @@ class SimpleContrastive(MomentLoss, QuadraticInMoments, HasMinimiser):
 
     name = "simple_contrastive"
     known_elsewhere_as = ("contrastive",)
+    intercept = "zero"
+    rotation_invariant = True
+    uses_negatives = True
+    quadratic_in_moments = True
     constraint = "orthogonal"
-
-    @property
-    def uses_negatives(self) -> bool:
-        return True
-
-    @property
-    def rotation_invariant(self) -> bool:
-        return True
-
-    @property
-    def intercept(self) -> str:
-        return "zero"
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         return {"positive": -statistics.alignment, "negative": statistics.negative_alignment}

@@ -17,24 +17,14 @@ from __future__ import annotations
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from krepes.base.linalg import descending_eigh
-from krepes.losses.abilities import (
-    Ability,
-    HasMinimiser,
-    NeedsRegularization,
-    OfStatistics,
-    OfTwoSamples,
-    QuadraticInMoments,
-    required,
-)
+from krepes.base.linalg import descending_eigh, low_rank_factor
 from krepes.losses.batch import Batch, Terms
 from krepes.losses.loss import MomentLoss
-from krepes.losses.moment_forms import low_rank_factor
 from krepes.losses.statistics import Statistics
 from krepes.moments import Moments
 
 
-class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsRegularization):
+class SpectralContrastive(MomentLoss):
     """Factorise the normalised similarity of positive pairs.
 
     Parameters
@@ -69,6 +59,8 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsReg
 
     name = "spectral_contrastive"
     known_elsewhere_as = ("spectral", "scl")
+    intercept = "zero"
+    rotation_invariant = True
 
     def __init__(self, negatives: str = "all"):
         self.negatives = negatives
@@ -78,22 +70,18 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsReg
         return self.negatives == "triplet"
 
     @property
-    def intercept(self) -> str:
-        return "zero"
+    def quadratic_in_moments(self) -> bool:
+        return self.negatives == "all"
 
-    @property
-    def rotation_invariant(self) -> bool:
-        return True
-
-    def offers(self, kind: type[Ability]) -> bool:
-        if kind in (OfStatistics, OfTwoSamples, HasMinimiser):
+    def offers(self, method: str) -> bool:
+        if method in ("of_statistics", "minimiser"):
             return self.negatives == "all"
-        if kind is NeedsRegularization:
+        if method == "sufficient_lam":
             return self.negatives == "triplet"
-        return super().offers(kind)
+        return super().offers(method)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
-        required(self, OfStatistics)
+        self.require("of_statistics")
         return {
             "positive": -2 * statistics.alignment,
             "negative": statistics.second_moment.square().sum(),
@@ -117,7 +105,7 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsReg
         With M = W W^T and u_i = z_i^T z_i^-, c mean u = c tr(S_- M), so that
         loss + lam tr M = tr((lam - 2 S_+ + c S_-) M) + mean (u^2 - c u) >= mean (u - c/2)^2 - c^2 / 4.
         """
-        required(self, NeedsRegularization)
+        self.require("sufficient_lam")
         S_plus, S_minus = moments.S_plus, moments.S_minus
 
         def largest(c: float) -> float:
@@ -127,6 +115,6 @@ class SpectralContrastive(MomentLoss, QuadraticInMoments, HasMinimiser, NeedsReg
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """See `low_rank_factor`; the value, regulariser included, is -sum_i (e_i)_+^2."""
-        required(self, HasMinimiser)
+        self.require("minimiser")
         W = low_rank_factor(moments.S, moments.S_plus, lam, n_components, moments.S.trace().item())
         return W, W.new_zeros(W.shape[1])

@@ -18,25 +18,15 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.losses.abilities import (
-    Ability,
-    HasCorners,
-    HasMinimiser,
-    HasStart,
-    OfTwoSamples,
-    QuadraticInMoments,
-    SumOfSquares,
-    required,
-)
-from krepes.losses.batch import Batch, Terms
+from krepes.base.linalg import low_rank_factor
+from krepes.losses.batch import Batch, SampleStatistics, Terms
 from krepes.losses.hinge_minimum import CONVEX, VARIANCE_FLOOR, hinge_minimum
 from krepes.losses.loss import MomentLoss, check_weights, off_diagonal
-from krepes.losses.moment_forms import MomentForms, low_rank_factor
-from krepes.losses.statistics import SampleStatistics, Statistics
+from krepes.losses.statistics import MomentForms, Statistics
 from krepes.moments import Moments
 
 
-class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners, SumOfSquares):
+class VICReg(MomentLoss):
     """Variance, invariance and covariance terms, each with its weight.
 
     Parameters
@@ -63,6 +53,7 @@ class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners,
     """
 
     name = "vicreg"
+    intercept = "centered"
     _width = 0.0  # of the hinge's rounded corner
 
     def __init__(
@@ -80,21 +71,21 @@ class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners,
         self.beta = beta
 
     @property
-    def intercept(self) -> str:
-        return "centered"
-
-    @property
     def rotation_invariant(self) -> bool:
         return self.variance == "quadratic"
 
-    def offers(self, kind: type[Ability]) -> bool:
-        if kind in (HasMinimiser, OfTwoSamples, SumOfSquares):
+    @property
+    def quadratic_in_moments(self) -> bool:
+        return self.variance == "quadratic"
+
+    def offers(self, method: str) -> bool:
+        if method in ("minimiser", "residuals"):
             return self.variance == "quadratic"
-        if kind is HasCorners:
+        if method == "smoothed":
             return self.variance == "hinge"
-        if kind is HasStart:
+        if method == "start":
             return self.variance == "hinge" and self.variance_weight >= CONVEX * self.covariance_weight
-        return super().offers(kind)
+        return super().offers(method)
 
     def of_statistics(self, statistics: Statistics) -> Terms:
         self._check()
@@ -133,14 +124,14 @@ class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners,
     def smoothed(self, width: float) -> VICReg:
         """This loss with the hinge's corner rounded over +-width: never below it, above by at most width/4 of
         the variance weight. Many components end exactly at the corner, where descent would crawl."""
-        required(self, HasCorners)
+        self.require("smoothed")
         rounded = clone(self)
         rounded._width = width
         return rounded
 
     def residuals(self, batch: Batch) -> Tensor:
         """sqrt(beta / b) (Z1 - Z2) and C - I, flattened to (b h + h^2,)."""
-        required(self, SumOfSquares)
+        self.require("residuals")
         check_weights(beta=self.beta)
         Z1, Z2 = self.views(batch)
         C = SampleStatistics(batch).covariance
@@ -149,14 +140,14 @@ class VICReg(MomentLoss, QuadraticInMoments, HasMinimiser, HasStart, HasCorners,
 
     def start(self, forms: MomentForms, n_components: int, lam: float) -> tuple[Tensor, bool]:
         """W (k, h) to descend from, and whether it is the minimum already; see `hinge_minimum`."""
-        required(self, HasStart)
+        self.require("start")
         self._check()
         weights = self.invariance_weight, self.variance_weight, self.covariance_weight
         return hinge_minimum(forms, n_components, lam, *weights)
 
     def minimiser(self, moments: Moments, n_components: int, lam: float) -> tuple[Tensor, Tensor]:
         """The closed form of the quadratic loss: beta |z1 - z2|^2 expands to 2 beta tr W^T (S - S_+) W."""
-        required(self, HasMinimiser)
+        self.require("minimiser")
         S = moments.covariance
         S_plus = moments.S_plus - torch.outer(moments.mean, moments.mean)
         target = (1 - self.beta) * S + self.beta * S_plus

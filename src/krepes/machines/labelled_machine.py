@@ -32,8 +32,8 @@ from krepes.base.rows import Rows, as_sparse
 from krepes.base.schema import check_entries
 from krepes.base.validation import check_count
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
+from krepes.features.choices import AUTO_LANDMARKS, landmark_count
 from krepes.features.fit_data import as_weights
-from krepes.features.landmark_choice import AUTO_LANDMARKS, landmark_count
 from krepes.kernels import Kernel
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector

@@ -16,7 +16,7 @@ from krepes.base.codec import State, decode, encode
 from krepes.base.rows import Rows
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
-from krepes.moments.outer_sum import OUTER_BYTES, OuterSum
+from krepes.moments.moments import OUTER_BYTES, OuterSum
 from krepes.regression.normal_sums import NormalSums
 
 

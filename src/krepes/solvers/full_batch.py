@@ -22,7 +22,7 @@ from krepes.base.files import readable_bytes
 from krepes.base.linalg import descending_eigh
 from krepes.base.reporting import warn
 from krepes.base.validation import check_count, check_number
-from krepes.losses import Batch, Loss, MomentForms, MovingTarget, NeedsRegularization, OwnParameters, ability
+from krepes.losses import Batch, Loss, MomentForms
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments
 from krepes.solvers.descent import Descent
@@ -94,12 +94,10 @@ class FullBatch(Solver[Samples]):
 
     @classmethod
     def missing(cls, loss: Loss) -> list[str]:
-        own = {
-            MovingTarget: "a target that stands still",
-            OwnParameters: "freedom from parameters of its own",
-        }
-        lacks = [words for kind, words in own.items() if loss.offers(kind)]
-        return super().missing(loss) + lacks + [f"a value without {name}" for name in loss.needs]
+        lacks = super().missing(loss)
+        lacks += ["a target that stands still"] * (loss.target_decay is not None)
+        lacks += ["freedom from parameters of its own"] * loss.offers("parameters")
+        return lacks + [f"a value without {name}" for name in loss.needs]
 
     def solve(
         self,
@@ -155,9 +153,9 @@ def _pairs(n_views: int, exchangeable: bool) -> list[tuple[int, int]]:
 
 def _no_minimum(loss: Loss, views: list[Tensor], negatives: list[Tensor], lam: float) -> ValueError:
     advice = "Raise regularization"
-    if (needing := ability(loss, NeedsRegularization)) is not None:
+    if loss.offers("sufficient_lam"):
         moments = Moments.of_pairs(views[0], views[1], negatives[0] if negatives else views[0].roll(-1, 0))
-        enough = needing.sufficient_lam(moments)
+        enough = loss.sufficient_lam(moments)
         times = f"{enough / lam:.2g} times as much" if lam > 0 else f"lam={enough:.2g}"
         advice += (
             f": {times} is enough, and often less. Or use the loss over all pairs, which always has a minimum"

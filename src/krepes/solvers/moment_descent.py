@@ -26,21 +26,11 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from krepes.base.linalg import spanned
 from krepes.base.reporting import warn
 from krepes.base.validation import check_count, check_number
-from krepes.losses import (
-    HasCorners,
-    HasStart,
-    IgnoresScale,
-    Loss,
-    MomentForms,
-    OfStatistics,
-    Statistics,
-    ability,
-    required,
-)
+from krepes.losses import Loss, MomentForms, Statistics
 from krepes.losses.hinge_minimum import cosine_matrix
-from krepes.losses.moment_forms import spanned
 from krepes.moments import Moments
 from krepes.solvers.descent import Descent
 from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, objective
@@ -77,7 +67,7 @@ class MomentDescent(Solver[Moments]):
 
     name = "moment_descent"
     known_elsewhere_as = ("lbfgs", "l_bfgs")
-    required = (OfStatistics,)
+    required = ("of_statistics",)
     order = 1
 
     def __init__(self, max_iter: int = 200, tol: float = 1e-5):
@@ -178,8 +168,8 @@ def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]
 
 def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, Tensor, bool]:
     """The start M (k, h) and c (h,), and whether the loss knows it to be the minimum."""
-    if (knowing := ability(loss, HasStart)) is not None:
-        M, is_minimum = knowing.start(forms, h, lam)
+    if loss.offers("start"):
+        M, is_minimum = loss.start(forms, h, lam)
         return M, M.new_zeros(h), is_minimum
     M, c = start(h, len(forms.mean_1), loss.intercept == "learned")
     return M.to(forms.mean_1.device), c.to(forms.mean_1.device), False
@@ -187,19 +177,13 @@ def _first(loss: Loss, forms: MomentForms, h: int, lam: float) -> tuple[Tensor, 
 
 def _smoothed(loss: Loss) -> list[Loss]:
     """The loss, after smoother and smoother ones if it has corners."""
-    cornered = ability(loss, HasCorners)
-    return [loss] if cornered is None else [*(cornered.smoothed(width) for width in WIDTHS), loss]
+    return [*map(loss.smoothed, WIDTHS), loss] if loss.offers("smoothed") else [loss]
 
 
 def _finished(loss: Loss, forms: MomentForms, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Drop components that the regulariser drove to zero; give the rest unit variance where scale is free."""
     if loss.scale_invariant:
-        scale = (
-            required(loss, IgnoresScale)
-            .column_scale(forms.embed(M, c))
-            .clamp_min(torch.finfo(M.dtype).tiny)
-            .rsqrt()
-        )
+        scale = loss.column_scale(forms.embed(M, c)).clamp_min(torch.finfo(M.dtype).tiny).rsqrt()
         M, c = M * scale, c * scale
     kept = ~vanished(forms.embed(M, c))
     return M[:, kept], c[kept]

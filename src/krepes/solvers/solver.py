@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component, named
-from krepes.losses import Ability, IgnoresScale, Loss, OfStatistics, Statistics, required
+from krepes.losses import Loss, MomentForms, Statistics
 from krepes.moments import Moments
 from krepes.solvers.samples import Samples
 
@@ -78,7 +78,7 @@ class Solver(Component, ABC, Generic[D]):
     """Minimises a loss plus its regulariser over (W, gamma)."""
 
     data: ClassVar[str] = "moments"  # what it works on: "moments" or "samples"
-    required: ClassVar[tuple[type[Ability], ...]] = ()  # what the loss must be able to do
+    required: ClassVar[tuple[str, ...]] = ()  # methods that the loss must have
     constraints: ClassVar[tuple[str | None, ...]] = (None,)  # constraints on W that it can keep
     order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
     stochastic: ClassVar[bool] = False  # steps on random batches, which end near a minimum and not at it
@@ -98,7 +98,7 @@ class Solver(Component, ABC, Generic[D]):
     @classmethod
     def missing(cls, loss: Loss) -> list[str]:
         """What this solver needs and the loss does not have."""
-        lacks = [kind.described() for kind in cls.required if not loss.offers(kind)]
+        lacks = [f"{method}()" for method in cls.required if not loss.offers(method)]
         if loss.constraint not in cls.constraints:
             lacks.append(f"freedom from its constraint ({loss.constraint!r})")
         return lacks
@@ -124,6 +124,43 @@ class Solver(Component, ABC, Generic[D]):
             raise ValueError("The moments contain NaN or infinite values: check the data and the kernel.")
 
 
+class ClosedForm(Solver[Moments]):
+    """Ask the loss for its minimiser: one or two r x r eigendecompositions, O(r^3), whatever n is.
+
+    Examples
+    --------
+    >>> from krepes.losses import KernelPCA
+    >>> rows = torch.tensor([[0.0, 0.0], [2.0, 0.0]])
+    >>> solution = ClosedForm().solve(KernelPCA(), Moments.of_rows(rows), n_components=2, lam=0.0)
+    >>> solution.W.tolist(), solution.dropped        # the second direction does not vary
+    ([[1.0], [0.0]], 1)
+    """
+
+    name = "closed_form"
+    known_elsewhere_as = ("eigen", "exact")
+    required = ("minimiser",)
+    constraints = (None, "orthogonal")
+    order = 0
+
+    def solve(
+        self,
+        loss: Loss,
+        moments: Moments,
+        n_components: int,
+        lam: float,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> Solution:
+        self.check(loss, moments, n_components, lam)
+        W, gamma = loss.minimiser(moments, n_components, lam)
+        if W.shape[1] == 0:
+            raise nothing_left(loss, moments, lam)
+        _, values = objective(loss, MomentForms.of(moments).embed(W, gamma), lam)
+        if callback is not None:
+            callback(1, values)
+        return Solution(W, gamma, [values], 1, True, "closed_form", n_components - W.shape[1])
+
+
 def choose_solver(loss: Loss, exact: bool = False) -> Solver[Any]:
     """The solver for `solver="auto"`: a closed form if the loss has one, else the next that fits.
 
@@ -135,18 +172,15 @@ def choose_solver(loss: Loss, exact: bool = False) -> Solver[Any]:
     >>> [choose_solver(SpectralContrastive("triplet"), exact=exact) for exact in (False, True)]
     [SGD(), FullBatch()]
     """
-    fitting = [solver for solver in _solvers().values() if not solver.missing(loss)]
-    if not fitting:
-        raise ValueError(f"No solver for the loss {loss}. {_alternatives(loss)}")
-    return min(fitting, key=lambda solver: (exact and solver.stochastic, solver.order))()
-
-
-def _solvers() -> dict[str, type[Solver[Any]]]:
-    return named(Solver)
+    solvers = named(Solver).values()
+    for solver in sorted(solvers, key=lambda solver: (exact and solver.stochastic, solver.order)):
+        if not solver.missing(loss):
+            return solver()
+    raise ValueError(f"No solver for the loss {loss}. {_alternatives(loss)}")
 
 
 def _alternatives(loss: Loss) -> str:
-    solvers = _solvers()
+    solvers: dict[str, type[Solver[Any]]] = named(Solver)
     fitting = [name for name, solver in solvers.items() if not solver.missing(loss)]
     if fitting:
         return f"Solvers that work with it: {', '.join(fitting)}."
@@ -158,14 +192,14 @@ def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:
     """lam |W|^2, or lam sum_j |w_j|^2 / scale_j for a loss that ignores the scale of the columns."""
     if not loss.scale_invariant:
         return lam * statistics.norm_sq.sum()
-    scale = required(loss, IgnoresScale).column_scale(statistics)
+    scale = loss.column_scale(statistics)
     return lam * (statistics.norm_sq / torch.where(scale > 0, scale, torch.inf)).sum()
 
 
 def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, dict[str, float]]:
     """The total to be minimised, and the values of its parts for the history."""
     terms = {
-        **required(loss, OfStatistics).of_statistics(statistics),
+        **loss.of_statistics(statistics),
         "regularizer": regularizer(loss, statistics, lam),
     }
     total = torch.stack(list(terms.values())).sum()

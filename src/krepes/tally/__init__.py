@@ -1,7 +1,6 @@
 """What a model has seen: sums, by which rows, groups and weights they were made, and what may be taken back."""
 
 from krepes.tally.fit import Fit, total
-from krepes.tally.row_ranges import RowRanges
-from krepes.tally.tally import Tally
+from krepes.tally.tally import RowRanges, Tally
 
 __all__ = ["Fit", "RowRanges", "Tally", "total"]

@@ -26,8 +26,7 @@ from krepes.features import FeatureSpace, FitData, Run
 from krepes.labelled import labels_of
 from krepes.sources import open_source
 from krepes.tally.grouping import GroupSums, by_groups, group_keys
-from krepes.tally.row_ranges import RowRanges
-from krepes.tally.tally import MOST_ROWS, Tally, row_weights
+from krepes.tally.tally import MOST_ROWS, RowRanges, Tally, row_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,7 @@ def total(
     first_row: int = 0,
 ) -> Tally[T]:
     """The sums over all rows of the data: the one expensive pass. `first_row` is the global index of the first."""
-    sums: Accumulator[Any, Any] = by_groups(accumulator, data.group)
+    sums: Accumulator[Any, Any] = accumulator if data.group is None else by_groups(accumulator, data.group)
     reader = data.reader(space.inputs, space.placement, first_row)
     value = run.engine.reduce(sums, reader, checkpoint=checkpoint, progress=run.progress)
     return Tally.of(value, RowRanges.of(first_row, data.n_rows), data.group)

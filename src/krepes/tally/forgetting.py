@@ -23,8 +23,7 @@ from krepes.base.split import ROUNDING
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.tally.fit import Fit
 from krepes.tally.grouping import by_groups
-from krepes.tally.row_ranges import RowRanges
-from krepes.tally.tally import Tally
+from krepes.tally.tally import RowRanges, Tally
 
 
 def forgotten(
@@ -43,7 +42,7 @@ def forgotten(
             f"Asked to forget {data.n_rows:,} rows of a model that has seen {tally.n_rows:,}: some must be left."
         )
     reader = Numbered(data.reader(space.inputs, space.placement), numbers)
-    sums: Accumulator[Any, Any] = by_groups(accumulator, data.group)
+    sums: Accumulator[Any, Any] = accumulator if data.group is None else by_groups(accumulator, data.group)
     value = run.engine.reduce(sums, reader, progress=run.progress)
     gone: Tally[T] = Tally.of(value, RowRanges.of_rows(numbers), data.group)
     assert gone.total is not None

@@ -113,12 +113,8 @@ def group_keys(values: ArrayLike, n_rows: int | None = None) -> np.ndarray:
     return np.array(list(dated), dtype=np.str_)
 
 
-def by_groups(
-    accumulator: Accumulator[Any, T], keys: np.ndarray | None
-) -> Accumulator[Any, T] | Split[Any, T]:
-    """The accumulator once for every group, if there are any; an error if memory cannot hold it."""
-    if keys is None:
-        return accumulator
+def by_groups(accumulator: Accumulator[Any, T], keys: np.ndarray) -> Split[Any, T]:
+    """The accumulator once for every group; an error if memory cannot hold it."""
     n = len(np.unique(keys))
     needed, free = n * accumulator.bytes_of_sums, available_memory()
     what = (

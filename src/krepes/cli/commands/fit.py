@@ -170,7 +170,7 @@ def _check_room(
 ) -> None:
     """Refuse what memory or disk cannot hold."""
     from krepes.cli.memory_needed import check_fit_memory, check_model_file
-    from krepes.features.landmark_choice import landmark_count
+    from krepes.features.choices import landmark_count
 
     m = min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows)
     folds, width = model.folds_kept or 1, model.n_components

@@ -279,7 +279,7 @@ def _check_room(
     import numpy as np
 
     from krepes.cli.memory_needed import check_fit_memory, check_model_file
-    from krepes.features.landmark_choice import landmark_count
+    from krepes.features.choices import landmark_count
 
     m = landmark_count(machine.n_landmarks, source.n_rows)
     c = len(np.unique(target.y)) if target.y is not None and target.task == "classification" else 1

@@ -125,7 +125,7 @@ beside the numbers. Test rows of --split or --n-train take no part.
     from krepes.cli.tune_report import FitCommand
     from krepes.evaluation import Search
     from krepes.evaluation.tuning.ranges import import_optuna
-    from krepes.features.landmark_choice import landmark_count
+    from krepes.features.choices import landmark_count
     from krepes.labelled import training_rows
 
     import_optuna()

@@ -32,8 +32,7 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, FieldSums, SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.codec import Shape
-from krepes.base.conjugate_gradients import conjugate_gradients
-from krepes.base.linalg import RELATIVE_CUT, symmetric
+from krepes.base.linalg import RELATIVE_CUT, conjugate_gradients, symmetric
 from krepes.base.reporting import warn
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold, Parts

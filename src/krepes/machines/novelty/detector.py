@@ -25,7 +25,7 @@ from krepes.base.reporting import display, warn
 from krepes.base.validation import check_choice, check_count, check_number, check_share, is_number
 from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
-from krepes.features.landmark_choice import landmark_count
+from krepes.features.choices import landmark_count
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from krepes.base.linalg import symmetric
 from krepes.losses import Batch, Loss
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.solver import regularizer

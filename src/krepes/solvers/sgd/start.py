@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from krepes.losses import MovingTarget
 from krepes.losses.checking import own_parameters
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
@@ -65,7 +64,7 @@ def first_of_lowest(values: Sequence[float]) -> int:
 
 
 def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
-    target = theta if objective.loss.offers(MovingTarget) else None
+    target = None if objective.loss.target_decay is None else theta
     total = objective.values(theta, sample, target)["total"]
     return total if math.isfinite(total) else math.inf
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from krepes.base.random_streams import stream_key
 from krepes.base.reporting import warn
-from krepes.losses import IgnoresScale, Loss, MovingTarget, ability, required
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses import Loss
+from krepes.losses.batch import SampleStatistics
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
@@ -74,8 +74,7 @@ class Training:
         self.noise = samples.noise_variance**0.5
         sample = self._noisy(self.windows.sample_batch(), -1)
         self.theta = first_theta(solver, self.objective, sample, n_components, generator)
-        self.moving = ability(loss, MovingTarget)
-        self.target = None if self.moving is None else self._copied([P, GAMMA])
+        self.target = None if loss.target_decay is None else self._copied([P, GAMMA])
         rule = step_rule(solver, self.theta, sample)
         self.steps = self.preconditioner.steps(self.objective, self.theta, rule)
         self.held_out = [
@@ -111,7 +110,7 @@ class Training:
         )
 
     def _if_targets(self, theta: Theta) -> Theta | None:
-        return None if self.moving is None else theta
+        return None if self.loss.target_decay is None else theta
 
     def _copied(self, names: list[str]) -> Theta:
         return {name: self.theta[name].clone() for name in names if name in self.theta}
@@ -157,8 +156,8 @@ class Training:
             raise self._not_finite("gradient", math.nan)  # before a checkpoint could keep it
         if self.constrained:
             self.theta[P].copy_(self.coordinates.orthonormal(self.theta[P]))
-        if self.target is not None and self.moving is not None:
-            decay = float(self.moving.target_decay)
+        decay = self.loss.target_decay
+        if self.target is not None and decay is not None:
             for name, average in self.target.items():
                 average.lerp_(self.theta[name], 1 - decay)
 
@@ -288,7 +287,7 @@ class Training:
     def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
         """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
         statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
-        scale = required(self.loss, IgnoresScale).column_scale(statistics)
+        scale = self.loss.column_scale(statistics)
         varies = scale > torch.finfo(scale.dtype).tiny ** 0.5
         scale = torch.where(varies, scale, 1.0).rsqrt()
         return theta | {name: theta[name] * scale for name in (P, GAMMA) if name in theta}

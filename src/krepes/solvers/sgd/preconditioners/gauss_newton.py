@@ -34,10 +34,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from krepes.base.conjugate_gradients import conjugate_gradients
+from krepes.base.linalg import conjugate_gradients
 from krepes.base.validation import check_number
-from krepes.losses import Batch, Classification, IgnoresScale, Loss, SumOfSquares, ability, required
-from krepes.losses.statistics import SampleStatistics
+from krepes.losses import Batch, Loss
+from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.preconditioners.preconditioner import Preconditioner, StepRule, Steps
@@ -85,8 +85,8 @@ class GaussNewton(Preconditioner):
         self.floor = floor
 
     def missing(self, loss: Loss) -> str | None:
-        kinds = (SumOfSquares, Classification)
-        return None if any(map(loss.offers, kinds)) else " or ".join(kind.described() for kind in kinds)
+        known = loss.offers("residuals") or loss.offers("logits")
+        return None if known else "residuals() or logits()"
 
     def check(self) -> None:
         for name in ("max_iter", "damping", "tol", "floor"):
@@ -232,14 +232,14 @@ class Curvature:
         self.batch = objective.batch({k: v.detach() for k, v in theta.items()}, samples, target)
         self.own = list(self.batch.parameters)
         self.inputs = (*self.batch.Z, *self.batch.parameters.values())
-        if (squares := ability(objective.loss, SumOfSquares)) is not None:
-            self.function: Callable[..., Tensor] = lambda *u: squares.residuals(self._with(u))
+        loss = objective.loss
+        if loss.offers("residuals"):
+            self.function: Callable[..., Tensor] = lambda *u: loss.residuals(self._with(u))
             self.inner: Callable[[Tensor], Tensor] = lambda v: 2 * v
         else:
-            classes = required(objective.loss, Classification)
-            self.function = lambda *u: classes.logits(self._with(u)).values
+            self.function = lambda *u: loss.logits(self._with(u)).values
             with torch.no_grad():
-                p = classes.logits(self.batch).values.softmax(1)
+                p = loss.logits(self.batch).values.softmax(1)
             self.inner = lambda v: (p * v - p * (p * v).sum(1, keepdim=True)) / len(p)
         self.transposed = torch.func.vjp(self.function, *self.inputs)[1]
         self.scale = self._scale()
@@ -250,9 +250,7 @@ class Curvature:
         if not loss.scale_invariant:
             return torch.ones_like(self.batch.Z[0][0])
         with torch.no_grad():
-            scale = (
-                required(loss, IgnoresScale).column_scale(SampleStatistics(self.batch)).to(self.batch.Z[0])
-            )
+            scale = loss.column_scale(SampleStatistics(self.batch)).to(self.batch.Z[0])
         return torch.where(scale > 0, scale, 1.0)
 
     def _with(self, u: tuple[Tensor, ...]) -> Batch:
