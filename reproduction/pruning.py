@@ -35,7 +35,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
 from krepes.alignment.pruning.member_selection import METHODS, select_members
 from krepes.alignment.pruning.prediction_matrices import target_columns
-from krepes.alignment.pruning.prune_ensemble import out_of_bag_rows
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
 from reproduction.experiments import Conditions, Experiment, Findings
 
@@ -168,7 +167,7 @@ def _repeat(task: str, draw: Draw, build: Build, rows: int, seed: int) -> dict[s
         SEEN: (outputs[0], train[1], None),
     }
     if parts.samples is not None:
-        choices[UNSEEN] = outputs[0], train[1], out_of_bag_rows(parts, rows, "out_of_bag")
+        choices[UNSEEN] = outputs[0], train[1], parts.unseen(rows)
     return {source: _outcome(ensemble, parts, choice, test, outputs[1]) for source, choice in choices.items()}
 
 

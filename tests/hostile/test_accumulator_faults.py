@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "decoder": (decoder_sums, Block(torch.arange(N), tensors(X))),
     "decoder of targets": (decoder_sums, Block(torch.arange(N), tensors(X, Y))),
     "streamed CKA": (lambda: StreamedCKA(), Block(torch.arange(N), (X, Y))),
-    "sketched CKA": (lambda: SketchedCKA(16, 2, inputs=("x", "y")), Block(torch.arange(N), (X, Y))),
+    "sketched CKA": (lambda: SketchedCKA(16, 2), Block(torch.arange(N), (X,))),
     "transfer statistics": (lambda: TransferStatistics(LABELS), Block(torch.arange(N), (X,))),
     "sketched transfer statistics": (
         lambda: TransferStatistics(LABELS, method="sketch", n_buckets=16, n_permutations=3),

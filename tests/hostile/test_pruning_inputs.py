@@ -72,7 +72,7 @@ GAPS = np.where(RNG.random(P.shape) < 0.3, np.nan, P)
         (lambda: prune_ensemble(P[:, 0], y=Y), "(80,)"),
         (lambda: prune_ensemble(P[:, :0], y=Y), "(80, 0)"),
         (lambda: prune_ensemble(P, y=Y[:7]), ("y", "7", "80")),
-        (lambda: prune_ensemble(P, y=P), ("target", "row")),
+        (lambda: prune_ensemble(P, y=P), ("y", "row")),
         (lambda: prune_ensemble(GAPS, y=Y), 'predictions="out_of_bag"'),
         (lambda: prune_ensemble(np.where(P > 1, np.inf, P), y=Y), ("missing", "infinite")),
         (lambda: prune_ensemble(np.ones((80, 3)), y=Y), ("predicts", "constant")),

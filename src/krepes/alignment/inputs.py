@@ -1,9 +1,8 @@
-"""What alignment takes: representations as readers of matrices; kernels, labels and targets as columns; row indices."""
+"""What alignment takes: representations as matrices; kernels, labels and targets as columns; row indices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from krepes.base.blocks import Block, Reader
-from krepes.base.rows import Rows
 from krepes.base.validation import as_array, as_flat_matrix, check_same_rows
 from krepes.kernels import Kernel
 from krepes.preprocessing.labels import MISSING, encode_labels
@@ -23,61 +20,23 @@ Numbers = ArrayLike | Tensor  # anything that `as_flat_matrix` takes
 KernelChoice = str | Kernel | Callable[[Any, Any], Numbers]  # a function of blocks X, Y gives (n, m)
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureReader(Reader):
-    """Representations of the same rows, side by side, as matrices.
+def feature_reader(X: Any, name: str) -> RawReader:
+    """Rows of numbers from any source: arrays, files, folders, Dask collections. Blocks hold what the source gives."""
+    source = open_source(X)
+    if source.kind not in ("vectors", "images", "table"):
+        raise ValueError(f"{name} is {source.describe()}; expected rows of numbers.")
+    return RawReader(source)
 
-    >>> reader = FeatureReader.of({"a": [[1.0], [2.0]], "b": [[3.0, 4.0], [5.0, 6.0]]})
-    >>> [matrix.tolist() for matrix in next(reader.read(8)).inputs]
-    [[[1.0], [2.0]], [[3.0, 4.0], [5.0, 6.0]]]
+
+def feature_matrix(rows: Any, name: str, *, finite: bool = True) -> np.ndarray:
+    """A block of rows of numbers as a matrix, (b, d).
+
+    >>> feature_matrix(pa.table({"a": [1, 2], "b": [3.0, 4.0]}), "X").tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
     """
-
-    readers: tuple[RawReader, ...]
-
-    @classmethod
-    def of(cls, features: Mapping[str, Any]) -> FeatureReader:
-        """Of anything that is a source: arrays, files, folders, Dask collections."""
-        if not isinstance(features, Mapping) or not features:
-            raise TypeError(f"features is a {type(features).__name__}; expected {{name: features (n, d)}}.")
-        sources = {name: open_source(X) for name, X in features.items()}
-        first, n = next((name, source.n_rows) for name, source in sources.items())
-        for name, source in sources.items():
-            check_same_rows(source.n_rows, n, repr(name), repr(first))
-            if source.kind not in ("vectors", "images", "table"):
-                raise ValueError(f"{name!r} is {source.describe()}; expected rows of numbers.")
-        return cls(tuple(RawReader(source) for source in sources.values()))
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        return self.readers[0].n_rows
-
-    def read(self, batch_rows: int, start: int = 0) -> Iterator[Block]:
-        for blocks in zip(*(reader.read(batch_rows, start) for reader in self.readers)):
-            yield Block(blocks[0].rows, tuple(_matrix(block.inputs[0]) for block in blocks))
-
-    def parts(self, n: int) -> list[FeatureReader]:
-        edges = [(part.start, part.stop) for part in self.readers[0].parts(n)]
-        return [
-            FeatureReader(tuple(replace(reader, start=start, stop=stop) for reader in self.readers))
-            for start, stop in edges
-        ]
-
-    def portable(self) -> FeatureReader:
-        return FeatureReader(tuple(reader.portable() for reader in self.readers))
-
-    def identity(self) -> dict[str, str]:
-        return {
-            f"{name} {i}": value
-            for i, reader in enumerate(self.readers)
-            for name, value in reader.identity().items()
-        }
-
-
-def _matrix(rows: Rows) -> np.ndarray:
-    """Rows of numbers, (b, d)."""
     if isinstance(rows, pa.Table):
-        return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in rows.columns])
-    return as_flat_matrix(rows, "The features", finite=False)
+        rows = np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in rows.columns])
+    return as_flat_matrix(rows, name, finite=finite)
 
 
 def one_hot(y: Any) -> np.ndarray:

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse
 from torch import nn
 
-from krepes.alignment.layers.network_rows import NetworkRows
-from krepes.alignment.layers.recording import layer_names, recorded_layers, takes_tokens
+from krepes.alignment.layers.recording import NetworkRows, layer_names, recorded_layers, takes_tokens
 from krepes.base.blocks import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 

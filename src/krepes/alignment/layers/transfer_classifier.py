@@ -33,7 +33,7 @@ from torch import nn
 
 from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
-from krepes.alignment.layers.network_rows import NetworkRows
+from krepes.alignment.layers.recording import NetworkRows
 from krepes.alignment.layers.three_steps import (
     as_landmark_rule,
     candidate_kernels,

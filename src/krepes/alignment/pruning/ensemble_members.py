@@ -136,6 +136,15 @@ class Ensemble:
     feature_names: np.ndarray | None = None
     whole: bool = False
 
+    def unseen(self, n: int) -> np.ndarray | None:
+        """(n, p), True where a member was not trained on a row; None if that is unknown, or true nowhere."""
+        if self.samples is None or n != self.n_rows:
+            return None
+        usable = np.ones((n, len(self.samples)), dtype=bool)
+        for k, rows in enumerate(self.samples):
+            usable[rows, k] = False
+        return usable if usable.any() else None
+
 
 def members_of(ensemble: FittedEnsemble) -> Ensemble:
     """Take a fitted ensemble apart."""

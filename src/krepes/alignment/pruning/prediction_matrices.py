@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Number, Real
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from krepes.alignment.inputs import Numbers
 from krepes.alignment.pruning.ensemble_members import Ensemble
 from krepes.base.validation import LARGEST, REMEDIES, SQUARES, as_array, check_finite
-from krepes.preprocessing.labels import missing_values
+from krepes.preprocessing.labels import missing_values, plain_values, present_labels
 
 Classes = Sequence[str] | Sequence[float] | np.ndarray  # labels, in the order of columns
 REFUSED = "MmcV"  # dates, durations, complex numbers and structures are neither numbers nor labels
@@ -51,8 +50,6 @@ class ColumnMember:
                 f"Predictions have shape {X.shape}; expected the shape of the choice's predictions."
             )
         if self.classes is None or self.probabilities or own.ndim == 2:
-            if own.dtype.kind not in "fiub":
-                raise TypeError(f"Predictions hold {own.dtype}; expected numbers, as in the choice.")
             columns = own.astype(np.float64).reshape(len(own), -1)
             return np.hstack([1 - columns, columns]) if self.probabilities else columns
         missing = is_missing(own)
@@ -87,33 +84,21 @@ def as_predictions(P: Numbers) -> np.ndarray:
 def _plain(P: np.ndarray) -> np.ndarray:
     """An object array of numbers, missing ones among them, as float64; labels of one type as they are."""
     missing = is_missing(P)
-    kinds = {type(value) for value in P[~missing]}
-    if all(issubclass(kind, Real) and kind is not bool for kind in kinds):
-        return np.where(missing, np.nan, P).astype(np.float64)
-    if len(kinds) > 1 or not issubclass(kinds.pop(), str | bool):
-        raise TypeError("Predictions are objects of several types; expected numbers, or labels as text.")
-    return P
+    plain = plain_values(P[~missing], "The array of predictions")
+    if plain.dtype.kind not in "fiu":
+        return P
+    found = np.full(P.shape, np.nan)
+    found[~missing] = plain
+    return found
 
 
 def as_target(y: Any, numbers: bool) -> np.ndarray:
     """Targets as an array (n,), none missing: labels or numbers, or numbers only."""
-    y = as_array(y, "y")
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or not len(y):
-        raise ValueError(f"y has shape {y.shape}; expected one target per row, (n,).")
-    if y.dtype.kind in REFUSED:
-        raise TypeError(f"y holds {y.dtype}; expected labels or numbers. {REMEDIES[y.dtype.kind]}")
-    missing = is_missing(y) | (np.isinf(y) if y.dtype.kind == "f" else False)
-    if missing.any():
-        raise ValueError(
-            f"y is missing or infinite in {missing.sum():,} of {len(y):,} rows. Leave these rows out."
-        )
-    if y.dtype == object:
-        if not all(isinstance(value, str | Number) for value in y):
-            raise TypeError("y holds objects that are neither words nor numbers; expected one label per row.")
-        y = y.astype(str)
-    if numbers and y.dtype.kind not in "fiub":
-        raise TypeError(f"y holds {y.dtype}; a regressor predicts numbers.")
+    y, missing = present_labels(y, "y")
+    if missing.any() or (y.dtype.kind == "f" and not np.isfinite(y).all()):
+        raise ValueError("y is missing or infinite in some rows. Leave these rows out.")
+    if y.dtype.kind in REFUSED or (numbers and y.dtype.kind not in "fiub"):
+        raise TypeError(f"y holds {y.dtype}; a regressor predicts numbers, and a classifier labels.")
     return y.astype(np.float64) if numbers else y
 
 
@@ -152,13 +137,14 @@ def check_member_outputs(
     check_finite(target, "y")
     size = np.abs(target).max()
     sizes = np.abs(np.where(seen[:, :, None], outputs, 0.0)).max(axis=(0, 2))
-    for name, largest in zip(names, sizes):
-        apart = np.log10(largest) - np.log10(size) if largest > 0 and size > 0 else 0.0
-        if largest > LARGEST or abs(apart) > np.log10(SQUARES[1]):
-            raise ValueError(
-                f"Member {name} predicts numbers of up to {largest:.3g} for targets of up to {size:.3g}: their squares "
-                "are out of the range of float64. Bring predictions to the scale of y."
-            )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.abs(np.log10(sizes) - np.log10(size))
+    far = (sizes > LARGEST) | (np.isfinite(apart) & (apart > np.log10(SQUARES[1])))
+    if far.any():
+        raise ValueError(
+            f"Member {names[int(far.argmax())]} predicts numbers of up to {sizes[far.argmax()]:.3g} for targets of up "
+            f"to {size:.3g}: their squares are out of the range of float64. Bring predictions to the scale of y."
+        )
 
 
 def column_names(P: Numbers) -> list[str] | None:

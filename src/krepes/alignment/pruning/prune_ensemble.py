@@ -102,35 +102,34 @@ def prune_ensemble(
     check_choice("task", task, TASKS)
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
-    whole = savings = None
-    if not _is_estimator(ensemble):
-        parts, X, y = _columns(cast(Numbers, ensemble), X, y, task, classes, names)
-        outputs, target = member_outputs(parts.members, X), target_columns(y, parts.classes)
-        usable = ~np.isnan(outputs).any(axis=2) if predictions == "out_of_bag" else None
-    else:
-        for name, value in {
-            "task": None if task == "auto" else task,
-            "classes": classes,
-            "names": names,
-        }.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name}={value!r} is for an array of predictions; the ensemble has its own. Leave it out."
-                )
+    whole = savings = usable = None
+    if _is_estimator(ensemble):
+        if task != "auto" or classes is not None or names is not None:
+            raise ValueError(
+                f"task={task!r}, classes={classes!r}, names={names!r} are for an array of predictions. Leave them out: "
+                "the ensemble has its own."
+            )
         parts, rows, y = _members(ensemble, X, y)
-        outputs, target = member_outputs(parts.members, rows), target_columns(y, parts.classes)
-        usable = _confirmed(outputs, target, parts, predictions)
+    else:
+        parts, rows, y = _columns(cast(Numbers, ensemble), X, y, task, classes, names)
+    outputs, target = member_outputs(parts.members, rows), target_columns(y, parts.classes)
+    if _is_estimator(ensemble):
+        usable = _unseen(outputs, target, parts, predictions)
         if usable is None:
             whole = _score(np.asarray(ensemble.predict(X)), y, parts.classes is None)
+    elif predictions == "out_of_bag":
+        usable = ~np.isnan(outputs).any(axis=2)
     names = [member.name for member in parts.members]
     check_member_outputs(outputs, target, usable, names)
     selection = select_members(outputs, target, usable, method, names)
     alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
     scores = judge(outputs, target, usable, selection, method, whole)
+    kept = selection.weights > 0
     if _is_estimator(ensemble):
-        savings = Savings.of(parts.members, selection.weights > 0)
+        savings = Savings.of(parts.members, kept)
     known = "given" if usable is None else "out_of_bag"
-    return PrunedEnsemble.of_choice(parts, selection, alone, scores, method, known, savings)
+    pruned = PrunedEnsemble.of_members(parts, kept)
+    return pruned.chosen(names, selection, alone, scores, method, known, savings)
 
 
 def _is_estimator(ensemble: FittedEnsemble | Numbers) -> TypeGuard[FittedEnsemble]:
@@ -169,48 +168,36 @@ def _members(ensemble: FittedEnsemble, X: Any, y: Any) -> tuple[Ensemble, Any, n
     return parts, X, y
 
 
-def out_of_bag_rows(parts: Ensemble, n: int, predictions: str) -> np.ndarray | None:
-    """(n, p), True where a member was not trained on a row; None where given predictions are to be used."""
-    same = parts.samples is not None and n == parts.n_rows
-    if predictions == "given" or (predictions == "auto" and not same):
-        return None
-    if parts.samples is None or not same:
-        trained = "unknown" if parts.n_rows is None else f"{parts.n_rows:,}"
-        raise ValueError(
-            f"X has {n:,} rows, and the training rows of members are {trained}: out-of-bag predictions are of these "
-            'rows, in their order. For rows that no member has seen use predictions="given".'
-        )
-    usable = np.ones((n, len(parts.samples)), dtype=bool)
-    for k, rows in enumerate(parts.samples):
-        usable[rows, k] = False
-    if predictions == "auto" and not usable.any():
-        return None
-    return usable
+def _unseen(outputs: np.ndarray, target: np.ndarray, parts: Ensemble, predictions: str) -> np.ndarray | None:
+    """(n, p), True where a member was not trained on a row; None if given predictions are to be used.
 
-
-def _confirmed(
-    outputs: np.ndarray, target: np.ndarray, parts: Ensemble, predictions: str
-) -> np.ndarray | None:
-    """The rows that members have not seen, if these are the training rows; warns of rows that look otherwise."""
-    usable = out_of_bag_rows(parts, len(target), predictions)
-    if usable is not None and not is_trained_on(outputs, target, usable):
-        found = (
-            "X has as many rows as the training data, but members fit their own samples no better than others"
-        )
+    Warns if the rows do not look like what they are taken for.
+    """
+    usable = parts.unseen(len(target))
+    if usable is None:
         if predictions == "out_of_bag":
-            warn(f"{found}: is X the training data, in the order of fit?")
-            return usable
-        warn(
-            f'{found}: taken for held-out rows (predictions="given" says so). If they are the training data, give them '
-            'in the order of fit, with predictions="out_of_bag".'
-        )
+            trained = "unknown rows" if parts.n_rows is None else f"{parts.n_rows:,}"
+            raise ValueError(
+                f"X has {len(target):,} rows, and members were trained on {trained}: out-of-bag predictions need the "
+                'training rows in their order, and members that have not seen them all. Use predictions="given".'
+            )
         return None
-    known = predictions == "given" and parts.samples is not None and len(target) == parts.n_rows
-    if known and len(target) >= MANY:
-        left = out_of_bag_rows(parts, len(target), "out_of_bag")
-        if left is not None and left.any() and is_trained_on(outputs, target, left):
+    trained_on = is_trained_on(outputs, target, usable)
+    if predictions == "given":
+        if trained_on and len(target) >= MANY:
             warn(
                 "Members fit the rows of their samples better than others: X seems to be their training data. "
                 'predictions="out_of_bag" judges each by the rows that it has not seen.'
             )
-    return usable
+        return None
+    if trained_on:
+        return usable
+    found = "X has as many rows as the training data, but members fit their own samples no better than others"
+    if predictions == "out_of_bag":
+        warn(f"{found}: is X the training data, in the order of fit?")
+        return usable
+    warn(
+        f"{found}: taken for held-out rows. If X is the training data, give it in the order of fit, with "
+        'predictions="out_of_bag".'
+    )
+    return None

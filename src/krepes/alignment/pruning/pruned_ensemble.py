@@ -132,18 +132,6 @@ class PrunedEnsemble(BaseEstimator):
     (<PrunedEnsemble: 1 of 2 members, regression>, [6.0])
     """
 
-    weights_: np.ndarray
-    intercept_: np.ndarray
-    size_: int
-    n_members_: int
-    table_: list[MemberRow]
-    method_: str
-    predictions_: str
-    optimality_: float
-    score_: float
-    score_of_all_: float
-    savings_: Savings | None
-    n_features_in_: int
     feature_names_in_: np.ndarray
 
     def __init__(self, members: Sequence[Member] = (), classes: Classes | None = None, whole: bool = False):
@@ -175,10 +163,9 @@ class PrunedEnsemble(BaseEstimator):
             found.feature_names_in_ = parts.feature_names
         return found
 
-    @classmethod
-    def of_choice(
-        cls,
-        parts: Ensemble,
+    def chosen(
+        self,
+        names: list[str],  # of all members
         selection: Selection,
         alone: np.ndarray,  # (p,), the score of each member alone
         scores: tuple[float, float],
@@ -186,18 +173,16 @@ class PrunedEnsemble(BaseEstimator):
         predictions: str,
         savings: Savings | None,
     ) -> PrunedEnsemble:
-        """The chosen members with their weights, and what is known of the choice."""
+        """Set the weights, and what is known of the choice; returns self."""
         weights = selection.weights
         kept = weights > 0
-        found = cls.of_members(parts, kept).with_weights(weights[kept], selection.intercept)
-        found.n_members_, found.optimality_ = len(kept), selection.optimality
-        found.method_, found.predictions_, found.savings_ = method, predictions, savings
-        found.score_, found.score_of_all_ = scores
-        names = [member.name for member in parts.members]
+        self.n_members_, self.optimality_ = len(kept), selection.optimality
+        self.method_, self.predictions_, self.savings_ = method, predictions, savings
+        self.score_, self.score_of_all_ = scores
         columns = (kept, weights, alone, selection.alignment)
         numbers = zip(range(len(kept)), names, *(column.tolist() for column in columns), selection.reasons)
-        found.table_ = [MemberRow(*row) for row in numbers]
-        return found
+        self.table_ = [MemberRow(*row) for row in numbers]
+        return self.with_weights(weights[kept], selection.intercept)
 
     def with_weights(self, weights: np.ndarray, intercept: np.ndarray) -> PrunedEnsemble:
         """Set what `fit` would find; returns self."""

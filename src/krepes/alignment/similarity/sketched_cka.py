@@ -22,13 +22,13 @@ whatever n is. Approximates the biased CKA: use it for n far above the width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 
-from krepes.alignment.inputs import FeatureReader, row_indices
+from krepes.alignment.inputs import feature_matrix, feature_reader, row_indices
 from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
 from krepes.base.accumulator import SumOfValues
@@ -54,8 +54,6 @@ class SketchedCKA(SumOfValues[Sketches]):
         False gives the published score, which is too large by about |X|^2 |Y|^2 / M.
     seed : int, default=0
         Sketches with the same seed, buckets and hashes can be compared and merged.
-    inputs : sequence of str, default=()
-        Names of the inputs of blocks, where an engine feeds the sketch; by default "0", "1", ...
 
     Attributes
     ----------
@@ -75,6 +73,8 @@ class SketchedCKA(SumOfValues[Sketches]):
     (1.0, True)
     """
 
+    input = "0"  # the name of the representation in blocks that an engine feeds to the sketch
+
     def __init__(
         self,
         n_buckets: int = 256,
@@ -82,7 +82,6 @@ class SketchedCKA(SumOfValues[Sketches]):
         *,
         debias: bool = True,
         seed: int = 0,
-        inputs: Sequence[str] = (),
     ):
         for name, value in (("n_buckets", n_buckets), ("n_hashes", n_hashes)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
@@ -92,7 +91,6 @@ class SketchedCKA(SumOfValues[Sketches]):
                 f"n_buckets={n_buckets}: expected at least 2 for each of n_hashes={n_hashes} tables."
             )
         self.n_buckets, self.n_hashes, self.debias, self.seed = n_buckets, n_hashes, debias, seed
-        self.inputs = tuple(inputs)
         super().__init__()
 
     @property
@@ -150,17 +148,20 @@ class SketchedCKA(SumOfValues[Sketches]):
         `features`: {name: (n, d)}, of the same n rows, which have the global indices 0 to n - 1. `engine` is as in
         `KernelEmbedding`: None is this process, "dask" or an address a cluster.
         """
-        part = self.empty()
-        part.inputs = tuple(features)
-        as_engine(engine).reduce(part, FeatureReader.of(features), name="Sketch")
-        return self.merge(part)
+        readers = {name: feature_reader(X, repr(name)) for name, X in features.items()}
+        first = next(iter(readers))
+        for name, reader in readers.items():
+            check_same_rows(reader.n_rows, readers[first].n_rows, repr(name), repr(first))
+            part = self.empty()
+            part.input = name
+            as_engine(engine).reduce(part, reader, name=f"Sketch of {name}")
+            self.merge(part)
+        return self
 
     def of(self, block: Block, before: Sketches | None) -> Sketches:
-        """The inputs of a block are representations, named by `inputs`."""
-        names = self.inputs or tuple(map(str, range(len(block.inputs))))
-        inputs = zip(names, block.inputs, strict=True)
-        matrices = {name: as_flat_matrix(X, repr(name), finite=False) for name, X in inputs}
-        return self._sketched(matrices, block.rows.numpy(), len(block))
+        """The input of a block is the representation `input`."""
+        X = feature_matrix(block.inputs[0], repr(self.input), finite=False)
+        return self._sketched({self.input: X}, block.rows.numpy(), len(block))
 
     def fingerprint(self) -> dict[str, str]:
         return {"sketch": digest([self.n_buckets, self.n_hashes, self.seed])}

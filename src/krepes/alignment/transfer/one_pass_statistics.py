@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from krepes.alignment.inputs import row_indices
+from krepes.alignment.inputs import feature_matrix, row_indices
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of, varies
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.alignment.similarity.signed_sums import Sketches
@@ -199,7 +199,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
 
     def of(self, block: Block, before: TransferSums | None) -> TransferSums:
         """The input of a block are features; its rows say which labels are theirs."""
-        X, indices = as_flat_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
+        X, indices = feature_matrix(block.inputs[0], "The batch of features"), block.rows.numpy()
         if indices.min() < 0 or indices.max() >= self.target.n_rows:
             raise ValueError(
                 f"There are features for row {indices.max():,}, and labels for {self.target.n_rows:,} rows only."

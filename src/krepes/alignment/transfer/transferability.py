@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from krepes.alignment.inputs import FeatureReader, Numbers
-from krepes.alignment.layers.network_rows import NetworkRows
-from krepes.alignment.layers.recording import iter_layers
+from krepes.alignment.inputs import Numbers, feature_reader
+from krepes.alignment.layers.recording import NetworkRows, iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
@@ -236,7 +235,7 @@ def transferability(
         statistics = TransferStatistics(target, scores=wanted, method=method, max_width=max_width)
         try:
             if _is_source(features) or (engine is not None and _is_array(features)):
-                reader = FeatureReader.of({name: features})
+                reader = feature_reader(features, "It")
                 check_same_rows(reader.n_rows, target.n_rows, "Its features", "y")
                 as_engine(engine).reduce(statistics, reader, name=f"Features of {name}")
             else:
