@@ -36,7 +36,7 @@ from krepes.landmarks.nystrom import NystromMap
 from krepes.machines.gaussian_process.laplace import LikelihoodPass
 from krepes.machines.kept_rows import KeepRows
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
-from krepes.machines.kernel_ridge.ridge_pass import RidgePass
+from krepes.machines.kernel_ridge.solution import RidgePass
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.novelty.novelty_pass import NoveltyPass
 from krepes.machines.sums_and_rows import SumsAndRowsPass

@@ -225,8 +225,7 @@ def _score_changes(
     assert total is not None
     class_weight = machine._class_weight(total)
     sums = total.by_fold(class_weight).total
-    encoded, weight = machine._more_targets(X, y, sample_weight)
-    data = space.open(X, y=encoded, weight=weight)
+    data = machine._reopened(X, y=y, weight=sample_weight)
     block = data.reader(space.inputs, space.placement).take(rows)
     Phi = space.features(block.inputs[0]).double()
     w = torch.ones(len(rows), dtype=torch.float64) if block.weight is None else torch.from_numpy(block.weight)

@@ -26,7 +26,7 @@ from torch import Tensor
 from krepes.base.column_scale import column_scale
 from krepes.base.packing import digest
 from krepes.base.rows import Rows, SparseRows
-from krepes.features import FitData
+from krepes.features import ChosenKernel, FitData
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.distances import Vectors
@@ -350,11 +350,11 @@ class KernelSearch:
 
     def choose(
         self, candidates: Candidates, inputs: InputSpace, seed: int, labelled: Labelled | None = None
-    ) -> Kernel | KernelChoice:
-        """The choice on a sample of the candidates; the kernel alone where nothing is compared."""
+    ) -> ChosenKernel:
+        """The kernel, from a sample of the candidates where several are compared."""
         rows, several = candidates.rows, len(self.given()) > 1
         if inputs.kind == "precomputed":
-            return self.first()
+            return ChosenKernel(self.first())
         vectors = isinstance(rows, Tensor | SparseRows)
         comparable = isinstance(rows, self.score.compares)
         if several and not comparable:
@@ -363,20 +363,21 @@ class KernelSearch:
                 "sparse rows. Give one."
             )
         if not comparable or not (vectors or several):
-            return self._uncompared(rows, inputs, seed)
+            return ChosenKernel(self._uncompared(rows, inputs, seed))
         trials = self.score.trials(candidates, inputs, labelled, seed)
         if vectors:
             kernels = self.rivals(inputs, trials.rows.shape[1])
         else:
             generator = torch.Generator().manual_seed(seed)
             kernels = [kernel.suited(inputs.layout).fitted(rows, generator) for kernel in self.given()]
-        return compared(
+        found = compared(
             trials,
             kernels,
             search_lengthscale=self.searches_lengthscale,
             metric=self.metric if isinstance(rows, Tensor) else None,  # gradients of sparse rows are dense
             standardise=self.standardises(inputs),
         )
+        return ChosenKernel(found.chosen.kernel, found.chosen.metric, found)
 
     def _uncompared(self, rows: Rows, inputs: InputSpace, seed: int) -> Kernel:
         """The kernel that was named, or the first usual one that suits."""

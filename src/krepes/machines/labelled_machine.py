@@ -16,12 +16,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -31,14 +31,15 @@ from krepes.base.reporting import display
 from krepes.base.rows import Rows, as_sparse
 from krepes.base.schema import check_entries
 from krepes.base.validation import check_count
+from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import AUTO_LANDMARKS, landmark_count
 from krepes.features.fit_data import as_weights
-from krepes.kernels import Kernel
+from krepes.kernels.vectors import Lengthscale
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
-from krepes.machines.kernel_search import KernelChoice, KernelSearch, Labelled
-from krepes.machines.targets import Quantities, Targets
+from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch, Labelled
+from krepes.machines.targets import Classes, Quantities, Targets
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.labels import missing_values
@@ -63,6 +64,7 @@ class KernelExpansion(Protocol):
 S = TypeVar("S", bound=KernelExpansion)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LabelledMachine(OnePassEstimator[T, S]):
     """The base of machines that learn targets: ridge machines and Gaussian processes.
 
@@ -94,8 +96,20 @@ class LabelledMachine(OnePassEstimator[T, S]):
     n_samples_seen_ : int
     """
 
-    targets_: Targets
-    label_: str | None  # the column that the targets were, if they were one
+    kernel: Kernels = "auto"
+    lengthscale: Lengthscale = "auto"
+    input_metric: str | None = "diagonal"
+    landmarks: Any = "pivoted_cholesky"
+    n_landmarks: int | str | None = "auto"
+    preprocess: Preprocess = "auto"
+    engine: Engine | str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
+    targets_: Targets = field(init=False)
+    label_: str | None = field(init=False)  # the column that the targets were, if they were one
 
     def __init_subclass__(cls) -> None:
         """Put the parameters and attributes that classes above describe into a docstring that asks for them."""
@@ -127,31 +141,48 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     # Targets
 
+    def _opened(
+        self,
+        X: Any,
+        groups: ArrayLike | None = None,
+        space: FeatureSpace | None = None,
+        y: Any = None,
+        weight: Any = None,
+        classes: ArrayLike | None = None,
+        **given: Any,
+    ) -> FitData:
+        """The first rows, which fix how targets become numbers."""
+        values, missing = targets_in(X, y, type(self).__name__)
+        self._label(self._targets_of(values, classes), y if isinstance(y, str) else None)
+        return super()._opened(X, groups, space, **self._encoded(values, missing, weight), **given)
+
+    def _reopened(
+        self,
+        X: Any,
+        groups: ArrayLike | None = None,
+        y: Any = None,
+        weight: Any = None,
+        classes: ArrayLike | None = None,
+        **given: Any,
+    ) -> FitData:
+        found = self._encoded(*targets_in(X, y, type(self).__name__), weight)
+        return super()._reopened(X, groups, **found, **given)
+
+    def _encoded(self, values: Any, missing: np.ndarray | None, sample_weight: Any) -> dict[str, Any]:
+        """Encoded targets, and weights that are zero if the target is missing."""
+        encoded = self.targets_.encoded(values)
+        return {"y": encoded, "weight": self._weighted(encoded, _without(missing, sample_weight))}
+
     @contextmanager
-    def _encoding(
-        self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None
-    ) -> Iterator[tuple[np.ndarray, ArrayLike | None]]:
-        """Targets and weights of the first rows. If what follows fails, the model stays as it was."""
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        """If what follows fails, the model stays as it was."""
         before = copy(self)
         try:
-            values, missing = targets_in(X, y, type(self).__name__)
-            self._label(self._targets_of(values, classes), y if isinstance(y, str) else None)
-            yield self._encoded(values, missing, sample_weight)
+            yield
         except BaseException:
             if before._fitted is not None:
                 self._label(before.targets_, before.label_)._own(before._fitted, before._solution)
             raise
-
-    def _encoded(
-        self, values: Any, missing: np.ndarray | None, sample_weight: Any
-    ) -> tuple[np.ndarray, ArrayLike | None]:
-        """Encoded targets, and weights that are zero if the target is missing."""
-        encoded = self.targets_.encoded(values)
-        return encoded, self._weighted(encoded, _without(missing, sample_weight))
-
-    def _more_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ArrayLike | None]:
-        """Encoded targets and weights of more rows."""
-        return self._encoded(*targets_in(X, y, type(self).__name__), sample_weight)
 
     def _label(self, targets: Targets, label: str | None) -> Self:
         """Learn these targets, from a column if it has a name."""
@@ -176,8 +207,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
         machine = clone(self)
         machine._check_parameters()
-        with machine._encoding(X, y, sample_weight) as (encoded, weight):
-            return machine._prepared(machine._opened(X, y=encoded, weight=weight))
+        return machine._prepared(machine._opened(X, y=y, weight=sample_weight))
 
     def _chosen_kernel(
         self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
@@ -185,10 +215,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         """The kernel, from a sample of the rows, whose targets are in the data."""
         labelled = Labelled(data, self.targets_, landmark_count(self.n_landmarks, data.n_rows))
         with display(self.verbose).stage("Choosing the kernel"):
-            found = self._search.choose(candidates, inputs, seed, labelled)
-        if isinstance(found, Kernel):
-            return ChosenKernel(found)
-        return ChosenKernel(found.chosen.kernel, found.chosen.metric, found)
+            return self._search.choose(candidates, inputs, seed, labelled)
 
     @property
     def choice_(self) -> KernelChoice | None:
@@ -242,82 +269,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         tags.target_tags.required = True
         return tags
 
-    # More rows
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-        first_row: int | None = None,
-        half_life: float | None = None,
-    ) -> Self:
-        """Add rows. The first call fixes preprocessing, kernel, metric, landmarks, and the unit of the targets.
-
-        The machine is solved when it is first needed. `first_row` is the global index of the first row of X, which
-        decides its fold: workers that share a data set give it. `groups` and `half_life` as in
-        `KernelEmbedding.partial_fit`.
-        """
-        return self._added(X, y, sample_weight, first_row, half_life, groups)
-
-    def _added(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        first_row: int | None,
-        half_life: float | None,
-        groups: ArrayLike | None,
-        classes: ArrayLike | None = None,
-    ) -> Self:
-        """Add rows with targets, the first or more of them."""
-        if self._fitted is not None:
-            encoded, weight = self._more_targets(X, y, sample_weight)
-            return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
-        self._check_parameters()
-        with self._encoding(X, y, sample_weight, classes) as (encoded, weight):
-            return self._add_rows(X, first_row, half_life, groups, y=encoded, weight=weight)
-
     # Rows taken back
-
-    def forget(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        rows: ArrayLike,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-    ) -> list[str]:
-        """Take rows back: the model becomes that of the other rows, to rounding, without reading them again.
-
-        Sums and `n_samples_seen_` lose the rows, and all that follows from them is solved again, as in a fit of the
-        other rows in the same `space_`. It is not a guarantee of erasure: what the first rows of the model have fixed
-        stays. If nothing may depend on a row, fit a new model without it.
-
-        Parameters
-        ----------
-        X, y, groups, sample_weight : as they were given when the rows were added
-        rows : integers of shape (n,)
-            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
-            `partial_fit`.
-
-        Returns
-        -------
-        list of str
-            What may still depend on the rows: landmarks, kernel, columns' scales, unit of the targets.
-
-        Notes
-        -----
-        Landmarks cannot be forgotten, nor rows that were not added, as far as that can be known, nor rows of aged sums
-        (`half_life`). Nothing changes then. Kept rows are compared, where a machine keeps some; one of more than
-        `n_kept` rows keeps fewer of them afterwards, because others are not known any more.
-        """
-        self._check_has_total()
-        encoded, weight = self._more_targets(X, y, sample_weight)
-        return self._forget_rows(X, rows, groups, y=encoded, weight=weight)
 
     def _still_dependent(self) -> list[str]:
         quantities = isinstance(self.targets_, Quantities)
@@ -412,3 +364,40 @@ def _without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None
         return sample_weight
     weight = as_weights(sample_weight, len(missing))
     return np.where(missing, 0.0, 1.0 if weight is None else weight)
+
+
+class QuantityMachine(RegressorMixin, LabelledMachine[T, S]):
+    """A machine whose targets are real numbers."""
+
+    fit_intercept: bool
+    targets_: Quantities
+
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Quantities.of(y, shift=self.fit_intercept)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """R^2. y may be the name of a column of X; rows without a target do not count."""
+        return super().score(X, *self._scored(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class ClassMachine(ClassifierMixin, LabelledMachine[T, S]):
+    """A machine whose targets are classes."""
+
+    targets_: Classes
+
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+        return Classes.of(y) if classes is None else Classes.given(classes)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        self._fit()
+        return self.targets_.values
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy. y may be the name of a column of X; rows without a target do not count."""
+        return super().score(X, *self._scored(X, y, sample_weight))

@@ -8,16 +8,13 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from krepes.base.reporting import display
-from krepes.engines import Engine, as_engine
+from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
 from krepes.kernels.automatic import is_precomputed
-from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore, TriedByEvidence
 from krepes.machines.gaussian_process.laplace import (
     LikelihoodPass,
@@ -28,9 +25,8 @@ from krepes.machines.gaussian_process.laplace import (
 from krepes.machines.gaussian_process.machine import GaussianProcess, given
 from krepes.machines.gaussian_process.posterior import Posterior, probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
-from krepes.machines.kernel_search import Kernels, KernelSearch
-from krepes.machines.targets import Classes, Targets
-from krepes.preprocessing.preparing import Preprocess
+from krepes.machines.kernel_search import KernelSearch
+from krepes.machines.labelled_machine import ClassMachine
 from krepes.tally import Fit
 from krepes.tally.fit import unsummed
 
@@ -54,7 +50,7 @@ class Absent:
 READS_AGAIN = "it reads the rows several times, and keeps no sums that rows could be added to."
 
 
-class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]):
+class GaussianProcessClassifier(ClassMachine[LikelihoodSums, Posterior], GaussianProcess[LikelihoodSums]):
     """Predict classes by a Gaussian process with a logistic likelihood, by Laplace's approximation.
 
     f ~ GP(0, a k),  p(class) = sigmoid(f).  Of more than two classes, each has a process against all others, with the
@@ -83,7 +79,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
     (True, (2, 3))
     """
 
-    targets_: Classes
     partial_fit = Absent(READS_AGAIN)
     merge = Absent(READS_AGAIN)
     empty_copy = Absent(READS_AGAIN)
@@ -91,24 +86,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
     forget_groups = Absent(READS_AGAIN)
     only = Absent(READS_AGAIN)
     without = Absent(READS_AGAIN)
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        input_metric: str | None = "diagonal",
-        amplitude: float | str = "auto",
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
 
     # Fitting
 
@@ -136,8 +113,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
                 "kernel='precomputed': the probabilities of a Gaussian process need k(x, x) of new rows, which a "
                 "kernel matrix does not have. Use KernelRidgeClassifier, or give the kernel as a function."
             )
-        with self._encoding(X, y, sample_weight) as (encoded, weight):
-            data = self._opened(X, None, space, y=encoded, weight=weight)
+        with self._unchanged_by_failure():
+            data = self._opened(X, None, space, y=y, weight=sample_weight)
             space = self._prepared(data) if space is None else space.decomposed()
             self._own(Fit(space, unsummed(data.n_rows)), self._approximated(space, data))
         self._record_input(X, space.inputs)
@@ -187,9 +164,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
     def _n_processes(self) -> int:
         return 1 if self.targets_.n_outputs == 2 else self.targets_.n_outputs
 
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Classes.of(y)
-
     def _accumulator(self, space: FeatureSpace) -> LikelihoodPass:
         zero = torch.zeros(space.rank, self._n_processes, dtype=torch.float64, device=space.device)
         return LikelihoodPass(space, self.targets_, zero)
@@ -198,11 +172,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
         raise TypeError(READS_AGAIN)
 
     # Using
-
-    @property
-    def classes_(self) -> np.ndarray:
-        self._fit()
-        return self.targets_.values
 
     @property
     def n_iter_(self) -> int:
@@ -225,7 +194,3 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess[LikelihoodSums]
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability, (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy. y may be the name of a column of X; rows without a target do not count."""
-        return super().score(X, *self._scored(X, y, sample_weight))

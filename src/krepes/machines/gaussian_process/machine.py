@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from krepes.base.accumulator import Value
 from krepes.base.codec import State
 from krepes.base.rows import Rows
 from krepes.base.validation import is_number
-from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.posterior import Posterior
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine
@@ -20,6 +20,7 @@ from krepes.machines.labelled_machine import LabelledMachine
 T = TypeVar("T", bound=Value)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianProcess(LabelledMachine[T, Posterior]):
     """The base of `GaussianProcessRegressor` and `GaussianProcessClassifier`.
 
@@ -46,9 +47,7 @@ class GaussianProcess(LabelledMachine[T, Posterior]):
 
     solution_type = Posterior
 
-    lengthscale: Lengthscale
-    input_metric: str | None
-    amplitude: float | str
+    amplitude: float | str = "auto"
 
     # What a subclass writes
 

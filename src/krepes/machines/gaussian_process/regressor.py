@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.stats import norm
-from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from krepes.base.validation import check_count, check_share
-from krepes.engines import Engine
 from krepes.features import FeatureSpace
-from krepes.kernels.vectors import Lengthscale
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
 from krepes.machines.gaussian_process.posterior import Posterior, samples
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
-from krepes.machines.kernel_search import Kernels, KernelSearch
+from krepes.machines.kernel_search import KernelSearch
+from krepes.machines.labelled_machine import QuantityMachine
 from krepes.machines.normal_equations import NormalEquations
-from krepes.machines.targets import Quantities, Targets
-from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.normal_sums import NormalSums
 
 
-class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianProcess[NormalSums]):
     """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -65,30 +63,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
     (True, True)
     """
 
-    noise: float | str
-    fit_intercept: bool
-
-    targets_: Quantities
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        input_metric: str | None = "diagonal",
-        amplitude: float | str = "auto",
-        noise: float | str = "auto",
-        fit_intercept: bool = True,
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
+    noise: float | str = "auto"
+    fit_intercept: bool = True
 
     # Fitting
 
@@ -107,9 +83,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         `y` has one target for every row, or several; or it is the name of a column of X, as for
         `KernelRidgeRegressor`. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
         """
-        self._check_parameters()
-        with self._encoding(X, y, sample_weight) as (encoded, weight):
-            return self._learn(X, self._opened(X, groups, space, y=encoded, weight=weight), space, checkpoint)
+        given = {"groups": groups, "sample_weight": sample_weight, "checkpoint": checkpoint, "space": space}
+        with self._unchanged_by_failure():
+            return super().fit(X, y, **given)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -124,9 +100,6 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
         if self.fit_intercept:
             Y = Y - (Y.mean(0) if weight is None else weight / weight.sum() @ Y)
         return QuantityEvidence(Y, weight)
-
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Quantities.of(y, shift=self.fit_intercept)
 
     def _accumulator(self, space: FeatureSpace) -> NormalEquations:
         return NormalEquations(space, self.targets_)
@@ -229,12 +202,3 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess[NormalSums]):
     def noise_std_(self) -> float | np.ndarray:
         each = math.sqrt(self.noise_) * self.targets_.scale
         return float(each[0]) if self.targets_.flat else each
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """R^2. y may be the name of a column of X; rows without a target do not count."""
-        return super().score(X, *self._scored(X, y, sample_weight))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from krepes.base.validation import check_choice
-from krepes.engines import Engine
 from krepes.features.fit_data import as_weights
-from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, sets
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.kernel_ridge.other_losses import (
@@ -26,18 +23,16 @@ from krepes.machines.kernel_ridge.other_losses import (
     as_columns,
     chosen_fits,
 )
-from krepes.machines.kernel_ridge.ridge_pass import RidgeTotal
-from krepes.machines.kernel_ridge.solution import Fits, kept_features
-from krepes.machines.kernel_search import Kernels
-from krepes.machines.targets import Classes, Targets
-from krepes.preprocessing.preparing import Preprocess
+from krepes.machines.kernel_ridge.solution import Fits, RidgeSolution, RidgeTotal, kept_features
+from krepes.machines.labelled_machine import ClassMachine
 from krepes.regression.transductive import TransductiveRidge
 from krepes.sources import reservoir
 
 MOST_UNLABELLED = 5000
 
 
-class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachine):
     """Predict classes by kernel ridge regression on indicators, in one pass over the data.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
@@ -75,36 +70,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     (True, (2, 3))
     """
 
-    loss: str
-    class_weight: Mapping[Any, float] | str | None
-    transductive: bool
-
-    targets_: Classes
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        input_metric: str | None = "diagonal",
-        penalty: float | str = "auto",
-        fit_intercept: bool = True,
-        loss: str = "squared",
-        solver: str = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        transductive: bool = False,
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        n_folds: int = 5,
-        n_kept: int = 20_000,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
+    loss: str = "squared"
+    class_weight: Mapping[Any, float] | str | None = None
+    transductive: bool = False
 
     # Fitting
 
@@ -120,10 +88,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
         half_life: float | None = None,
     ) -> Self:
         """Add rows; see `KernelRidgeRegressor.partial_fit`. The first call gives all `classes`, if y lacks some."""
-        return self._added(X, y, sample_weight, first_row, half_life, groups, classes)
-
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Classes.of(y) if classes is None else Classes.given(classes)
+        given = {"y": y, "weight": sample_weight, "classes": classes}
+        return self._add_rows(X, first_row, half_life, groups, **given)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -216,11 +182,6 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     # Using
 
     @property
-    def classes_(self) -> np.ndarray:
-        self._fit()
-        return self.targets_.values
-
-    @property
     def temperature_(self) -> float:
         return 1.0 if self.loss == "logistic" else self._solved().temperature
 
@@ -237,10 +198,6 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of the classes, (n, c)."""
         return softmax(self._scores(X) / self.temperature_, axis=1)
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy. y may be the name of a column of X; rows without a target do not count."""
-        return super().score(X, *self._scored(X, y, sample_weight))
 
     # Conformal prediction
 

@@ -10,7 +10,7 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Reweighted
 from krepes.kernels.automatic import is_precomputed
-from krepes.kernels.vectors import Lengthscale, as_rows
+from krepes.kernels.vectors import as_rows
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (
@@ -35,13 +35,14 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
     iterated_solution,
 )
 from krepes.machines.kernel_ridge.leave_one_out_score import KINDS, LeaveOneOutScore
-from krepes.machines.kernel_ridge.ridge_pass import RidgePass, RidgeTotal
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import (
     Fits,
     HeldOutPredictions,
     HeldOutScore,
+    RidgePass,
     RidgeSolution,
+    RidgeTotal,
     folds_of,
     kept_features,
 )
@@ -59,6 +60,7 @@ NO_SUMS = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`.
 
@@ -103,13 +105,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     solution_type = RidgeSolution
 
-    lengthscale: Lengthscale
-    input_metric: str | None
-    penalty: float | str
-    fit_intercept: bool
-    solver: str
-    n_folds: int
-    n_kept: int
+    penalty: float | str = "auto"
+    fit_intercept: bool = True
+    solver: str = "auto"
+    n_folds: int = 5
+    n_kept: int = 20_000
 
     # What a subclass writes
 
@@ -148,8 +148,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._check_parameters()
         if X_unlabelled is not None and is_precomputed(self.kernel):
             raise ValueError("X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out.")
-        with self._encoding(X, y, sample_weight) as (encoded, weight):
-            data = self._opened(X, groups, space, y=encoded, weight=weight)
+        with self._unchanged_by_failure():
+            data = self._opened(X, groups, space, y=y, weight=sample_weight)
             check_checkpoint(checkpoint, data, self.random_state)
             if space is None:
                 unlabelled = None if X_unlabelled is None else opener_of(self.kernel)(X_unlabelled)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
 
-from krepes.engines import Engine
-from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_ridge.conformal import Calibration, intervals
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.targets import Quantities, Targets
-from krepes.one_pass import Kernels
-from krepes.preprocessing.preparing import Preprocess
+from krepes.machines.kernel_ridge.solution import RidgeSolution, RidgeTotal
+from krepes.machines.labelled_machine import QuantityMachine
 
 
-class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
+class KernelRidgeRegressor(QuantityMachine[RidgeTotal, RidgeSolution], RidgeMachine):
     """Predict numbers by kernel ridge regression, in one pass over the data.
 
     Parameters
@@ -38,46 +32,10 @@ class KernelRidgeRegressor(RegressorMixin, RidgeMachine):
     True
     """
 
-    targets_: Quantities
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        input_metric: str | None = "diagonal",
-        penalty: float | str = "auto",
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        n_folds: int = 5,
-        n_kept: int = 20_000,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
-
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Quantities.of(y, shift=self.fit_intercept)
-
     def predict(self, X: Any) -> np.ndarray:
         """The predicted targets, (n,) or (n, c)."""
         scores = self._scores(X)
         return self.targets_.decoded(scores)
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """R^2. y may be the name of a column of X; rows without a target do not count."""
-        return super().score(X, *self._scored(X, y, sample_weight))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     # Conformal prediction
 

@@ -225,10 +225,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     def _chosen_kernel(self, candidates: Candidates, inputs: InputSpace, seed: int) -> ChosenKernel:
         """The kernel by how well rows are told from crosses; as it was given for objects, which cannot be crossed."""
         with display(self.verbose).stage("Choosing the kernel"):
-            found = self._search.choose(candidates, inputs, seed)
-        if isinstance(found, Kernel):
-            return ChosenKernel(found)
-        return ChosenKernel(found.chosen.kernel, found.chosen.metric, found)
+            return self._search.choose(candidates, inputs, seed)
 
     def _own(self, fit: Fit[NoveltyTotal], solution: NoveltySolution | None = None) -> Self:
         if self._fitted is None or fit.space is not self._fitted.space:
