@@ -49,9 +49,8 @@ from krepes.kernels.automatic import is_precomputed
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing import TableEncoder
-from krepes.preprocessing.input_record import RecordsInput
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Preprocess
+from krepes.preprocessing.preparing import Preprocess, RecordsInput
 from krepes.results import kept_columns
 from krepes.sources import TableSource, open_objects, open_source
 from krepes.tally import Fit, RowRanges, Tally, total

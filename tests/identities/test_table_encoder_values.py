@@ -278,7 +278,7 @@ def test_columns_that_look_like_targets_are_warned_of(name):
 
 
 def test_text_beyond_the_limit_of_levels_is_left_out(monkeypatch):
-    monkeypatch.setattr("krepes.preprocessing.column_scan.MAX_DISTINCT", 30)
+    monkeypatch.setattr("krepes.preprocessing.text_scan.MAX_DISTINCT", 30)
     values = [f"v{i % 31}" for i in range(500)]
     encoder = TableEncoder().fit({"v": values, "w": [f"v{i % 30}" for i in range(500)]})
     assert [role["role"] for role in encoder.roles_] == ["left out", "category"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from krepes.base.blocks import Block, part_edges
 from krepes.engines import Local
 from krepes.engines.engine import add_halving
-from krepes.preprocessing.column_moments import ColumnMoments, MomentTree
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
+from krepes.preprocessing.column_values import ColumnMoments, MomentTree
 from krepes.sources import open_source
 from krepes.sources.row_sampling import PickedRows, RawReader, sampled_indices
 
@@ -99,8 +99,8 @@ def test_the_order_of_chunks_changes_nothing(order):
 def test_columns_that_increase_do_so_across_parts():
     data = table(100)
     scan, _ = Local().reduce(scan_of(data, np.array([0])), RawReader(open_source(data), chunk_rows=CHUNK))
-    assert scan.strictly_increasing("increasing")
-    assert not scan.strictly_increasing("nearly")
+    assert scan.ends["increasing"] is not None
+    assert scan.ends["nearly"] is None
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,7 @@ from krepes.losses.batch import Batch
 from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
-from krepes.preprocessing.input_record import RecordsInput
-from krepes.preprocessing.preparing import is_series, prepare_inputs
+from krepes.preprocessing.preparing import RecordsInput, is_series, prepare_inputs
 from krepes.solvers.sgd.schedule import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views

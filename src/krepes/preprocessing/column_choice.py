@@ -1,9 +1,18 @@
 """Which kind of column each column of a table is, decided from what a scan has seen.
 
-    number              `Number`
-    date, time          `Date`
-    text, categorical   what its cells say (`text_reading`): `Number`, `Date`, `YesNo`, `Text`, else `Category`
-    anything else       `LeftOut`: ids, row numbers, near-unique text, binary, nested and empty columns
+    number                                            `Number`
+    date, time                                        `Date`
+    text, categorical:
+      two words for yes and no                        `YesNo`, 1 and 0
+      90 % of the cells are numbers or dates          these, in the form that most cells have; the others are missing
+      at most half as many values as rows             `Category`
+      four words or more in a cell                    `Text`, running text
+    anything else                                     `LeftOut`: ids, near-unique text, binary, nested, empty columns
+
+Codes are not numbers: digits that begin with a zero, and text that is digits throughout, which somebody has made text,
+because a file would have been read as numbers. A few cells that are no numbers make a category of a column with few
+values ("1", "2", "3 or more"). Cells that fit two forms equally (1,234; 03/04/2022) are read as other columns of the
+table are, then with a decimal point and with the day first.
 
 The rules look at names and values of the whole table, in one scan. skrub's TableVectorizer decides alike, but for a
 frame in memory: a file larger than that must give the same columns as the frame it was written from.
@@ -12,7 +21,7 @@ frame in memory: a file larger than that must give the same columns as the frame
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +30,12 @@ import pyarrow.types as pt
 
 from krepes.base.column_scale import ColumnSample, column_samples
 from krepes.base.reporting import warn
-from krepes.preprocessing.cells.numbers import UNIT_FORMS
-from krepes.preprocessing.column_scan import FORMS, ColumnScan, read_form
+from krepes.preprocessing.cells.dates import DATE_FORMS
+from krepes.preprocessing.cells.numbers import NUMBER_FORMS, UNIT_FORMS
+from krepes.preprocessing.column_scan import ColumnScan
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.preprocessing.columns import Category, Column, Date, LeftOut, Number, Text, YesNo
-from krepes.preprocessing.text_reading import as_levels, clear_forms, read_column
+from krepes.preprocessing.text_scan import FORMS, MAX_DISTINCT, TextScan, folded, read_form, yes_and_no
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
 _ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
@@ -34,6 +44,36 @@ EXACT = 2.0**53  # beyond which whole numbers cannot be told apart in float64: n
 _ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 # What a typed column may be asked to be.
 _ALLOWED = {"number": ("number", "category"), "date or time": ("date", "category")}
+MOSTLY = 0.9  # of the cells have a form
+FEW_VALUES = 20  # that stay a category if some are no numbers
+FEW_UNITS = 5  # that cells of one column may have; more are words
+DISTINCT = 10  # at most this many values are levels, even if every row has its own
+RUNNING_WORDS = 4  # in a cell, on average
+KINDS = {
+    "number": (*NUMBER_FORMS, *UNIT_FORMS),
+    "decimal point": (NUMBER_FORMS[0], UNIT_FORMS[0]),
+    "decimal comma": (NUMBER_FORMS[1], UNIT_FORMS[1]),
+    "date": DATE_FORMS,
+    "day first": ("day first",),
+    "month first": ("month first",),
+    "boolean": (),
+    "category": (),
+    "text": (),
+}
+_RIVALS = {"decimal point": "decimal comma", "day first": "month first", UNIT_FORMS[0]: UNIT_FORMS[1]}
+_RIVALS |= {other: form for form, other in _RIVALS.items()}
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """What a column is, and what to say of it."""
+
+    kind: type[Column]
+    form: str = ""
+    note: str = ""  # the reason where it is left out
+    warning: str = ""
+    tolerant: bool = False  # some cells could not be read
+    pair: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -55,7 +95,7 @@ class ColumnChoice:
         """Every column of a table; `sample` is the rows that medians and usual ranges are taken from."""
         matrix = number_matrix(sample, scan.numbers, scan.sentinels)
         samples = dict(zip(scan.numbers, column_samples(matrix), strict=True))
-        clear = clear_forms(scan.texts.values())
+        clear = _clear_forms(scan.texts.values())
         found: list[Column] = []
         for field in schema:
             reason = left_out(field, scan, self.ids and field.name not in self.columns)
@@ -80,17 +120,18 @@ class ColumnChoice:
             return Date.of_seconds(*given, form="time" if pt.is_time(value_type) else "year first")
         warn_of_nines(field.name, sample.values)
         column = Number.learned(*given)
-        words = [f"{word:g}" for word in scan.sentinels] or None
-        return replace(column.noted("seconds", ": ") if duration else column, words=words)
+        if scan.sentinels:
+            column = replace(column, words=[f"{word:g}" for word in scan.sentinels])
+        return column.noted("seconds", ": ") if duration else column
 
     def _of_text(self, field: pa.Field, scan: ColumnScan, sample: pa.ChunkedArray, clear: set[str]) -> Column:
         """A column of text, by what its cells say."""
         name, text = field.name, scan.texts[field.name]
-        asked, cells = self.columns.get(name), _cells(sample)
+        asked = self.columns.get(name)
         if pt.is_dictionary(field.type) and asked is None:
-            reading = as_levels(text)
+            reading = _as_levels(text, text.values)
         else:
-            reading = read_column(name, text, cells[:1000], asked, clear)
+            reading = read_column(name, text, sample, asked, clear)
         if reading.warning:
             warn(reading.warning)
         words = None if text.words is None else list(text.words)
@@ -102,8 +143,8 @@ class ColumnChoice:
             return replace(YesNo.of_words(name, text, reading.pair, scan.n_rows), words=words)
         if reading.kind is Category:
             least = _least_count(self.min_frequency, scan.n_rows)
-            return Category.learned(field, text, text.missing_words, least, self.max_levels)
-        numbers = ColumnSample.of(read_form(cells, reading.form, text.words, text.unit))
+            return Category.learned(field, text, least, self.max_levels)
+        numbers = ColumnSample.of(read_form(_cells(sample), reading.form, text.words, text.unit))
         given = (name, text.moments, FORMS.index(reading.form), numbers, scan.n_rows)
         if reading.kind is Date:
             column: Date | Number = Date.of_seconds(*given, form=reading.form)
@@ -118,6 +159,158 @@ class ColumnChoice:
             words=words,
             unit=text.unit if reading.form in UNIT_FORMS else None,
         )
+
+
+def _clear_forms(scans: Collection[TextScan]) -> set[str]:
+    """The forms that some column has and could not have in another."""
+    clear = set()
+    for scan in scans:
+        form = scan.best_form()
+        if form and scan.share(form) >= MOSTLY and scan.count(form) > scan.count(_RIVALS.get(form, "")):
+            clear.add(form)
+    return clear
+
+
+def read_column(
+    name: str, scan: TextScan, cells: pa.ChunkedArray, asked: str | None, clear: Collection[str]
+) -> TextReading:
+    """Decide for one column.
+
+    `asked` is one of KINDS, if somebody has decided already; `clear` the forms of other columns.
+    """
+    if asked in ("category", "text"):
+        return TextReading(Category if asked == "category" else Text)
+    if asked == "boolean":
+        return TextReading(YesNo, pair=_two_levels(name, scan))
+    values = scan.values
+    if not asked and (pair := yes_and_no(values)):
+        return TextReading(YesNo, pair=pair)
+    form = scan.best_form(KINDS[asked] if asked else FORMS, clear)
+    sample = _cells(cells)[:1000] if form or asked else []
+    if asked and not form:
+        raise ValueError(f"columns={{{name!r}: {asked!r}}}: no cell of the column is one{_such(sample)}.")
+    code = _is_code(scan, form, values)
+    if form and (asked or (scan.share(form) >= MOSTLY and not code)):
+        return _in_form(name, scan, form, sample, clear, bool(asked))
+    reading = _as_levels(scan, values)
+    if reading.kind is LeftOut and (several := _several_units(name, scan, reading)):
+        return replace(reading, warning=several)
+    if reading.kind is LeftOut and code and scan.n_coded:
+        return replace(reading, note=reading.note.replace("near-unique text", "codes that begin with zeros"))
+    if scan.share(form) >= 0.5 and not (reading.kind is Category and len(values) <= FEW_VALUES):
+        return replace(reading, warning=_unused(name, scan, form, sample, reading))
+    return reading
+
+
+def _as_levels(scan: TextScan, values: Mapping[str, int]) -> TextReading:
+    """A category, running text, or nothing."""
+    n_values = len(values)
+    n_present = scan.n_cells if scan.levels is None else sum(values.values())
+    if n_present == 0:
+        return TextReading(LeftOut, note="no value present")
+    if scan.levels is not None and n_values <= max(DISTINCT, n_present / 2):
+        return TextReading(Category)
+    if scan.n_spelled >= RUNNING_WORDS * n_present:
+        return TextReading(Text)
+    if scan.levels is None:
+        return TextReading(LeftOut, note=f"near-unique text: more than {MAX_DISTINCT:,} different values")
+    return TextReading(LeftOut, note=f"near-unique text: {n_values:,} different values in {n_present:,} rows")
+
+
+def _in_form(
+    name: str, scan: TextScan, form: str, sample: Sequence[str], clear: Collection[str], asked: bool
+) -> TextReading:
+    """Numbers or dates in one form; cells in other forms are missing."""
+    date = form in DATE_FORMS
+    note, warning = _words(form, scan), ""
+    if not date and any(re.match(r"\s*[<>≤≥]", cell) for cell in scan.levels or sample):
+        note += ", < and > as the number behind"
+    rival = _RIVALS.get(form, "")
+    if not asked and rival and scan.alike(form, rival):
+        if form in clear:
+            note += ", as in other columns"
+        elif not _usual(form, sample):
+            note += f" (or {rival})"
+            warning = (
+                f"Column {name!r} is read with {form if date else 'a ' + form}, but every cell could also be "
+                f"{rival if date else 'one with a ' + rival}{_such(sample)}. Say which: "
+                f"columns={{{name!r}: {form!r}}} or {{{name!r}: {rival!r}}}."
+            )
+    n_unread = scan.n_said - scan.count(form)
+    if n_unread:
+        note += f", {n_unread:,} unreadable cell{'s' * (n_unread > 1)} as missing"
+        warning = (
+            f"Column {name!r} is mostly {_plural(form)} ({form}), but {n_unread:,} of {scan.n_said:,} cells are not"
+            f"{_such(scan.unread(form, sample))}. They are taken as missing. Correct them, name words for missing "
+            f"values with missing=, or use the column in another way: columns={{{name!r}: 'category'}}."
+        )
+    return TextReading(Date if date else Number, form, note, warning, tolerant=n_unread > 0)
+
+
+def _words(form: str, scan: TextScan) -> str:
+    """A form in the words of the table of roles: `decimal point, in kg`."""
+    if form not in UNIT_FORMS:
+        return form
+    unit = "K, M, ... multiplied out" if scan.unit == "" else f"in {scan.unit}"
+    return f"{form.removesuffix(' with a unit')}, {unit}"
+
+
+def _usual(form: str, sample: Sequence[str]) -> bool:
+    """Whether cells that fit two forms leave no doubt: 3.4.2022 has the day first, 1.234 is no thousand."""
+    if form.startswith("decimal point"):
+        return not any("," in cell for cell in sample)
+    return all(re.match(r"\s*\d+\.\d+\.", cell) for cell in sample)
+
+
+def _is_code(scan: TextScan, form: str, values: Collection[str]) -> bool:
+    """Whether what could be numbers are names of something, or levels."""
+    if not form or form in DATE_FORMS:
+        return False
+    few = scan.levels is not None and len(values) <= FEW_VALUES and scan.n_said > scan.count(form)
+    digits = scan.n_whole == (scan.count(form) if scan.n_coded else scan.n_cells)
+    return few or (digits and form in NUMBER_FORMS)
+
+
+def _unused(name: str, scan: TextScan, form: str, sample: Sequence[str], reading: TextReading) -> str:
+    """The warning for a column with many numbers or dates that is not used as such."""
+    used = f"used as {reading.kind.__name__.lower()}"
+    used = f"left out ({reading.note})" if reading.kind is LeftOut else used
+    unread = scan.unread(form, sample)
+    others = f"; the others are not{_such(unread)}" if unread else _such(sample)
+    return (
+        f"Column {name!r} is {used}, although {scan.count(form):,} of {scan.n_said:,} cells are {_plural(form)} "
+        f"({form}){others}. Correct the cells, or use it in another way: columns={{{name!r}: {_plural(form)[:-1]!r}}}."
+    )
+
+
+def _several_units(name: str, scan: TextScan, reading: TextReading) -> str:
+    """The warning for numbers whose units differ; "" where they are few, or their words too many for units."""
+    counts = max(scan.count(form) for form in UNIT_FORMS)
+    if scan.unit is not None or counts < MOSTLY * max(1, scan.n_said) or not 1 < len(scan.units) <= FEW_UNITS:
+        return ""
+    units = ", ".join(sorted(scan.units))
+    return (
+        f"Column {name!r} is left out ({reading.note}), although its cells are numbers, because their units differ: "
+        f"{units}. Write them all in one unit."
+    )
+
+
+def _two_levels(name: str, scan: TextScan) -> tuple[str, str]:
+    found = sorted({folded(value) for value in scan.values})
+    if pair := yes_and_no(found):
+        return pair
+    if len(found) != 2:
+        got = f"{len(found):,}{_such(found)}"
+        raise ValueError(f"columns={{{name!r}: 'boolean'}}: expected two values; got {got}.")
+    return found[1], found[0]
+
+
+def _plural(form: str) -> str:
+    return "dates" if form in DATE_FORMS else "numbers"
+
+
+def _such(cells: Sequence[str]) -> str:
+    return f", such as {', '.join(f'{cell!r:.40}' for cell in dict.fromkeys(cells[:3]))}" if cells else ""
 
 
 def readable_columns(schema: pa.Schema) -> list[str]:
@@ -138,7 +331,7 @@ def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
         return "no value present"
     if ids and _ID_NAME.fullmatch(name) and (name in scan.ends or kind == "text"):
         return "an id or row number, by its name"
-    if ids and scan.n_rows >= _ORDERED_ROWS and scan.strictly_increasing(name):
+    if ids and scan.n_rows >= _ORDERED_ROWS and scan.ends.get(name) is not None:
         return "an id or row number: integers that increase with every row (as float it would be used)"
     if ids and name in scan.ends and _size(name, scan) > EXACT:
         return f"an id, by its {len(str(int(_size(name, scan))))} digits (as float it would be used)"

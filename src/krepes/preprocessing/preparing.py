@@ -2,20 +2,23 @@
 
 One sample of candidate rows serves everything that precedes the first kernel value: the kernel's parameters, the
 scale of the views, and the landmarks, which are chosen among them. For tables it is drawn during the scan that finds
-the columns' moments and levels.
+the columns' moments and levels. Estimators remember the number and the names of features, as scikit-learn asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from krepes.base.blocks import Placement
+from krepes.base.codec import State
 from krepes.base.column_scale import column_scale
 from krepes.base.reporting import Progress, named_few, warn
 from krepes.base.rows import Rows, dense
@@ -26,6 +29,7 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.table_encoder import TableEncoder
 from krepes.sources import Source, TableSource, reservoir
 from krepes.sources.row_sampling import PickedRows, RawReader, sampled_indices
+from krepes.sources.source import check_unique, is_pandas
 from krepes.sources.tables.vectors_as_table import VectorsTable
 
 FAR = 1e3  # deviations from zero, beyond which float32 loses digits that matter
@@ -34,6 +38,10 @@ FAR_FOR_PRODUCTS = 300  # beyond which it loses them in products x.y, which grow
 _SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 TableColumns = tuple[list[str], list[str]]  # encoded, and as they are
 Preprocess = str | TableEncoder | Normalize | None  # as an estimator takes it
+RECORD = (
+    "n_features_in_",
+    "feature_names_in_",
+)  # what an estimator remembers of its input, as in scikit-learn
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +175,9 @@ def _keep_spread(space: InputSpace, sample: Rows, may_shift: bool) -> None:
 def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Normalize | None:
     """The preprocessing to fit, if there is any."""
     table = source.kind == "table"
-    named = {"none": None, "normalize": Normalize(), "table": TableEncoder()}
-    named["auto"] = TableEncoder() if table else None
-    if isinstance(preprocess, str) and preprocess in named:
-        preprocess = named[preprocess]
+    if isinstance(preprocess, str) and preprocess in ("auto", "none", "normalize", "table"):
+        encoded = preprocess == "table" or (preprocess == "auto" and table)
+        preprocess = TableEncoder() if encoded else Normalize() if preprocess == "normalize" else None
     if isinstance(preprocess, Normalize) and source.kind != "images":
         raise ValueError(
             f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
@@ -184,3 +191,59 @@ def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Nor
     raise ValueError(
         f"preprocess={preprocess!r}: expected 'auto', 'table', 'series', 'normalize', None or a TableEncoder."
     )
+
+
+class RecordsInput(BaseEstimator):
+    """Sets `n_features_in_` and, for frames, `feature_names_in_`, and checks later data against them."""
+
+    def _record_input(self, X: Any, inputs: InputSpace) -> None:
+        for name in RECORD:
+            if name in vars(self):
+                delattr(self, name)
+        if is_pandas(X):
+            validate_data(self, used_columns(X, inputs), reset=True, skip_check_array=True)
+        elif inputs.n_features is not None:
+            self.n_features_in_ = inputs.n_features
+
+    def _copy_record(self, other: RecordsInput) -> Self:
+        """Remember the input that another estimator remembers."""
+        for name in RECORD:
+            if name in vars(other):
+                setattr(self, name, vars(other)[name])
+        return self
+
+    def _record_state(self) -> State:
+        """What a model file keeps."""
+        names = vars(self).get("feature_names_in_")
+        return {
+            "n_features_in": vars(self).get("n_features_in_"),
+            "feature_names_in": None if names is None else [str(name) for name in names],
+        }
+
+    def _restore_record(self, state: State) -> None:
+        if state["n_features_in"] is not None:
+            self.n_features_in_ = state["n_features_in"]
+        if state["feature_names_in"] is not None:
+            self.feature_names_in_ = np.asarray(state["feature_names_in"], dtype=object)
+
+    def _check_same_input(self, X: Any, inputs: InputSpace) -> None:
+        """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn.
+
+        A model that was fitted on a file finds its columns by name, in any order.
+        """
+        if not hasattr(self, "feature_names_in_"):
+            return
+        if is_pandas(X):
+            check_unique(list(map(str, X.columns)), "X")
+            validate_data(self, used_columns(X, inputs), reset=False, skip_check_array=True)
+        elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+
+
+def used_columns(X: Any, inputs: InputSpace) -> Any:
+    """A frame without the columns that the encoder does not use: labels, excluded ones, those it left out."""
+    encoder = inputs.encoder
+    if encoder is None:
+        return X
+    unused = {column.name for column in encoder.left_out_} - set(inputs.raw_)
+    return X.loc[:, [column for column in X.columns if column not in unused]] if unused else X

@@ -13,7 +13,7 @@ in chunks of fixed size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -28,12 +28,11 @@ from krepes.base.reporting import Progress, warn
 from krepes.base.rows import EncodedColumn, take_rows
 from krepes.base.validation import as_matrix, check_choice, check_columns, check_count
 from krepes.engines import Engine, engine_for
-from krepes.preprocessing.column_choice import TARGET_NAMES, ColumnChoice, readable_columns
+from krepes.preprocessing.column_choice import KINDS, TARGET_NAMES, ColumnChoice, readable_columns
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
-from krepes.preprocessing.column_values import family, first_value
+from krepes.preprocessing.column_values import family, first_values
 from krepes.preprocessing.columns import Column, LeftOut
 from krepes.preprocessing.columns.number import infinite
-from krepes.preprocessing.text_reading import KINDS
 from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.row_sampling import RawReader, sampled_indices
 from krepes.sources.source import is_pandas, is_polars
@@ -151,6 +150,13 @@ class TableEncoder(TransformerMixin, Component):
         columns = [*getattr(self, "columns_", []), *getattr(self, "left_out_", [])]
         if not {column.name for column in columns} <= set(getattr(self, "input_columns_", [])):
             raise ValueError("TableEncoder.columns_ has columns that are not in input_columns_.")
+        if hasattr(self, "columns_"):
+            self._place_outputs()
+
+    def _place_outputs(self) -> None:
+        """Find where the outputs of every column are."""
+        edges = accumulate((column.width for column in self.columns_), initial=0)
+        self._parts = [slice(start, stop) for start, stop in pairwise(edges)]
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the columns of a frame, pyarrow table, mapping of columns, 2-D array or path."""
@@ -210,14 +216,13 @@ class TableEncoder(TransformerMixin, Component):
         choose = ColumnChoice(self.min_frequency, self.max_levels, self.named_, self.columns or {})
         seen = sample.select(scanned)
         self._keep(choose(usable.schema, scan, seen))
-        firsts = {name: first_value(seen.column(name)) for name in scanned}
-        self._examples = {name: str(value) for name, value in firsts.items() if value is not None}
+        self._examples = {name: str(value) for name, value in first_values(seen).items()}
         indices = sampled_indices(source.n_rows, n_candidates, seed)
         return take_rows(sample, np.searchsorted(seen_rows, indices)), indices
 
     def layout(self) -> tuple[EncodedColumn, ...]:
         """Where the numbers of every column are in an encoded row."""
-        return tuple(column.placed(part) for column, part in zip(self.columns_, self._parts()))
+        return tuple(column.placed(part) for column, part in zip(self.columns_, self._parts))
 
     def transform(self, X: Any) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode rows. Columns are found by name, in any order; columns that are not needed are ignored."""
@@ -248,15 +253,15 @@ class TableEncoder(TransformerMixin, Component):
         return out
 
     def _encode_into(self, out: np.ndarray, table: pa.Table) -> None:
-        for column, part in zip(self.columns_, self._parts()):
+        for column, part in zip(self.columns_, self._parts):
             cells = table.column(column.name)
-            column.check_type(cells)
+            if not column.accepts(cells.type) and family(cells.type) != "empty":
+                such = f"{first_values(table.select([column.name])).get(column.name)!r:.60}"
+                raise ValueError(
+                    f"Column {column.name!r} held {column.held} when the encoder was fitted; now it holds {cells.type} "
+                    f"such as {such}. Convert the column, or fit again."
+                )
             column.encode(cells, out[:, part])
-
-    def _parts(self) -> Iterator[slice]:
-        """Where the outputs of every column are."""
-        edges = accumulate((column.width for column in self.columns_), initial=0)
-        return (slice(start, stop) for start, stop in pairwise(edges))
 
     def inverse_transform(self, X: Any) -> np.ndarray | pa.Table:
         """Columns from encoded rows (n, n_features_out_), which need not be exact encodings.
@@ -274,7 +279,7 @@ class TableEncoder(TransformerMixin, Component):
             raise ValueError(
                 f"X has {encoded.shape[1]} columns, but this encoder gives {self.n_features_out_}; give encoded rows."
             )
-        parts = [(column, encoded[:, part]) for column, part in zip(self.columns_, self._parts())]
+        parts = [(column, encoded[:, part]) for column, part in zip(self.columns_, self._parts)]
         if self.named_:
             return pa.table({column.name: column.decoded_cells(part) for column, part in parts})
         numbers = all(pa.types.is_floating(column.decoded_type) for column in self.columns_)
@@ -315,11 +320,11 @@ class TableEncoder(TransformerMixin, Component):
     @property
     def groups_(self) -> list[list[int]]:
         """The outputs of every column that is used."""
-        return [list(range(part.start, part.stop)) for part in self._parts()]
+        return [list(range(part.start, part.stop)) for part in self._parts]
 
     @property
     def n_features_out_(self) -> int:
-        return sum(column.width for column in self.columns_)
+        return max((part.stop for part in self._parts), default=0)
 
     @property
     def used_columns_(self) -> list[str]:
@@ -397,8 +402,8 @@ class TableEncoder(TransformerMixin, Component):
         table_source = source if isinstance(source, TableSource) else VectorsTable(source)
         names = table_source.column_names
         unused = [*self.exclude, *([] if self.label is None else [self.label])]
-        check_columns(unused, names, source.describe())
-        check_columns(list(self.columns or {}), names, source.describe())
+        if unused or self.columns:
+            check_columns([*unused, *(self.columns or {})], names, source.describe())
         self.n_features_in_, self.input_columns_ = len(names), names
         used = [name for name in names if name not in set(unused)]
         if not used:
@@ -424,6 +429,7 @@ class TableEncoder(TransformerMixin, Component):
             raise ValueError(f"No column is left to use as a feature ({reasons}).")
         self.columns_ = [column for column in columns if not isinstance(column, LeftOut)]
         self.left_out_ = left_out
+        self._place_outputs()
         targets = [name for name in self.used_columns_ if name.lower() in TARGET_NAMES]
         if targets and self.named_:
             warn(

@@ -7,7 +7,7 @@
 
 Two digits of a year are 1969 to 2068. An offset is taken off, and what is left is universal time; without one a time
 is taken as it stands. Months may be named in English, German, French, Spanish, Italian or Dutch. Which of day and
-month comes first only the whole column can say (`text_reading`). Cells with the year first are read in every form,
+month comes first only the whole column can say (`column_choice`). Cells with the year first are read in every form,
 because several forms in one column are common, and this one cannot be mistaken.
 """
 

@@ -8,7 +8,7 @@ The mark before the decimals is a point or a comma; then the other one, spaces a
 thousands. Signs of currencies and percent are dropped ("64 %" is 64). Brackets and a minus behind the digits make a
 number negative; a bound (< 0.5) is read as the number. A unit is a word of up to twelve letters that follows; all cells
 with one must have the same, except for magnitudes (5K, 2M), which are multiplied out. Whether 1,234 is a thousand or a
-fraction only the whole column can say (`text_reading`).
+fraction only the whole column can say (`column_choice`).
 """
 
 from __future__ import annotations

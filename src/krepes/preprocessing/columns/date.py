@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from krepes.base.column_scale import ColumnSample
-from krepes.base.validation import check_choice
 from krepes.preprocessing.cells.dates import DAY
-from krepes.preprocessing.column_moments import ColumnMoments
-from krepes.preprocessing.column_values import column_numbers, family, holds_numbers
+from krepes.preprocessing.column_values import ColumnMoments, column_numbers, family, holds_numbers
 from krepes.preprocessing.columns.number import Standardised
 
 YEAR = 365.2425 * DAY
@@ -40,22 +38,19 @@ class Date(Standardised):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for cycle in self.cycles:
-            check_choice("cycles of a column", cycle, CYCLES)
+        if not set(self.cycles) <= set(CYCLES):
+            raise ValueError(f"cycles={self.cycles!r} of a column: expected some of {', '.join(CYCLES)}.")
 
     @classmethod
     def of_seconds(
         cls, name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int, form: str
     ) -> Date:
         """A column of dates in seconds, with the moments and a sample of these."""
-        years = ColumnMoments(1)
-        years.count = moments.count[j : j + 1]
-        years.mean, years.squares = to_years(moments.mean[j : j + 1]), moments.squares[j : j + 1] / YEAR**2
-        years.low, years.high = to_years(moments.low[j : j + 1]), to_years(moments.high[j : j + 1])
-        column = cls.learned(name, years, 0, ColumnSample.of(to_years(sample.values)), n_rows)
+        mean, low, high = (to_years(found) for found in (moments.mean, moments.low, moments.high))
+        years = replace(moments, mean=mean, squares=moments.squares / YEAR**2, low=low, high=high)
+        column = cls.learned(name, years, j, ColumnSample.of(to_years(sample.values)), n_rows)
         if form == "time":
-            cycles = ["day"]
-            detail = "time of day"
+            cycles, detail = ["day"], "time of day"
         else:
             span = float(moments.high[j] - moments.low[j])
             same_time = len(np.unique(np.mod(sample.values, DAY))) < 2

@@ -13,11 +13,15 @@ import pyarrow.compute as pc
 from krepes.base.codec import Bounds
 from krepes.base.column_scale import ColumnSample
 from krepes.base.rows import EncodedColumn
-from krepes.base.validation import check_choice
-from krepes.preprocessing.column_moments import ColumnMoments
-from krepes.preprocessing.column_scan import FORMS, TextScan, is_missing_number, number_words, read_form
-from krepes.preprocessing.column_values import column_numbers, family, holds_numbers, text_chunks
+from krepes.preprocessing.column_values import (
+    ColumnMoments,
+    column_numbers,
+    family,
+    holds_numbers,
+    text_chunks,
+)
 from krepes.preprocessing.columns.column import Column
+from krepes.preprocessing.text_scan import FORMS, TextScan, folded, is_missing_number, number_words, read_form
 
 GROSS = 5.0  # times the deviation of the usual values: the plain one says nothing of the column any more
 FEW = 0.002  # of the values may be errors; more are a heavy tail
@@ -63,7 +67,8 @@ class Standardised(Column):
         return "true", "false"
 
     def __post_init__(self) -> None:
-        check_choice("form", self.form, FORMS)
+        if self.form not in FORMS:
+            raise ValueError(f"form={self.form!r} of a column: expected one of {', '.join(FORMS)}.")
 
     @classmethod
     def learned(cls, name: str, moments: ColumnMoments, j: int, sample: ColumnSample, n_rows: int) -> Self:
@@ -73,7 +78,7 @@ class Standardised(Column):
         values (`krepes.base.column_scale`): the other rows would become one number otherwise.
         """
         low, high = float(moments.low[j]), float(moments.high[j])
-        mean, scale = float(moments.mean[j]), float(np.sqrt(moments.variance_of(j)))
+        mean, scale = float(moments.mean[j]), float(np.sqrt(moments.squares[j] / max(moments.count[j], 1)))
         farthest = high if high > -low else low
         if not np.isfinite(scale):
             raise ValueError(
@@ -111,20 +116,21 @@ class Standardised(Column):
         return column_numbers(cells, number_words(self.words) if self.words else ())
 
     def _read_text(self, cells: pa.ChunkedArray) -> np.ndarray:
-        parts = []
-        for codes, values in text_chunks(cells):
-            numbers = read_form(values, self.form, self.words, self.unit)
-            for i in np.flatnonzero(np.isnan(numbers)):
-                if (cell := values[i].strip().casefold()) in self.pair and self.form == "decimal point":
-                    numbers[i] = float(cell == self.pair[0])
-                elif not (self.tolerant or is_missing_number(values[i], self.words)):
-                    raise ValueError(
-                        f"Column {self.name!r} held {self.held} when the encoder was fitted; now it holds a cell such "
-                        f"as {values[i]!r:.60}. Correct the cell or leave it empty, or fit again with the word in "
-                        "missing=."
-                    )
-            parts.append(np.append(numbers, np.nan)[codes])
+        parts = [np.append(self._values(values), np.nan)[codes] for codes, values in text_chunks(cells)]
         return np.concatenate([np.empty(0), *parts])
+
+    def _values(self, cells: list[str]) -> np.ndarray:
+        """Cells of text as numbers, NaN where one is missing."""
+        numbers = read_form(cells, self.form, self.words, self.unit)
+        for i in np.flatnonzero(np.isnan(numbers)):
+            if (cell := folded(cells[i])) in self.pair and self.form == "decimal point":
+                numbers[i] = float(cell == self.pair[0])
+            elif not (self.tolerant or is_missing_number(cells[i], self.words)):
+                raise ValueError(
+                    f"Column {self.name!r} held {self.held} when the encoder was fitted; now it holds a cell such as "
+                    f"{cells[i]!r:.60}. Correct the cell or leave it empty, or fit again with the word in missing=."
+                )
+        return numbers
 
     def encode(self, cells: pa.ChunkedArray, out: np.ndarray) -> None:
         values = self.read(cells)
@@ -190,17 +196,21 @@ class YesNo(Number):
 
     @classmethod
     def of_words(cls, name: str, scan: TextScan, pair: Sequence[str], n_rows: int) -> YesNo:
-        folded = [(value.strip().casefold(), n) for value, n in (scan.levels or {}).items()]
-        yes, no = (sum(n for value, n in folded if value == word) for word in pair)
-        moments = ColumnMoments(1)
-        moments.add(np.array([[1.0] * (yes > 0) + [0.0] * (no > 0)]))  # the range
-        share = yes / (yes + no)
-        moments.count, moments.mean = np.array([yes + no]), np.array([share])
-        moments.squares = (yes + no) * np.array([share * (1 - share)])
+        levels = (scan.levels or {}).items()
+        yes, no = (sum(n for value, n in levels if folded(value) == word) for word in pair)
+        count, share = yes + no, yes / (yes + no)
+        found = (count, share, count * (share * (1 - share)), float(no == 0), float(yes > 0), False)
         values = np.array([1.0] * (yes >= no) + [0.0] * (no >= yes))  # whose median is that of all
+        moments = ColumnMoments(*(np.array([value]) for value in found))
         column = cls.learned(name, moments, 0, ColumnSample.of(values), n_rows)
         column = column.noted(f"{pair[0]} is 1, {pair[1]} is 0")
         return replace(column, pair=(pair[0], pair[1]), from_text=True)
+
+    def _values(self, cells: list[str]) -> np.ndarray:
+        known = [self.pair.index(cell) if (cell := folded(each)) in self.pair else None for each in cells]
+        if None in known:
+            return super()._values(cells)
+        return 1.0 - np.array(known, dtype=np.float64)
 
     def _decoded(self, values: np.ndarray, absent: np.ndarray) -> np.ndarray:
         yes, no = self.pair
