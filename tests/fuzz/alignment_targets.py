@@ -97,7 +97,6 @@ def sketched(draw: Draw) -> Any:
     return (
         unless(constant, score),
         None if constant else values,
-        sketch.products(),
         len(names),
     )
 
@@ -211,7 +210,7 @@ def ranking(draw: Draw) -> Any:
     found = transferability(models, y, X, rank_by=rank_by, **given)
     if draw(st.integers(0, 9)) == 0:
         plot_transferability(found)
-    return str(found), len(found.rows()), found.column("width"), found.best
+    return str(found), len(found.rows()), found.column("width"), found.ranking
 
 
 NETWORK = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
@@ -233,7 +232,7 @@ def layers(draw: Draw) -> Any:
     outputs = list(iter_layers(network, X, chosen, batch_rows=size))
     y = draw(st.one_of(st.none(), labels(n_rows(X))))
     sketch = sketch_layers(network, X, y, chosen, batch_rows=size, sketch=SketchedCKA(16))
-    return outputs, layer_names(network), sketch.products()
+    return outputs, layer_names(network), sketch.names
 
 
 @target("plot_alignment", weight=0.3)

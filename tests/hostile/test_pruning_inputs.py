@@ -205,7 +205,7 @@ def test_the_columns_of_a_frame_are_the_names_of_members(frame):
     assert [row.name for row in pruned.table_] == ["m0", "m1", "m2", "m3"]
     assert [row.name for row in prune_ensemble(table, y=Y, names=list("abcd")).table_] == list("abcd")
     assert np.array_equal(pruned.predict(table), pruned.predict(P))
-    with refuses(ValueError, "members", "choice"):
+    with refuses(ValueError, "feature names"):
         pruned.predict(table[["m1", "m0", "m2", "m3"]])
 
 

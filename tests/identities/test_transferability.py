@@ -246,7 +246,7 @@ def test_the_table_is_sorted_printed_and_drawn():
     models = {"noise": rng.normal(size=(300, 5)), "constant": np.ones((300, 2)), "good": X}
     found = transferability(models, y, probabilities=theta)
     assert found.ranking == ["good", "noise", "constant"]
-    assert found.best == "good"
+    assert found.ranking[0] == "good"
     assert list(found.scores) == ["log_cka", "logme", "h_score", "leep"]
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["model", "good", "noise", "constant"]
@@ -254,7 +254,7 @@ def test_the_table_is_sorted_printed_and_drawn():
     assert np.isnan(found.scores["leep"][:2]).all()
     assert found.scores["leep"][2] == pytest.approx(naive_leep(theta["good"], y), rel=1e-10)
     by_logme = transferability(models, y, rank_by="logme")
-    assert by_logme.best == "good"
+    assert by_logme.ranking[0] == "good"
     assert len(plot_transferability(found).axes) == 4
 
 

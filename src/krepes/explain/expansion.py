@@ -147,8 +147,7 @@ def over_views(M: Tensor, p: int) -> Tensor:
 
 def row_norms(A: Tensor) -> Tensor:
     """|a| of every row of A, of numbers whose squares may overflow."""
-    largest = A.abs().max().clamp(min=torch.finfo(A.dtype).smallest_normal)
-    return (A / largest).norm(dim=1) * largest
+    return torch.from_numpy(np.hypot.reduce(A.cpu().numpy(), axis=1)).to(A)
 
 
 def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base.validation import check_finite
 from krepes.explain.expansion import (
     Expansion,
     Explained,
@@ -68,24 +69,18 @@ def top_leave_out(model: Explained, X: Any, n_top: int = 5) -> TopLandmarks:
 
 def landmark_norms(model: Explained) -> np.ndarray:
     """omega_l = |a_l| of every landmark, over all its views, (m,)."""
-    norms = row_norms(coefficient_tensor(model, torch.float64))
-    largest = norms.max().clamp(min=torch.finfo(norms.dtype).smallest_normal)
-    return (over_views((norms / largest).square(), model.views_per_landmark_).sqrt() * largest).cpu().numpy()
+    norms = row_norms(coefficient_tensor(model, torch.float64)).cpu().numpy()
+    return np.hypot.reduce(norms.reshape(model.views_per_landmark_, -1), axis=0)
 
 
 def coefficient_spectrum(model: Explained) -> np.ndarray:
     """Eigenvalues of A^T A, largest first, (h,) [krepes, Figure 1]; `effective_rank` says how many matter."""
-    A = coefficient_tensor(model, torch.float64).cpu().numpy()
-    largest = np.abs(A).max(initial=0.0)
-    if not largest > 0:
-        return np.zeros(A.shape[1])
-    A = A / largest  # because squares of 1e200 overflow
+    A = coefficient_tensor(model, torch.float64)
+    values = np.zeros(A.shape[1])
+    found = torch.linalg.svdvals(A).cpu().numpy()
     with np.errstate(over="ignore"):
-        values = np.linalg.eigvalsh(A.T @ A)[::-1].clip(min=0) * largest**2
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"The coefficients go up to {largest:.3g}, and their squares overflow: fit on rows of larger numbers."
-        )
+        values[: len(found)] = found**2
+    check_finite(values, "The spectrum of the coefficients")
     return values
 
 

@@ -23,7 +23,6 @@ from krepes.alignment.pruning.prediction_matrices import (
     as_predictions,
     as_target,
     check_member_outputs,
-    column_names,
     target_columns,
 )
 from krepes.base.validation import as_array, check_same_rows
@@ -132,6 +131,7 @@ class PrunedEnsemble(BaseEstimator):
     (<PrunedEnsemble: 1 of 2 members, regression>, [6.0])
     """
 
+    n_features_in_: int
     feature_names_in_: np.ndarray
 
     def __init__(self, members: Sequence[Member] = (), classes: Classes | None = None, whole: bool = False):
@@ -194,21 +194,9 @@ class PrunedEnsemble(BaseEstimator):
     def checked(self, X: Any, reset: bool = False) -> Any:
         """X as the members take it. Its features must be those of the ensemble, unless `reset`."""
         if isinstance(self.members[0], ColumnMember):
-            names, known = column_names(X), getattr(self, "feature_names_in_", None)
-            X = as_predictions(X)
-            if reset:
-                self.n_features_in_ = X.shape[1]
-            if X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"Predictions are of {X.shape[1]} members; expected all {self.n_features_in_}, in the order of "
-                    "the choice (columns of dropped members are not read)."
-                )
-            if not reset and names is not None and known is not None and names != list(known):
-                raise ValueError(
-                    f"Columns are {', '.join(names[:10])}; expected the members of the choice in their order: "
-                    f"{', '.join(known[:10])}."
-                )
-            return X
+            P = as_predictions(X)
+            validate_data(self, X if hasattr(X, "columns") else P, reset=reset, skip_check_array=True)
+            return P
         X = as_array(X) if isinstance(X, Tensor) else X
         if self.whole:
             return validate_data(self, X, reset=reset, skip_check_array=True)

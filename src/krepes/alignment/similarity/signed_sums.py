@@ -94,15 +94,3 @@ class Sketches:
         for name, sketch in other.sketches.items():
             found[name] = found[name] + sketch if name in found else sketch
         return Sketches(found, self.n_hashes)
-
-
-def in_units(values: np.ndarray, exponents: int | np.ndarray) -> np.ndarray:
-    """Values times 2^e, refused where they overflow."""
-    with np.errstate(over="ignore"):
-        found = np.ldexp(values, exponents)
-    if not np.isfinite(found).all():
-        raise ValueError(
-            "Products of rows this large overflow float64. Divide the rows by one number, or ask for `score` and "
-            "`table`, which do not depend on the scale."
-        )
-    return found

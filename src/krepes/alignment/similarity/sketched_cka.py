@@ -30,7 +30,7 @@ import scipy.sparse
 
 from krepes.alignment.inputs import feature_matrix, feature_reader, row_indices
 from krepes.alignment.similarity.cka import check_enough_rows
-from krepes.alignment.similarity.signed_sums import SignedSums, Sketches, in_units
+from krepes.alignment.similarity.signed_sums import SignedSums, Sketches
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
 from krepes.base.packing import digest
@@ -228,12 +228,6 @@ class SketchedCKA(SumOfValues[Sketches]):
         found = [self.sketch(name).unit_gram(self.n_hashes, self.debias) for name in names]
         return np.stack([G.ravel() for G, _ in found]), np.array([exponent for _, exponent in found])
 
-    def products(self, rows: list[str] | None = None, columns: list[str] | None = None) -> np.ndarray:
-        """Estimates of |X^T Y|_F^2 of centred columns for all pairs of names."""
-        names, r, c = self._places(rows, columns)
-        grams, exponents = self.unit_grams(names)
-        return in_units(grams[r] @ grams[c].T, np.add.outer(exponents[r], exponents[c]))
-
     def score(self, first: str, second: str) -> float:
         """CKA of two representations of any scale. Raises an error if all rows of one of them are the same."""
         values = self.table([first, second])[1]
@@ -245,29 +239,13 @@ class SketchedCKA(SumOfValues[Sketches]):
                 )
         return float(values[0, 1])
 
-    def table(
-        self, rows: list[str] | None = None, columns: list[str] | None = None
-    ) -> tuple[list[str], np.ndarray]:
-        """Names and CKA of every row with every column; all with all by default.
-
-        Rows and columns of representations that are constant are NaN.
-        """
-        names, r, c = self._places(rows, columns)
+    def table(self, names: list[str] | None = None) -> tuple[list[str], np.ndarray]:
+        """Names, by default all, and the CKA of each with each; NaN for representations that are constant."""
+        names = self.names if names is None else list(names)
         grams, _ = self.unit_grams(names)
         lengths = np.linalg.norm(grams, axis=1, keepdims=True)
         grams = np.divide(grams, lengths, out=np.full_like(grams, np.nan), where=lengths > 0)
-        R = grams[r]
-        C = R if c == r else grams[c]  # because a product with itself is exactly symmetric
-        return [names[place] for place in r], np.clip(R @ C.T, -1.0, 1.0)
-
-    def _places(
-        self, rows: list[str] | None, columns: list[str] | None
-    ) -> tuple[list[str], list[int], list[int]]:
-        """All names, and where rows and columns are among them; by default all, and columns as rows."""
-        rows = self.names if rows is None else list(rows)
-        columns = rows if columns is None else list(columns)
-        names = list(dict.fromkeys([*rows, *columns]))
-        return names, [names.index(name) for name in rows], [names.index(name) for name in columns]
+        return names, np.clip(grams @ grams.T, -1.0, 1.0)
 
     def _check_rows(self, names: list[str]) -> None:
         """Representations can be compared if they have seen the same rows: then their buckets have the same counts."""

@@ -27,6 +27,7 @@ from krepes.alignment.layers.recording import NetworkRows, iter_layers
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.one_pass_statistics import TransferScores, TransferStatistics, chosen_scores
 from krepes.alignment.transfer.target_and_chance import TransferTarget
+from krepes.base.blocks import row_blocks
 from krepes.base.display import text_table
 from krepes.base.validation import as_array, check_choice, check_dense, check_same_rows
 from krepes.engines import Engine, as_engine
@@ -100,10 +101,6 @@ class Transferability:
     def ranking(self) -> list[str]:
         """Names, the best first; undefined scores last."""
         return [self.names[i] for i in self.order()]
-
-    @property
-    def best(self) -> str:
-        return self.ranking[0]
 
     def order(self) -> np.ndarray:
         """Positions of the models, the best first."""
@@ -271,8 +268,8 @@ def _batches(features: Any, X: Any, batch_rows: int | None, n_rows: int) -> Iter
     check_dense(features, "The array of features")
     if _is_array(features):
         check_same_rows(len(features), n_rows, "Its array", "y")
-        for start in range(0, len(features), batch_rows or BATCH_ROWS):
-            yield features[start : start + (batch_rows or BATCH_ROWS)]
+        for block in row_blocks(n_rows, batch_rows or BATCH_ROWS):
+            yield features[block]
     elif isinstance(features, Iterable):
         yield from features
     else:
