@@ -1,4 +1,4 @@
-"""A run of everything: jobs for cases, files and kills, a table of what was counted, and the failures."""
+"""A run of everything: jobs for cases, files, kills and threads, a table of what was counted, and the failures."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fuzz.jobs import Job, run_jobs
 from fuzz.killed_fits import WORKS
 from fuzz.kills import IMPORTED, run_kills
 from fuzz.targets import TARGETS, uncovered
+from fuzz.threads import run_threads
 
 CHUNK = 400  # cases of one job
 FILES = 1250  # of one job
@@ -34,6 +35,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=20_000, help="over all targets")
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument(
+        "--threads", type=int, default=100, help="calls of each of 8 threads, for every model"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
@@ -56,6 +60,8 @@ def planned(options: argparse.Namespace) -> list[Job]:
             jobs.append(
                 Job("kills", f"kills {i}", functools.partial(run_kills, options.seed + i, n, works=part))
             )
+    if options.threads:
+        jobs.append(Job("threads", "threads", functools.partial(run_threads, options.threads)))
     for start in range(0, options.files, FILES):
         indices = range(start, min(start + FILES, options.files))
         jobs.append(Job("files", f"files {start}", functools.partial(run_files, options.seed, indices)))
@@ -111,7 +117,7 @@ def main() -> int:
     if missing:
         say(f"No target covers {', '.join(missing)}: add one to tests/fuzz, or name it in targets.INNER.")
     jobs, start = planned(options), time.perf_counter()
-    totals = {kind: Report() for kind in ("cases", "files", "kills")}
+    totals = {kind: Report() for kind in ("cases", "files", "kills", "threads")}
     for done, (job, report) in enumerate(run_jobs(jobs, options.processes), start=1):
         totals[job.kind].add(report)
         place = f"[{done}/{len(jobs)}] {time.perf_counter() - start:4.0f} s"

@@ -25,7 +25,7 @@ class Job:
 
     Attributes
     ----------
-    kind : "cases", "files" or "kills"
+    kind : "cases", "files", "kills" or "threads"
     name : for messages
     run : in the child
     """

@@ -38,6 +38,6 @@ def test_damaged_and_forged_files_are_refused_or_harmless(part):
 def test_killed_work_leaves_no_half_file_and_goes_on_with_the_same_bytes():
     """In a process of its own, because it forks."""
     run = Path(__file__).with_name("run.py")
-    given = ["--cases", "0", "--files", "0", "--kills", str(KILLS), "--processes", "1"]
+    given = ["--cases", "0", "--files", "0", "--kills", str(KILLS), "--threads", "0", "--processes", "1"]
     found = subprocess.run([sys.executable, run, *given], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]

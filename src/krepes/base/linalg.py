@@ -9,6 +9,7 @@ amplify. Symmetric matrices are decomposed in float64, whatever the dtype of the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +22,10 @@ from krepes.base.validation import as_numbers
 
 RELATIVE_CUT = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 NOISE = 1e-12  # relative to the scale of moments; what is below it was made by rounding
+
+if hasattr(os, "register_at_fork"):
+    # OpenMP hangs in the fork of a process that has used its threads; one thread does not need it.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def symmetric(M: Tensor) -> Tensor:

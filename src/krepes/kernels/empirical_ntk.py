@@ -18,6 +18,7 @@ import copy
 import hashlib
 import math
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Self
@@ -49,6 +50,7 @@ MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB 
 Last = tuple[weakref.ReferenceType[Tensor], int, Tensor]  # rows, their version, their features
 BATCH_BYTES = 256 * 2**20
 LARGEST_SKETCH = 2**20
+BUILDING = threading.RLock()
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
@@ -131,7 +133,8 @@ class EmpiricalNTK(Kernel):
         return type(self)(**self.get_params(deep=False))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+        scratch = ("_last", "_ready")  # made again when they are needed
+        return {name: value for name, value in super().__getstate__().items() if name not in scratch}
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> EmpiricalNTK:
         """A kernel with its network built, its method chosen and its weights at hand."""
@@ -141,6 +144,10 @@ class EmpiricalNTK(Kernel):
             result.seed = int(torch.randint(0, 2**31 - 1, (1,), generator=generator).item())
         result._build(rows)
         return result
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._ready = threading.local()
 
     # Building
 
@@ -168,13 +175,14 @@ class EmpiricalNTK(Kernel):
                     raise ValueError(f"The weights of {self.network} do not fit it: {error}") from error
         self.input_shape = list(rows.shape[1:])
         self._scalar = ScalarNetwork(module, self._head(module, rows, seed), self.parameters, self._tokens)
-        self._ready: dict[tuple[torch.dtype, torch.device], ScalarNetwork] = {}
+        self._ready = threading.local()
         self.chosen_method = self._chosen_method(rows)
         if self.chosen_method == "sketch" and getattr(self, "sketch_widths", None) is None:
-            self.sketch_widths = shared_out(self._at(rows).gradients(rows[:SHARE_ROWS]), self.sketch_size)
+            self.sketch_widths = shared_out(self._own(rows).gradients(rows[:SHARE_ROWS]), self.sketch_size)
         self._sketch = Sketch(self.sketch_size, seed, getattr(self, "sketch_widths", None))
         folder = None if isinstance(self.cache, External) else self.cache  # a model file names no folder
         self._cache = None if folder is None else FeatureCache(folder, self._fingerprint())
+        self._built = True
 
     @property
     def takes_tokens(self) -> bool:  # type: ignore[override]
@@ -204,25 +212,32 @@ class EmpiricalNTK(Kernel):
     def _chosen_method(self, rows: Tensor) -> str:
         if self.method == "full":
             return "full"
-        scalar = self._at(rows)
+        scalar = self._own(rows)
         scalar.check_complete(rows)
         if self.method != "auto":
             return self.method
         return "factored" if kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
 
     def _at(self, X: Tensor) -> ScalarNetwork:
-        """The network in the dtype and on the device of X."""
-        if not hasattr(self, "_scalar"):
-            self._build(X)
+        """The calling thread's network in the dtype and on the device of X."""
+        if not hasattr(self, "_built"):
+            with BUILDING:  # the first of many threads builds
+                if not hasattr(self, "_built"):
+                    self._build(X)
         if math.prod(X.shape[1:]) != math.prod(self.input_shape):
             raise ValueError(
                 f"The rows have the shape {tuple(X.shape[1:])}, but the network was built for rows of shape "
                 f"{tuple(self.input_shape)}."
             )
-        key = (X.dtype, X.device)
-        if key not in self._ready:
-            self._ready[key] = self._scalar.to(*key)
-        return self._ready[key]
+        return self._own(X)
+
+    def _own(self, X: Tensor) -> ScalarNetwork:
+        """A copy of the network for this thread: hooks are set on its layers, and modules may keep what they see."""
+        copies = vars(self._ready)
+        key = f"{X.dtype} {X.device}"
+        if key not in copies:
+            copies[key] = self._scalar.to(X.dtype, X.device)
+        return copies[key]
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -244,7 +259,7 @@ class EmpiricalNTK(Kernel):
         if self.chosen_method == "sketch":
             kept = self.features(Y)
             return lambda X: self.features(_as_inputs(X, like=Y)) @ kept.mT
-        block = exact_block(self._side(scalar), Y, self._batch_rows(scalar, Y), self.normalize)
+        block = exact_block(self._side, Y, self._batch_rows(scalar, Y), self.normalize)
 
         def checked(X: Any) -> Tensor:
             X = _as_inputs(X, like=Y)
@@ -253,8 +268,8 @@ class EmpiricalNTK(Kernel):
 
         return checked
 
-    def _side(self, scalar: ScalarNetwork) -> Callable[[Tensor], Side]:
-        return lambda X: side_of(scalar, X, full=self.chosen_method == "full")
+    def _side(self, X: Tensor) -> Side:
+        return side_of(self._at(X), X, full=self.chosen_method == "full")
 
     def diag(self, X: Any) -> Tensor:
         X = _as_inputs(X)
@@ -263,8 +278,8 @@ class EmpiricalNTK(Kernel):
         scalar = self._at(X)
         if self.chosen_method == "sketch":
             return self.features(X).square().sum(1)
-        side, size = self._side(scalar), self._batch_rows(scalar, X)
-        return torch.cat([side(X[rows]).squares() for rows in row_blocks(len(X), size)])
+        size = self._batch_rows(scalar, X)
+        return torch.cat([self._side(X[rows]).squares() for rows in row_blocks(len(X), size)])
 
     def features(self, X: Any) -> Tensor:
         """Sketched tangent features, (n, D); with `normalize` of unit length.
