@@ -28,7 +28,7 @@ from recording import data_file, record
 from krepes import KernelEmbedding
 from krepes.losses import BarlowTwins, SimCLR
 from krepes.solvers import SGD
-from krepes.solvers.sgd.preconditioners import GaussNewton
+from krepes.solvers.sgd import GaussNewton
 
 RATES = (0.1, 0.3, 1.0)  # lower ones end higher, 3 where 1 does
 RATES_OF_A = (0.1, 0.3, 1.0, 3.0, 10.0)

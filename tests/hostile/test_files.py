@@ -14,7 +14,7 @@ from krepes.base import model_file, packing
 from krepes.base.files import atomic_path, check_writable
 from krepes.kernels import Gaussian, Sum
 from krepes.solvers import SGD
-from krepes.solvers.sgd.preconditioners import GaussNewton
+from krepes.solvers.sgd import GaussNewton
 from refusals import refuses
 
 

@@ -10,8 +10,8 @@ from krepes import KernelEmbedding
 from krepes.landmarks import Uniform
 from krepes.losses import BYOL, BarlowTwins, SimCLR, SpectralContrastive, VICReg
 from krepes.solvers import SGD
+from krepes.solvers.sgd import GaussNewton, KernelPreconditioner
 from krepes.solvers.sgd.feature_windows import FeatureWindows
-from krepes.solvers.sgd.preconditioners import GaussNewton, KernelPreconditioner
 from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
 from refusals import refuses, warns_of

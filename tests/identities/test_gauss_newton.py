@@ -13,15 +13,15 @@ from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, Loss, VICReg
 from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
-from krepes.solvers.sgd.objective import GAMMA, Objective, P
-from krepes.solvers.sgd.preconditioners.gauss_newton import (
+from krepes.solvers.sgd.gauss_newton import (
     MOMENT_ROWS,
     Curvature,
     Flat,
     GaussNewton,
     Metric,
 )
-from krepes.solvers.sgd.preconditioners.preconditioner import StepRule
+from krepes.solvers.sgd.objective import GAMMA, Objective, P
+from krepes.solvers.sgd.steps import StepRule
 from sample_problems import fitted, full_batch, random_batch
 
 LOSSES = [

@@ -20,11 +20,10 @@ from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, Spect
 from krepes.losses.directions import DirectionLoss
 from krepes.report.words import steps_words
 from krepes.solvers import SGD
+from krepes.solvers.sgd import KernelPreconditioner
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened
-from krepes.solvers.sgd.feature_windows import FeatureWindows
+from krepes.solvers.sgd.feature_windows import FeatureWindows, view_pairs
 from krepes.solvers.sgd.objective import GAMMA, Objective, P
-from krepes.solvers.sgd.preconditioners import KernelPreconditioner
-from krepes.solvers.sgd.view_pairs import view_pairs
 from krepes.views import Tabular
 from sample_problems import PAIRS, X, fitted, full_batch, random_batch
 

@@ -34,7 +34,7 @@ from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
 from krepes.preprocessing.preparing import RecordsInput, is_series, prepare_inputs
-from krepes.solvers.sgd.schedule import Schedule
+from krepes.solvers.sgd.steps import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
 

@@ -28,7 +28,7 @@ from krepes.moments import Moments
 from krepes.solvers.descent import Descent
 from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
 from krepes.solvers.samples import Samples
-from krepes.solvers.sgd.view_pairs import view_pairs
+from krepes.solvers.sgd.feature_windows import view_pairs
 from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, regularizer
 
 DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero has no minimum

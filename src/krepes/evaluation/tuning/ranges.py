@@ -20,7 +20,7 @@ from krepes.base.components import resolve
 from krepes.embedding import KernelEmbedding
 from krepes.losses import Loss, as_loss
 from krepes.solvers import SGD, Solver, choose_solver
-from krepes.solvers.sgd.preconditioners import Preconditioner
+from krepes.solvers.sgd import Preconditioner
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

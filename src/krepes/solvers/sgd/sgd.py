@@ -16,9 +16,8 @@ from krepes.losses import Loss
 from krepes.losses.checking import check_loss
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whitened
-from krepes.solvers.sgd.initializations import Initialization
-from krepes.solvers.sgd.preconditioners import Preconditioner
-from krepes.solvers.sgd.schedule import Schedule
+from krepes.solvers.sgd.start import Initialization
+from krepes.solvers.sgd.steps import Preconditioner, Schedule
 from krepes.solvers.sgd.training import Training
 from krepes.solvers.solver import Callback, Solution, Solver
 

@@ -1,29 +1,99 @@
-"""Where training starts, and in which units it steps."""
+"""Start values of what is trained, whatever its coordinates.
+
+    principal    W_0 = the first h unit vectors, A_0 = U_h diag(s_h)^(-1/2)           [krepes, section 3.1]
+    moments      W_0 = the leading eigenvectors of the data's covariance, in the span of the landmarks
+    kaiming      normal entries of variance 2 / width, as for a layer of a network    [he]
+
+The first uses the landmarks only; the second also sees how the data are spread over them. Both fix directions; their
+scale is then the one of a few at which the loss is lowest, because a loss has its own idea of scale (an orthonormal W
+for kernel PCA, unit variances for VICReg) and descent would spend its first epochs on finding it.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from krepes.base.components import Component
+from krepes.base.linalg import descending_eigh
 from krepes.losses.checking import own_parameters
+from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.preconditioners.preconditioner import StepRule
 
-if TYPE_CHECKING:
-    from krepes.solvers.sgd.sgd import SGD
-
+SCALES = (1.0, 0.1, 10.0, 0.01, 100.0)
 ROUNDING = 1e-5  # relative difference of loss values that means nothing
 
 
+class Initialization(Component, ABC):
+    """Start values of P."""
+
+    @abstractmethod
+    def candidates(
+        self,
+        coordinates: Coordinates,
+        n_components: int,
+        features: Tensor,  # (N, width), of a uniform sample of rows
+        generator: torch.Generator,
+    ) -> list[Tensor]:
+        """One or several (width, h) to start from; the solver takes the one with the lowest loss."""
+
+
+class Principal(Initialization):
+    """Principal components of the landmarks."""
+
+    name = "principal"
+
+    def directions(self, coordinates: Coordinates, n_components: int, features: Tensor) -> Tensor:
+        """W_0 (r, h), float64."""
+        r = coordinates.features.rank
+        return torch.eye(r, min(n_components, r), dtype=torch.float64, device=coordinates.device)
+
+    def candidates(
+        self, coordinates: Coordinates, n_components: int, features: Tensor, generator: torch.Generator
+    ) -> list[Tensor]:
+        P = coordinates.from_W(self.directions(coordinates, n_components, features))
+        spread = (features @ P).std(0, correction=0)
+        unit = P / (
+            spread.clamp_min(1e-6 * spread.max()) if spread.max() > 0 else 1.0
+        )  # else all rows are alike
+        return [scale * start for scale in SCALES for start in (unit, P)]
+
+
+class MomentPrincipal(Principal):
+    """Principal components of the data, from a sample of them."""
+
+    name = "moments"
+
+    def directions(self, coordinates: Coordinates, n_components: int, features: Tensor) -> Tensor:
+        Phi = coordinates.to_phi(features).double()
+        Phi = Phi - Phi.mean(0)
+        return descending_eigh(Phi.mT @ Phi / len(Phi), min(n_components, Phi.shape[1]))[1]
+
+
+class Kaiming(Initialization):
+    """Random normal entries."""
+
+    name = "kaiming"
+
+    def candidates(
+        self, coordinates: Coordinates, n_components: int, features: Tensor, generator: torch.Generator
+    ) -> list[Tensor]:
+        h = min(n_components, coordinates.features.rank)
+        draw = torch.randn(coordinates.width, h, generator=generator, dtype=torch.float64)
+        return [(draw * (2 / coordinates.width) ** 0.5).to(coordinates.device, coordinates.dtype)]
+
+
 def first_theta(
-    solver: SGD,
+    rule: Initialization,
     objective: Objective,
     sample: FeatureBatch,
     n_components: int,
+    batch_size: int,
     generator: torch.Generator,
 ) -> Theta:
     """The start with the lowest loss on the sample, among those that the initialisation offers.
@@ -33,7 +103,7 @@ def first_theta(
     that constraint.
     """
     coordinates = objective.coordinates
-    starts = solver.initial().candidates(coordinates, n_components, sample.features[0], generator)
+    starts = rule.candidates(coordinates, n_components, sample.features[0], generator)
     if objective.constrained:
         starts = [coordinates.orthonormal(starts[-1])]
     elif not objective.loss.finds_scale:
@@ -45,7 +115,7 @@ def first_theta(
     own = own_parameters(objective.loss, h, generator)
     rest |= {name: value.to(starts[0]) for name, value in own.items()}
     candidates = [{P: start, **rest} for start in starts]
-    few = sample.first(solver.batch_size)
+    few = sample.first(batch_size)
     best = candidates[0]
     if len(starts) > 1:
         values = [_value(objective, theta, few) for theta in candidates]
@@ -67,16 +137,3 @@ def _value(objective: Objective, theta: Theta, sample: FeatureBatch) -> float:
     target = None if objective.loss.target_decay is None else theta
     total = objective.values(theta, sample, target)["total"]
     return total if math.isfinite(total) else math.inf
-
-
-def step_rule(solver: SGD, theta: Theta, sample: FeatureBatch) -> StepRule:
-    """Units of the learning rate: with Adam, a step of rate 1 changes embeddings by about their own size."""
-    rates = dict.fromkeys(theta, 1.0)
-    if solver.optimizer == "adam":
-        Phi = sample.features[0]
-        size = (Phi @ theta[P]).std(correction=0).item() or 1.0
-        length = Phi.double().square().sum(1).mean().sqrt().item() or 1.0
-        rates |= {P: size / length}
-        if GAMMA in theta:
-            rates[GAMMA] = size
-    return StepRule(solver.optimizer, rates, solver.weight_decay, solver.gradient_clip)

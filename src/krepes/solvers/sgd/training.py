@@ -23,7 +23,8 @@ from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.start import first_theta, step_rule
+from krepes.solvers.sgd.start import first_theta
+from krepes.solvers.sgd.steps import StepRule, rate_units
 from krepes.solvers.solver import Callback, Solution
 
 if TYPE_CHECKING:
@@ -73,9 +74,12 @@ class Training:
         self.windows = self._windows()
         self.noise = samples.noise_variance**0.5
         sample = self._noisy(self.windows.sample_batch(), -1)
-        self.theta = first_theta(solver, self.objective, sample, n_components, generator)
+        self.theta = first_theta(
+            solver.initial(), self.objective, sample, n_components, solver.batch_size, generator
+        )
         self.target = None if loss.target_decay is None else self._copied([P, GAMMA])
-        rule = step_rule(solver, self.theta, sample)
+        units = rate_units(solver.optimizer, self.theta, sample)
+        rule = StepRule(solver.optimizer, units, solver.weight_decay, solver.gradient_clip)
         self.steps = self.preconditioner.steps(self.objective, self.theta, rule)
         self.held_out = [
             self._noisy(batch, -2 - i)

@@ -40,7 +40,7 @@ from krepes.losses import Batch, Loss
 from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.feature_windows import FeatureBatch
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
-from krepes.solvers.sgd.preconditioners.preconditioner import Preconditioner, StepRule, Steps
+from krepes.solvers.sgd.steps import Preconditioner, StepRule, Steps
 
 MOMENT_ROWS = 8192  # rows that S is the mean over
 SHORTER = (1.0, 0.5, 0.25, 0.1)  # fractions of a step that are tried
