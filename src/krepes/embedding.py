@@ -20,12 +20,11 @@ from sklearn.utils import Tags
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, encode
+from krepes.base.codec import State, decode_entry, encode
 from krepes.base.components import resolve
 from krepes.base.packing import digest
 from krepes.base.reporting import display, warn
 from krepes.base.rows import is_tensor
-from krepes.base.schema import check_entries
 from krepes.base.split import ByFold, Parts, Split
 from krepes.base.validation import (
     as_row_indices,
@@ -713,11 +712,10 @@ class KernelEmbedding(
 
     def _restore(self, state: State) -> None:
         solved = "solution" in state
-        check_entries("The model", state, {"loss": Loss, "solver": Solver}, set() if solved else {"solver"})
-        self.loss_ = state["loss"]
+        self.loss_ = decode_entry(state, "loss", Loss)
         super()._restore(state)
         if solved:
-            self.solver_ = state["solver"]
+            self.solver_ = decode_entry(state, "solver", Solver)
             self._restore_inverse(state)
 
 

@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -30,13 +30,12 @@ from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import Placement
 from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, decode, encode
+from krepes.base.codec import State, decode, decode_part, encode
 from krepes.base.components import Component, External, named_parts
 from krepes.base.display import model_html, model_repr, short
 from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows
-from krepes.base.schema import check_entries
 from krepes.base.split import Key
 from krepes.base.validation import check_count
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
@@ -61,14 +60,6 @@ from krepes.views import Views
 R = TypeVar("R")  # what a solve gives
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
 
-# What a model file says besides its feature space, and of which type it must be.
-STATE = {
-    "parameters": dict[str, Any],
-    "n_features_in": int | None,
-    "feature_names_in": list[str] | None,
-    "group_column": str | None,
-}
-
 # Constructor arguments that no file holds: where a model computes, and a space that the fitted state has already.
 NOT_SAVED = {"engine", "space"}
 
@@ -81,6 +72,16 @@ ROW_METHODS = (
     "score_samples",
     "p_values",
 )
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a model file says besides its feature space and its sums."""
+
+    parameters: dict[str, Any]
+    n_features_in: int | None
+    feature_names_in: list[str] | None
+    group_column: str | None
 
 
 class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
@@ -572,18 +573,18 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     @classmethod
     def _from_state(cls, state: State, kernel: Kernel | Callable | None, device: str) -> Self:
-        check_entries("The model", state, STATE, optional=set())
-        unknown = sorted(set(state["parameters"]) - (set(cls._get_param_names()) - NOT_SAVED))
+        stored = decode_part(StoredModel, state)
+        unknown = sorted(set(stored.parameters) - (set(cls._get_param_names()) - NOT_SAVED))
         if unknown:
             raise ValueError(
                 f"The file sets parameters that no file of {cls.__name__} has: {', '.join(unknown)}."
             )
-        parameters = state["parameters"] | {"device": device}
+        parameters = stored.parameters | {"device": device}
         space = FeatureSpace.from_state(state, Placement.of(parameters["dtype"], device), kernel)
         written = parameters["kernel"]
         if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
-        model = cls(**parameters)._own(Fit(space, Tally.from_state(state), state["group_column"]))
+        model = cls(**parameters)._own(Fit(space, Tally.from_state(state), stored.group_column))
         model._restore_record(state)
         model._restore(state)
         return model._own(model._fit().with_sums(state, cls.total_name, model._accumulator), model._solution)

@@ -152,6 +152,19 @@ def decode(cls: type[V], state: object, device: torch.device = CPU, **sizes: int
     return StateReader(device, sizes).read(state, cls, cls.__name__)
 
 
+def decode_part(cls: type[V], state: State, device: torch.device = CPU, **sizes: int) -> V:
+    """A value whose fields are some of the entries of a larger state."""
+    names: Any = stored_fields(cls)  # type: ignore[arg-type]
+    return decode(cls, {name: state[name] for name in names if name in state}, device, **sizes)
+
+
+def decode_entry(state: State, name: str, hint: Any) -> Any:
+    """One entry of a state, of the type that a hint says."""
+    if name not in state:
+        raise damaged("The model", f"has no entry {name!r}", "one")
+    return StateReader().read(state[name], hint, f"The entry {name!r}")
+
+
 class StateReader:
     """Reads what annotations say, of one value.
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.blocks import Placement
-from krepes.base.codec import State
+from krepes.base.codec import FLOATS, Bounds, Count, Shape, State, decode_part, encode
 from krepes.base.packing import digest
 from krepes.base.reporting import Progress
 from krepes.base.rows import Rows, SparseRows, take_rows
-from krepes.base.schema import check_entries
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader
@@ -37,23 +36,40 @@ VIEW_ROWS = 10_000  # that the scale of views is learned from
 LEAST_FOLDS = 3  # two are held out at a time, and at least one is learned from
 LARGEST = 1e150  # largest factor accepted; its square fits float64
 
-# What a model file says of a space, and of which type it must be.
-STATE = {
-    "input_space": InputSpace,
-    "kernel": Kernel,
-    "views": Views,
-    "landmarks": Tensor | SparseRows | list,
-    "landmark_indices": np.ndarray | None,
-    "seed": int,
-    "exact_views": bool,
-    "rank": int,
-    "views_per_landmark": int,
-    "n_folds": int | None,
-    "metric": str | None,
-    "kernel_probe": Tensor,
-    "F": Tensor,
-    "eigenvalues": Tensor,
-}
+
+@dataclass(frozen=True, eq=False)
+class StoredSpace:
+    """What a model file says of a space."""
+
+    input_space: InputSpace
+    kernel: Kernel
+    views: Views
+    landmarks: Tensor | SparseRows | list[Any]
+    landmark_indices: np.ndarray | None
+    seed: Count
+    exact_views: bool
+    rank: Annotated[int, Bounds(least=1)]
+    views_per_landmark: Annotated[int, Bounds(least=1)]
+    n_folds: Annotated[int | None, Bounds(least=LEAST_FOLDS)]
+    metric: str | None
+    kernel_probe: Annotated[Tensor, Shape("probed", "probed", dtype=FLOATS)]
+    F: Annotated[Tensor | None, Shape("m", "r"), Bounds(least=-LARGEST, most=LARGEST)] = None
+    eigenvalues: Annotated[Tensor | None, Shape("r"), Bounds(above=0)] = None
+
+    def check_restored(self) -> None:
+        m, rows = len(self.landmarks), self.landmark_indices
+        F, complete = self.F, (self.F is None) == (self.eigenvalues is None)
+        problems = {
+            "its landmarks": m == 0 or m % self.views_per_landmark != 0,
+            "its rank": self.rank > m,
+            "its landmarks' rows": rows is not None
+            and not (rows.shape == (m,) and rows.dtype.kind in "iu" and rows.min() >= 0),
+            "its kernel values": len(self.kernel_probe) != min(m, PROBE),
+            "its factors": not complete or (F is not None and F.shape != (m, self.rank)),
+        }
+        wrong = [name for name, broken in problems.items() if broken]
+        if wrong:
+            raise ValueError(f"The model file is damaged: {', '.join(wrong)} cannot be what was written.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,73 +297,49 @@ class FeatureSpace:
 
     def state(self, factors: bool = True) -> State:
         """What a model file keeps; without `factors`, F is computed again from the landmarks where it is needed."""
-        state: State = {
-            "input_space": self.inputs,
-            "kernel": self.kernel,
-            "views": self.views,
-            "landmarks": self.landmarks,
-            "landmark_indices": self.landmark_rows,
-            "seed": self.seed,
-            "exact_views": self.exact_views,
-            "rank": self.rank,
-            "views_per_landmark": self.views_per_landmark,
-            "n_folds": self.n_folds,
-            "metric": self.metric,
-            "kernel_probe": kernel_probe(self.kernel, self.landmarks),
-        }
-        return state | ({"F": self.features.F, "eigenvalues": self.features.eigenvalues} if factors else {})
+        landmarks: Any = self.landmarks
+        return encode(
+            StoredSpace(
+                self.inputs,
+                self.kernel,
+                self.views,
+                landmarks,
+                self.landmark_rows,
+                self.seed,
+                self.exact_views,
+                self.rank,
+                self.views_per_landmark,
+                self.n_folds,
+                self.metric,
+                kernel_probe(self.kernel, self.landmarks),
+                self.features.F if factors else None,
+                self.features.eigenvalues if factors else None,
+            )
+        )
 
     @classmethod
     def from_state(
         cls, state: State, placement: Placement, kernel: Kernel | Callable[..., Any] | None = None
     ) -> FeatureSpace:
         """The inverse of `state`; `kernel` gives back a user's function, which a file cannot hold."""
-        _check_state(state)
-        fitted, where = with_function(state["kernel"], kernel), placement.device
-        landmarks = state["landmarks"]
-        landmarks = landmarks.to(where) if isinstance(landmarks, Tensor) else landmarks
-        check_probe(fitted, landmarks, state["kernel_probe"])
-        factors = (state["eigenvalues"].to(where), state["F"].to(where)) if "F" in state else None
+        stored = decode_part(StoredSpace, state, placement.device)
+        fitted, landmarks = with_function(stored.kernel, kernel), stored.landmarks
+        check_probe(fitted, landmarks, stored.kernel_probe)
+        factors = None
+        if stored.F is not None and stored.eigenvalues is not None:
+            factors = stored.eigenvalues, stored.F
         return cls(
-            state["input_space"],
-            NystromMap.restored(fitted, landmarks, placement.dtype, factors, state["rank"]),
-            state["views"],
-            state["landmark_indices"],
-            state["views_per_landmark"],
-            state["exact_views"],
+            stored.input_space,
+            NystromMap.restored(fitted, landmarks, placement.dtype, factors, stored.rank),
+            stored.views,
+            stored.landmark_indices,
+            stored.views_per_landmark,
+            stored.exact_views,
             placement,
-            state["seed"],
-            state["n_folds"],
-            state["metric"],
+            stored.seed,
+            stored.n_folds,
+            stored.metric,
         )
-
-
-def _check_state(state: State) -> None:
-    """Types, shapes and ranges of what a file says."""
-    check_entries("The model", state, STATE, optional={"F", "eigenvalues"})
-    m, r, rows = len(state["landmarks"]), state["rank"], state["landmark_indices"]
-    p, probed = state["views_per_landmark"], min(m, PROBE)
-    problems = {
-        "its landmarks": m == 0,
-        "its rank": not 1 <= r <= m,
-        "its landmarks' rows": rows is not None
-        and not (rows.shape == (m,) and rows.dtype.kind in "iu" and rows.min() >= 0),
-        "the views of its landmarks": p < 1 or m % p != 0,
-        "its kernel values": tuple(state["kernel_probe"].shape) != (probed, probed)
-        or not state["kernel_probe"].is_floating_point(),
-        "its seed": state["seed"] < 0,
-        "its folds": (state["n_folds"] or LEAST_FOLDS) < LEAST_FOLDS,
-    }
-    if "F" in state:
-        F, eigenvalues = state["F"], state.get("eigenvalues")
-        whole = F.dtype == torch.float64 and tuple(F.shape) == (m, r)
-        spectrum = (
-            eigenvalues is not None and tuple(eigenvalues.shape) == (r,) and bool((eigenvalues > 0).all())
-        )
-        problems["its factors"] = not (whole and spectrum and F.abs().max() < LARGEST)
-    wrong = [name for name, broken in problems.items() if broken]
-    if wrong:
-        raise ValueError(f"The model file is damaged: {', '.join(wrong)} cannot be what was written.")
 
 
 def _views_are_exact(views: Views, features: NystromMap) -> bool:

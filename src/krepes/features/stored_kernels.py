@@ -58,7 +58,7 @@ def kernel_probe(kernel: Kernel, landmarks: Rows) -> Tensor:
 
 def check_probe(kernel: Kernel, landmarks: Rows, expected: Tensor) -> None:
     """The kernel must give the values it gave when the model was saved."""
-    found, expected = kernel_probe(kernel, landmarks).cpu(), expected.double()
+    found, expected = kernel_probe(kernel, landmarks).cpu(), expected.cpu().double()
     if not torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item()):
         raise ValueError(
             "The kernel given is not the one this model was fitted with: its values between the first "

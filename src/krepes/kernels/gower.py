@@ -21,18 +21,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.base.codec import decode
 from krepes.base.rows import EncodedColumn, RowLayout
-from krepes.base.schema import check_entries
 from krepes.base.validation import check_choice, check_number
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel, as_rows, fixed_lengthscale, median_distance, medians
+
+
+@dataclass(frozen=True)
+class _StoredColumn:
+    """An entry of `layout`, as a file holds it."""
+
+    category: bool
+    places: list[int]
+    missing: int | None
 
 
 class Gower(VectorKernel):
@@ -75,9 +85,8 @@ class Gower(VectorKernel):
 
     def check_restored(self) -> None:
         self._check()
-        entries = {"category": bool, "places": list[int], "missing": int | None}
         for column in self.layout or []:
-            check_entries("A column", column, entries, optional=set())
+            decode(_StoredColumn, column)
 
     @property
     def shift_invariant(self) -> bool:

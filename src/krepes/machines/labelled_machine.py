@@ -26,10 +26,9 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base.accumulator import T
-from krepes.base.codec import State, decode, encode
+from krepes.base.codec import State, decode, decode_entry, encode
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, as_sparse
-from krepes.base.schema import check_entries
 from krepes.base.validation import check_count
 from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
@@ -321,8 +320,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
 
     def _restore(self, state: State) -> None:
         self._check_parameters()
-        check_entries("The model", state, {"targets": dict, "label": str | None}, optional=set())
-        self._label(decode(Targets, state["targets"]), state["label"])
+        self._label(decode(Targets, state["targets"]), decode_entry(state, "label", str | None))
         super()._restore(state)
 
     def _sizes(self) -> dict[str, int]:

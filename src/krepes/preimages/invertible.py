@@ -22,7 +22,6 @@ from krepes.base.blocks import row_blocks
 from krepes.base.codec import CPU, State, decode, encode
 from krepes.base.reporting import warn
 from krepes.base.rows import REDUCE, concat_rows, dense, take_rows
-from krepes.base.schema import check_entries
 from krepes.base.validation import as_matrix, check_count
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.inverse import LEAST_ROWS, ErrorEstimate, LearnedInverse
@@ -152,7 +151,6 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
 
     def _restore_inverse(self, state: State) -> None:
         """Take the inverse of the solution from a file, where it has one."""
-        check_entries("The model", state, {"inverse": dict}, optional={"inverse"})
         if "inverse" in state:
             solution = self._solved()
             sizes = {"h": len(solution.gamma), "c": self.space_.width + 1}

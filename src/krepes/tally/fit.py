@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State, encode
+from krepes.base.codec import State, decode_part, encode
 from krepes.base.files import same_file
-from krepes.base.schema import check_entries
 from krepes.base.split import Key, Split, by_group
 from krepes.base.validation import check_number
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.labelled import labels_of
 from krepes.sources import open_source
 from krepes.tally.grouping import GroupSums, by_groups, group_keys
-from krepes.tally.tally import MOST_ROWS, RowRanges, Tally, row_weights
+from krepes.tally.tally import MOST_ROWS, RowRanges, StoredTally, Tally, row_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +80,10 @@ class Fit(Generic[T]):
         self, state: State, name: str, accumulator: Callable[[FeatureSpace], Accumulator[Any, T]]
     ) -> Fit[T]:
         """This fit with the sums of a file, if it has any."""
-        check_entries("The model", state, {name: dict | None}, optional={name})
-        if state["groups"] is not None:
-            parts = Split(accumulator(self.space), by_group).value_from(state["groups"]["parts"])
-            return replace(self, tally=self.tally.with_groups(parts, state["groups"]))
+        groups = decode_part(StoredTally, state).groups
+        if groups is not None:
+            parts = Split(accumulator(self.space), by_group).value_from(groups.parts)
+            return replace(self, tally=self.tally.with_groups(parts, groups.rows))
         if state.get(name) is None:
             return self
         return replace(self, tally=replace(self.tally, total=accumulator(self.space).value_from(state[name])))

@@ -15,31 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Annotated, Any, Generic
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.accumulator import T
-from krepes.base.codec import State
-from krepes.base.schema import check_entries
+from krepes.base.codec import Bounds, State, decode_part, encode
 from krepes.base.split import Parts
-from krepes.base.validation import is_number
 from krepes.tally.grouping import GroupSums
 
 Range = tuple[int, int]
 MOST_ROWS = 2**62  # that have an index
-
-# What a model file says of a tally besides its sums.
-STATE = {
-    "n_samples_seen": int,
-    "next_row": int,
-    "rows_seen": Tensor | None,
-    "half_life": float | None,
-    "files": dict[str, dict],
-    "groups": dict | None,
-}
 
 
 @dataclass(frozen=True)
@@ -216,37 +204,45 @@ class Tally(Generic[T]):
     def state(self, sums: bool) -> State:
         groups = None
         if sums and self.groups is not None:
-            groups = {"parts": self.groups.parts.state(), "rows": list(self.groups.rows.values())}
-        return {
-            "n_samples_seen": self.n_rows,
-            "next_row": self.next_row,
-            "rows_seen": None if self.rows is None else self.rows.state(),
-            "half_life": self.half_life,
-            "files": dict(self.files),
-            "groups": groups,
-        }
+            groups = StoredGroups(self.groups.parts.state(), list(self.groups.rows.values()))
+        files = dict(self.files)
+        return encode(StoredTally(self.n_rows, self.next_row, self.rows, self.half_life, files, groups))
 
     @classmethod
     def from_state(cls, state: State) -> Tally[T]:
         """What a file says, without its sums."""
-        check_entries("The model", state, STATE, optional=set())
-        n: int = state["n_samples_seen"]
-        next_row: int = state["next_row"]
-        half_life, rows = state["half_life"], state["rows_seen"]
-        if not 0 <= n <= MOST_ROWS or not 0 <= next_row <= MOST_ROWS:
-            raise ValueError("Corrupt model file: invalid row count.")
-        if half_life is not None and not is_number(half_life, above=0):
-            raise ValueError("The model is damaged: its half-life must be positive.")
-        ranges = None if rows is None else RowRanges.from_state(rows)
-        return cls(None, n, next_row, ranges, None, half_life, state["files"])
+        found = decode_part(StoredTally, state)
+        n, next_row = found.n_samples_seen, found.next_row
+        return cls(None, n, next_row, found.rows_seen, None, found.half_life, found.files)
 
-    def with_groups(self, parts: Parts[T], state: State) -> Tally[T]:
-        """With sums by group from a file."""
-        check_entries("The groups", state, {"parts": dict, "rows": list[int]}, set())
-        counts = state["rows"]
-        if len(counts) != len(parts) or sum(counts) > self.n_rows or min(counts) < 1:
+    def with_groups(self, parts: Parts[T], counts: list[int]) -> Tally[T]:
+        """With sums by group from a file, and how many rows each has."""
+        if len(counts) != len(parts) or sum(counts) > self.n_rows:
             raise ValueError("The model is damaged: the rows of its groups are not its rows.")
         return replace(self, total=parts.total, groups=GroupSums(parts, dict(zip(parts, counts))))
+
+
+RowCount = Annotated[int, Bounds(least=0, most=MOST_ROWS)]
+
+
+@dataclass(frozen=True)
+class StoredGroups:
+    """What a model file says of sums by group."""
+
+    parts: dict[str, Any]
+    rows: list[Annotated[int, Bounds(least=1)]]
+
+
+@dataclass(frozen=True)
+class StoredTally:
+    """What a model file says of a tally besides its sums."""
+
+    n_samples_seen: RowCount
+    next_row: RowCount
+    rows_seen: RowRanges | None
+    half_life: Annotated[float | None, Bounds(above=0)]
+    files: dict[str, dict[str, Any]]
+    groups: StoredGroups | None
 
 
 def row_weights(first_row: int, n: int, clock: int, half_life: float) -> np.ndarray:
