@@ -14,7 +14,7 @@ from krepes.losses import Autoencoder
 from krepes.losses.batch import Batch
 from krepes.solvers import SGD
 from krepes.views import Tabular
-from krepes.views.given import NoViews
+from krepes.views.views import NoViews
 from labels import label
 from refusals import refuses
 

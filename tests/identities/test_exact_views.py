@@ -78,7 +78,9 @@ def multiplied_out(views: Tabular, kernel, X, Z) -> torch.Tensor:
     for columns in columns_by_unit(views.units_):
 
         def factor(values, columns=columns):
-            parts = [kernel.coordinate_factor(j, values[:, j], Z[:, j], noise[j].item()) for j in columns]
+            parts = [
+                kernel.coordinate_product([j], values[:, [j]], Z[:, [j]], [noise[j].item()]) for j in columns
+            ]
             return torch.stack(parts).prod(0)
 
         keep, drop = (1 - views.replace) * (1 - views.drop), (1 - views.replace) * views.drop

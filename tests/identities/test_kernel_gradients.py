@@ -221,7 +221,7 @@ def test_product_terms_are_expectations_under_noise(kernel, noise):
     reweighted, X, Y = Reweighted(kernel, WEIGHTS), rows(3), rows(2, seed=1)
     total = torch.zeros(3, 2, dtype=torch.float64)
     for weight, term in reweighted.product_terms():
-        factors = [term.coordinate_factor(j, X[:, j], Y[:, j], noise) for j in range(3)]
+        factors = [term.coordinate_product([j], X[:, [j]], Y[:, [j]], [noise]) for j in range(3)]
         total += weight * torch.stack(factors).prod(0)
     if noise == 0:
         assert_same(total, reweighted(X, Y))

@@ -150,7 +150,7 @@ def test_coordinate_factors_multiply_to_the_kernel(kernel):
     X, Z = rows(8), rows(5, seed=1)
     product = torch.ones(8, 5, dtype=torch.float64)
     for j in range(3):
-        product *= kernel.coordinate_factor(j, X[:, j], Z[:, j], 0.0)
+        product *= kernel.coordinate_product([j], X[:, [j]], Z[:, [j]], [0.0])
     assert_same(product, kernel(X, Z))
 
 
@@ -164,7 +164,7 @@ def test_a_smoothed_gaussian_is_the_product_of_smoothed_factors(kernel, noise):
     for weight, term in kernel.product_terms():
         product = torch.full((8, 5), weight, dtype=torch.float64)
         for j in range(3):
-            product *= term.coordinate_factor(j, X[:, j], Z[:, j], float(noise[j]))
+            product *= term.coordinate_product([j], X[:, [j]], Z[:, [j]], [float(noise[j])])
         total += product
     assert_same(kernel.smoothed(noise)(X, Z), total)
 
@@ -180,7 +180,7 @@ def test_smoothed_factors_are_the_integral_over_the_noise(name, length, noise, d
         kernel, factor = Gaussian(length), lambda u: np.exp(-0.5 * (u / length) ** 2)
     else:
         kernel, factor = Laplacian(length, norm=1), lambda u: np.exp(-abs(u) / length)
-    values = kernel.coordinate_factor(0, t, torch.zeros(1, dtype=dtype), noise)[:, 0]
+    values = kernel.coordinate_product([0], t[:, None], torch.zeros(1, 1, dtype=dtype), [noise])[:, 0]
     expected = torch.tensor(
         [oracles.smoothed(factor, float(u), noise, length) for u in t], dtype=torch.float64
     )
@@ -193,7 +193,9 @@ def test_smoothed_factors_are_the_integral_over_the_noise(name, length, noise, d
 @pytest.mark.parametrize("length", [1e-6, 1.0, 1e6])
 def test_smoothed_laplacian_is_finite_and_decreasing_at_extremes(noise, length, dtype):
     t = torch.tensor([0.0, 1e-30, 1e-10, 1e-3, 1.0, 50.0, 1e4, 1e10, 1e30], dtype=dtype)
-    values = Laplacian(length, norm=1).coordinate_factor(0, t, torch.zeros(1, dtype=dtype), noise)[:, 0]
+    values = Laplacian(length, norm=1).coordinate_product(
+        [0], t[:, None], torch.zeros(1, 1, dtype=dtype), [noise]
+    )[:, 0]
     assert torch.isfinite(values).all()
     assert ((values >= 0) & (values <= 1 + TOLERANCE[dtype])).all()
     assert (values[1:] <= values[:-1] * (1 + TOLERANCE[dtype])).all()
@@ -293,4 +295,4 @@ def test_products_over_coordinates_are_declared(name):
         for _, term in kernel.product_terms() or []:
             assert isinstance(term, CoordinateProduct)
     with refuses(TypeError, "norm=1"):
-        Laplacian(1.0, norm=2).coordinate_factor(0, torch.zeros(1), torch.zeros(1), 0.0)
+        Laplacian(1.0, norm=2).coordinate_product([0], torch.zeros(1, 1), torch.zeros(1, 1), [0.0])

@@ -30,12 +30,11 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing.preparing import Candidates
 from krepes.sources import Source
-from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
 from krepes.views.sparse import Sparse
 from krepes.views.tabular import Tabular
-from krepes.views.views import MOST_VIEWS, Views
+from krepes.views.views import MOST_VIEWS, NoViews, Paired, Views
 
 AUTO_LANDMARKS = 2000
 FEW_CANDIDATES = 10_000  # if no rule says how many: enough to learn scales from

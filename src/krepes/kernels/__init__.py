@@ -4,9 +4,8 @@ from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic, as_kernel
 from krepes.kernels.checking.kernel_check import KernelCheck
 from krepes.kernels.columns import ColumnKernel
-from krepes.kernels.cosine import Cosine
 from krepes.kernels.custom import Custom
-from krepes.kernels.dot_product import Linear, Polynomial, Sigmoid
+from krepes.kernels.dot_product import Cosine, Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.gower import Gower
@@ -16,11 +15,10 @@ from krepes.kernels.kernel import CoordinateProduct, Kernel, Product, Scaled, Su
 from krepes.kernels.laplacian import Laplacian
 from krepes.kernels.matern import Matern
 from krepes.kernels.objects.common_neighbours import CommonNeighbours
-from krepes.kernels.objects.count_kernel import CountKernel
 from krepes.kernels.objects.mean_embedding import MeanEmbedding
 from krepes.kernels.objects.mismatch import Mismatch
 from krepes.kernels.objects.ngrams import NGrams
-from krepes.kernels.objects.object_kernel import ObjectKernel
+from krepes.kernels.objects.object_kernel import CountKernel, ObjectKernel
 from krepes.kernels.objects.shortest_path import ShortestPath
 from krepes.kernels.objects.spectrum import Spectrum
 from krepes.kernels.objects.subsequence import Subsequence

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from krepes.base.components import resolve
 from krepes.base.rows import RowLayout, SparseRows
-from krepes.kernels.cosine import Cosine
 from krepes.kernels.custom import Custom
+from krepes.kernels.dot_product import Cosine
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.laplacian import Laplacian
@@ -101,8 +101,7 @@ class Automatic(Kernel):
 
     def _depends(self) -> NoReturn:
         raise ValueError(
-            "kernel='auto' depends on the data: call kernel.fitted(X) first, or name a kernel (estimators do this for "
-            "you; in sums and products of kernels, name each of them)."
+            "kernel='auto' depends on the data: name a kernel, also in sums and products, or call kernel.fitted(X)."
         )
 
 

@@ -177,8 +177,7 @@ class ColumnKernel(Kernel):
             numbers = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
-                f"The columns {columns!r} are not numbers, which {kernel} compares: give them a kernel on objects, or "
-                "the rows as a table, whose categories are encoded."
+                f"The columns {columns!r} are not numbers, which {kernel} compares: give a kernel on objects."
             ) from None
         check_finite(numbers, f"The part of a ColumnKernel on {columns!r}")
         return torch.from_numpy(numbers)
@@ -265,8 +264,7 @@ def _listed(columns: Columns) -> list[Any]:
     listed = [columns] if single or not isinstance(columns, Iterable) else list(columns)
     if not all(isinstance(column, str | int | np.integer) for column in listed):
         raise TypeError(
-            f"A part of a ColumnKernel has columns={columns!r:.60}: expected a name, a position, a list of these, or "
-            "a slice."
+            f"A part of a ColumnKernel has columns={columns!r:.60}: expected names, positions, or a slice."
         )
     if not listed:
         raise ValueError("A part of a ColumnKernel names no columns.")
@@ -316,7 +314,6 @@ def _check_prepared(names: Sequence[str], layout: RowLayout, as_given: bool) -> 
     missing = [name for name in names if name not in prepared]
     if missing:
         raise ValueError(
-            f"The columns {', '.join(map(repr, missing))} were not prepared for this kernel. In a list of kernels, the "
-            "first decides how columns are read: all have to compare the same columns, numbers as numbers and text as "
-            "text."
+            f"The columns {', '.join(map(repr, missing))} were not prepared for this kernel: in a list of kernels, all "
+            "have to compare the same columns in the same way."
         )

@@ -86,8 +86,8 @@ class Custom(Kernel):
         K = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, dtype=float))
         if tuple(K.shape) != shape:
             raise ValueError(
-                f"The kernel function returned shape {tuple(K.shape)} for blocks that need {shape}. "
-                "It is called with blocks of samples; for a function of one pair use Custom(function, pairwise=True)."
+                f"The kernel function returned shape {tuple(K.shape)}; expected {shape}, for blocks of samples. "
+                "For a function of one pair use Custom(function, pairwise=True)."
             )
         if not torch.isfinite(K).all():
             raise NotFiniteError("The kernel function returned NaN or infinite values.")

@@ -104,8 +104,8 @@ def distances_to(Y: Vectors) -> Columns:
         D = squared(X)
         radius = near * (X - center).square().sum(1, keepdim=True)
         neighbours = torch.le(D, radius).nonzero()
-        for pairs in row_blocks(len(neighbours), max(1, PAIR_NUMBERS // max(1, Y.shape[1]))):
-            i, j = neighbours[pairs].unbind(1)
+        for pairs in neighbours.split(max(1, PAIR_NUMBERS // max(1, Y.shape[1]))):
+            i, j = pairs.unbind(1)
             D[i, j] = (X[i] - Y[j]).square_().sum(1)
         return D.sqrt_()
 
@@ -196,8 +196,8 @@ def _sparse_distances_to(Y: SparseRows) -> Columns:
         D, X = squared(X), X.double()
         neighbours = torch.le(D, NEAR * square_norms(X)[:, None]).nonzero()
         entries = 24 * (1 + (X.csr.nnz + Y.csr.nnz) // max(1, len(X) + len(Y)))
-        for pairs in row_blocks(len(neighbours), rows_within(SPARSE_BYTES, entries)):
-            i, j = neighbours[pairs].unbind(1)
+        for pairs in neighbours.split(rows_within(SPARSE_BYTES, entries)):
+            i, j = pairs.unbind(1)
             D[i, j] = square_norms(SparseRows(X[i].csr - Y[j].csr))
         return D.sqrt_()
 

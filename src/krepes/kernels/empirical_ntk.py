@@ -31,15 +31,8 @@ from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import External, named_parts
 from krepes.base.validation import as_array, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
+from krepes.kernels.tangent import exact
 from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
-from krepes.kernels.tangent.exact import (
-    SMALL,
-    Side,
-    exact_block,
-    is_factored,
-    kept_numbers,
-    side_of,
-)
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import Network, as_network
@@ -216,7 +209,7 @@ class EmpiricalNTK(Kernel):
         scalar.check_complete(rows)
         if self.method != "auto":
             return self.method
-        return "factored" if kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
+        return "factored" if exact.kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
 
     def _at(self, X: Tensor) -> ScalarNetwork:
         """The calling thread's network in the dtype and on the device of X."""
@@ -225,10 +218,8 @@ class EmpiricalNTK(Kernel):
                 if not hasattr(self, "_built"):
                     self._build(X)
         if math.prod(X.shape[1:]) != math.prod(self.input_shape):
-            raise ValueError(
-                f"The rows have the shape {tuple(X.shape[1:])}, but the network was built for rows of shape "
-                f"{tuple(self.input_shape)}."
-            )
+            expected = tuple(self.input_shape)
+            raise ValueError(f"Rows have shape {tuple(X.shape[1:])}; the network was built for {expected}.")
         return self._own(X)
 
     def _own(self, X: Tensor) -> ScalarNetwork:
@@ -259,7 +250,7 @@ class EmpiricalNTK(Kernel):
         if self.chosen_method == "sketch":
             kept = self.features(Y)
             return lambda X: self.features(_as_inputs(X, like=Y)) @ kept.mT
-        block = exact_block(self._side, Y, self._batch_rows(scalar, Y), self.normalize)
+        block = exact.exact_block(self._side, Y, self._batch_rows(scalar, Y), self.normalize)
 
         def checked(X: Any) -> Tensor:
             X = _as_inputs(X, like=Y)
@@ -268,8 +259,8 @@ class EmpiricalNTK(Kernel):
 
         return checked
 
-    def _side(self, X: Tensor) -> Side:
-        return side_of(self._at(X), X, full=self.chosen_method == "full")
+    def _side(self, X: Tensor) -> exact.Side:
+        return exact.side_of(self._at(X), X, full=self.chosen_method == "full")
 
     def diag(self, X: Any) -> Tensor:
         X = _as_inputs(X)
@@ -312,7 +303,7 @@ class EmpiricalNTK(Kernel):
         S = torch.cat([self._sketch(scalar.gradients(X[rows])) for rows in row_blocks(len(X), size)])
         if self.normalize:
             # in effect one more dimension: a gradient of length zero has a direction, too
-            S[:, 0] += SMALL**0.5
+            S[:, 0] += exact.SMALL**0.5
             S *= S.square().sum(1).rsqrt()[:, None]
         return S
 
@@ -324,7 +315,7 @@ class EmpiricalNTK(Kernel):
             if self.chosen_method == "full":
                 numbers = 2 * scalar.n_parameters
             elif self.chosen_method == "factored":
-                numbers += sum(f.size for f in parts.factors.values() if not is_factored(f))
+                numbers += sum(f.size for f in parts.factors.values() if not exact.is_factored(f))
             else:  # one layer at a time: its gradient, or the transforms of its factors
                 sketch = self._sketch
                 widest = [

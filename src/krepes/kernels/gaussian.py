@@ -8,6 +8,8 @@ One matrix product with norms and scale folded in, then clamp and exp in place: 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from torch import Tensor
@@ -58,11 +60,12 @@ class Gaussian(RadialKernel, CoordinateProduct):
     def product_terms(self) -> ProductTerms:
         return [(1.0, self)]
 
-    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
-        length = self.column_lengthscale(column)
-        variance = length**2 + noise**2
-        difference = x[:, None] - z[None, :]
-        return difference.square_().mul_(-0.5 / variance).exp_().mul_(length / variance**0.5)
+    def coordinate_product(self, columns: list[int], X: Tensor, Z: Tensor, noise: Sequence[float]) -> Tensor:
+        lengths = np.array(self.column_lengthscales(columns))
+        variances = lengths**2 + np.square(noise)
+        squares = ((x[:, None] - z).square_() for x, z in zip(X.mT, Z.mT))
+        exponents = (D.mul_(-0.5 / v) for D, v in zip(squares, variances.tolist(), strict=True))
+        return reduce(Tensor.add_, exponents).exp_().mul_(float(np.prod(lengths / np.sqrt(variances))))
 
     def smoothed(self, noise: Tensor) -> Kernel:
         lengths = np.broadcast_to(np.asarray(self._lengthscale(len(noise))), (len(noise),))

@@ -99,7 +99,6 @@ def _checked(X: Tensor) -> Tensor:
         column = int((X < 0).any(0).nonzero()[0, 0])
         raise ValueError(
             f"A kernel of histograms compares numbers >= 0, but column {column} has {X[:, column].min().item():.4g}. "
-            "The columns of a table are standardised before most kernels see them: give the counts as an array, or "
-            "name their columns in a ColumnKernel, which hands them over as they are."
+            "Give counts as an array, or name their columns in a ColumnKernel: those of a table are standardised."
         )
     return X

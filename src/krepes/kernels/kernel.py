@@ -45,8 +45,11 @@ class CoordinateProduct(ABC):
     """
 
     @abstractmethod
-    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
-        """E[kappa_j(x + noise * g, z)] of coordinate j, g standard normal: (b,) and (m,) -> (b, m)."""
+    def coordinate_product(self, columns: list[int], X: Tensor, Z: Tensor, noise: Sequence[float]) -> Tensor:
+        """The product over some coordinates j of E[kappa_j(x + noise_j * g, z)], g standard normal, (b, m).
+
+        X (b, c) and Z (m, c) are the values of these columns.
+        """
 
 
 ProductTerms = list[tuple[float, CoordinateProduct]]  # weights and products

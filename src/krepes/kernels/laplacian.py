@@ -13,13 +13,13 @@ evaluated through the scaled function erfcx(u) = e^(u^2) erfc(u), because the ba
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
 
-from krepes.base.validation import check_choice
-from krepes.kernels.distances import Vectors, manhattan_distances_to
-from krepes.kernels.kernel import CoordinateProduct, Geometry, KernelColumns, ProductTerms
+from krepes.kernels.kernel import CoordinateProduct, Geometry, ProductTerms
 from krepes.kernels.vectors import Lengthscale, RadialKernel
 
 
@@ -45,10 +45,6 @@ class Laplacian(RadialKernel, CoordinateProduct):
         super().__init__(lengthscale)
         self.norm = norm
 
-    def distances_to(self, Y: Vectors) -> KernelColumns:
-        check_choice("norm", self.norm, (1, 2))
-        return manhattan_distances_to(Y) if self.norm == 1 else super().distances_to(Y)
-
     def profile(self, u: Tensor) -> Tensor:
         return u.neg_().exp_()
 
@@ -71,18 +67,23 @@ class Laplacian(RadialKernel, CoordinateProduct):
     def product_terms(self) -> ProductTerms | None:
         return [(1.0, self)] if self.norm == 1 else None
 
-    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
+    def coordinate_product(self, columns: list[int], X: Tensor, Z: Tensor, noise: Sequence[float]) -> Tensor:
         if self.norm != 1:
             raise TypeError(f"{self} is a product over coordinates with norm=1 only.")
-        length = self.column_lengthscale(column)
-        t = (x[:, None] - z[None, :]).abs_()
-        if noise <= torch.finfo(t.dtype).eps * length / 4:  # the expectation differs by less than noise / l
-            return t.mul_(-1 / length).exp_()
-        # |t| may stand for t because the expectation is even. With u = (s/l -+ t/s) / sqrt 2 both terms are
-        # e^(-t^2 / 2 s^2) erfcx(u) / 2; u may be very negative in the first one, where the plain form is safe.
-        ratio = noise / length
-        lower, upper = (ratio - t / noise) / math.sqrt(2), (ratio + t / noise) / math.sqrt(2)
-        bell = torch.exp(-0.5 * (t / noise) ** 2)
-        plain = torch.exp(0.5 * ratio**2 - t / length) * torch.special.erfc(lower)
-        scaled = bell * torch.special.erfcx(lower.clamp(min=0))
-        return 0.5 * (torch.where(lower > 0, scaled, plain) + bell * torch.special.erfcx(upper))
+        distances = ((x[:, None] - z).abs_() for x, z in zip(X.mT, Z.mT))
+        each = zip(distances, self.column_lengthscales(columns), noise, strict=True)
+        return reduce(Tensor.mul_, (_smoothed(t, length, s) for t, length, s in each))
+
+
+def _smoothed(t: Tensor, length: float, noise: float) -> Tensor:
+    """E exp(-|t + noise * g| / length) for t >= 0, which is overwritten."""
+    if noise <= torch.finfo(t.dtype).eps * length / 4:  # the expectation differs by less than noise / l
+        return t.mul_(-1 / length).exp_()
+    # |t| may stand for t because the expectation is even. With u = (s/l -+ t/s) / sqrt 2 both terms are
+    # e^(-t^2 / 2 s^2) erfcx(u) / 2; u may be very negative in the first one, where the plain form is safe.
+    ratio = noise / length
+    lower, upper = (ratio - t / noise) / math.sqrt(2), (ratio + t / noise) / math.sqrt(2)
+    bell = torch.exp(-0.5 * (t / noise) ** 2)
+    plain = torch.exp(0.5 * ratio**2 - t / length) * torch.special.erfc(lower)
+    scaled = bell * torch.special.erfcx(lower.clamp(min=0))
+    return 0.5 * (torch.where(lower > 0, scaled, plain) + bell * torch.special.erfcx(upper))

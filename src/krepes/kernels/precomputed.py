@@ -41,16 +41,14 @@ class Precomputed(VectorKernel):
     def suited(self, layout: RowLayout) -> Kernel:
         if layout.kind != "precomputed":
             raise ValueError(
-                "A precomputed kernel stands alone: kernel='precomputed', with the kernel matrix in the place of rows. "
-                "Add and multiply matrices instead of kernels."
+                "A precomputed kernel stands alone: kernel='precomputed'. Add and multiply matrices, not kernels."
             )
         return self
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
         columns = 1 + _numbers(
             Y,
-            "Landmarks have to be rows that were fitted. With kernel='precomputed', models are fitted once, on all "
-            "rows.",
+            "Landmarks have to be rows that were fitted: with kernel='precomputed', models are fitted on all rows.",
         )
         return lambda X: X[:, columns]
 

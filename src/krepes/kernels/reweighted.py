@@ -84,11 +84,12 @@ class Reweighted(VectorKernel, CoordinateProduct):
         ]
         return found if len(found) == len(terms) else None
 
-    def coordinate_factor(self, column: int, x: Tensor, z: Tensor, noise: float) -> Tensor:
-        inner, weight = self._inner(), float(np.asarray(self.M)[column]) ** 0.5
+    def coordinate_product(self, columns: list[int], X: Tensor, Z: Tensor, noise: Sequence[float]) -> Tensor:
+        inner, weights = self._inner(), self._root()[columns]
         if not isinstance(inner, CoordinateProduct):
             raise TypeError(f"{inner} is not a product over coordinates.")
-        return inner.coordinate_factor(column, x * weight, z * weight, noise * weight)
+        scaled = [w * s for w, s in zip(weights.tolist(), noise, strict=True)]
+        return inner.coordinate_product(columns, X * weights.to(X), Z * weights.to(Z), scaled)
 
     def _inner(self) -> Kernel:
         if self.kernel is None or self.M is None:

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from krepes.base.rows import SparseRows, dense_remedy
 from krepes.base.validation import check_number, check_squares
-from krepes.kernels.distances import Vectors, distances_to
+from krepes.kernels.distances import Vectors, distances_to, manhattan_distances_to
 from krepes.kernels.kernel import Geometry, Kernel, KernelColumns, no_slope
 
 Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
@@ -53,9 +53,8 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
             X = torch.as_tensor(array)
         except (TypeError, ValueError):
             raise TypeError(
-                "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects, such "
-                "as krepes.kernels.Spectrum() for strings, a callable k(X, Y) -> (n, m), or "
-                "krepes.kernels.Custom(function, pairwise=True)."
+                "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects, such as "
+                "krepes.kernels.Spectrum() for strings, or krepes.kernels.Custom(function, pairwise=True)."
             ) from None
         if array.dtype.kind == "f":
             check_squares(array, "X")
@@ -92,7 +91,7 @@ class VectorKernel(Kernel):
                 X = X if _alike(X, Y) else as_rows(X, like=Y)
             elif not isinstance(X, SparseRows):
                 raise TypeError(
-                    "The landmarks are sparse rows: give sparse rows, X of scipy.sparse, as well."
+                    "The landmarks are sparse rows: compare them with sparse rows, X of scipy.sparse."
                 )
             if X.shape[1] != Y.shape[1]:
                 raise ValueError(f"X has {X.shape[1]} features, but the landmarks have {Y.shape[1]}.")
@@ -134,6 +133,7 @@ class RadialKernel(VectorKernel):
     """
 
     takes_sparse = True
+    norm: int = 2  # of the distance
 
     @property
     def reach(self) -> float:
@@ -158,7 +158,9 @@ class RadialKernel(VectorKernel):
 
     def distances_to(self, Y: Any) -> KernelColumns:
         """The distance of which this kernel is a function, as X -> (b, m)."""
-        return distances_to(Y)
+        if self.norm not in (1, 2):
+            raise ValueError(f"norm={self.norm!r}: expected 1 or 2.")
+        return manhattan_distances_to(Y) if self.norm == 1 else distances_to(Y)
 
     def against_rows(self, Y: Vectors) -> KernelColumns:
         lengthscale = self._lengthscale(Y.shape[1])
@@ -216,10 +218,10 @@ class RadialKernel(VectorKernel):
         length = median_distance(self._rows(X), self.distances_to, generator)
         return clone(self).set_params(lengthscale=multiple * length / self.reach)
 
-    def column_lengthscale(self, column: int) -> float:
-        """The lengthscale of one feature."""
+    def column_lengthscales(self, columns: list[int]) -> list[float]:
+        """The lengthscales of some features."""
         lengths = np.asarray(self.lengthscale, dtype=float)
-        return float(lengths if lengths.ndim == 0 else lengths[column])
+        return [float(lengths if lengths.ndim == 0 else lengths[j]) for j in columns]
 
     def _lengthscale(self, n_features: int) -> float | np.ndarray:
         if isinstance(self.lengthscale, str):
@@ -231,8 +233,7 @@ class RadialKernel(VectorKernel):
             raise
         if not (np.all(length > SHORTEST) and np.all(length < 1 / SHORTEST)):
             raise ValueError(
-                f"lengthscale={self.lengthscale!r}: expected positive, finite numbers between {SHORTEST:g} and "
-                f"{1 / SHORTEST:g}. Give rows out of this range in other units."
+                f"lengthscale={self.lengthscale!r}: expected positive numbers from {SHORTEST:g} to {1 / SHORTEST:g}."
             )
         if length.ndim == 0:
             return float(length)
@@ -258,18 +259,14 @@ def medians(rule: str) -> float:
         if 0 < multiple < math.inf:
             return multiple
     raise ValueError(
-        f"lengthscale={rule!r}: expected a positive number, one per feature where the kernel takes several, 'median', "
-        "or a multiple of it such as '4 median'."
+        f"lengthscale={rule!r}: expected a positive number, or one per feature, 'median', or e.g. '4 median'."
     )
 
 
 def refuse_rule(rule: str) -> NoReturn:
     """The error for a lengthscale that still has to be found from data."""
     medians(rule)
-    raise ValueError(
-        f"lengthscale={rule!r} depends on data: call kernel.fitted(X) first, or give a number (estimators do this for "
-        "you)."
-    )
+    raise ValueError(f"lengthscale={rule!r} depends on data: call kernel.fitted(X) first, or give a number.")
 
 
 def fixed_lengthscale(lengthscale: float | str) -> float:

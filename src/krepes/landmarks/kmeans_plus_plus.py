@@ -12,8 +12,8 @@ the candidates in input space, none in kernel space, and blocks of 64 MiB.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch import Tensor
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.base.rows import SparseRows
+from krepes.base.validation import check_choice
 from krepes.kernels import Kernel
 from krepes.kernels.distances import products_with, square_norms
 from krepes.kernels.vectors import as_rows
@@ -38,6 +39,7 @@ from krepes.landmarks.landmark_selector import (
 )
 
 BLOCK_BYTES = 64 * 2**20
+INPUT_CUT = 1e-13
 
 
 class KMeansPlusPlus(LandmarkSelector):
@@ -98,18 +100,27 @@ class KMeansPlusPlus(LandmarkSelector):
         return chosen
 
     def _space(self, candidates: Any, kernel: Kernel) -> Space:
+        check_choice("space", self.space, ("input", "kernel"))
         if self.space == "kernel":
-            return KernelSpace(candidates, kernel)
-        if self.space != "input":
-            raise ValueError(f"space={self.space!r}: expected 'input' or 'kernel'.")
-        if isinstance(candidates, SparseRows):
-            return SparseSpace(candidates)
+            norm_sq = require_finite(kernel.diag(candidates), kernel)
+
+            def finite_products_with(Y: Any) -> Callable[[Any], Tensor]:
+                block = kernel.against(Y)
+                return lambda X: require_finite(block(X), kernel)
+
+            return Space(candidates, norm_sq, RELATIVE_CUT[norm_sq.dtype] / 2, finite_products_with)
+        if isinstance(candidates, SparseRows):  # not shifted, which would fill them
+            return Space(candidates.double(), square_norms(candidates), INPUT_CUT, products_with)
         if not isinstance(candidates, Tensor):
             raise TypeError(
-                "KMeansPlusPlus(space='input') needs vectors, but the candidates are a list of objects. "
-                "Use KMeansPlusPlus(space='kernel'), which measures distances with the kernel."
+                "KMeansPlusPlus(space='input') needs vectors; for a list of objects use space='kernel'."
             )
-        return EuclideanSpace(candidates)
+        X = as_rows(candidates).double()
+        X = X - X.median(dim=0).values  # so that an outlier's size does not drown the others
+        norm_sq = square_norms(X)
+        if not torch.isfinite(norm_sq).all():
+            raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
+        return Space(X, norm_sq, INPUT_CUT, products_with)
 
 
 def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
@@ -123,84 +134,46 @@ def _accepted(D: Tensor, start: Tensor, u: Tensor) -> list[int]:
     return accepted
 
 
-class Space(ABC):
-    """Squared distances between candidates, |x|^2 + |c|^2 - 2 <x, c>; those within rounding of zero are zero."""
+@dataclass(frozen=True)
+class Space:
+    """Squared distances between candidates, |x|^2 + |c|^2 - 2 <x, c>, in float64; zero within rounding.
 
-    norm_sq: Tensor  # |x|^2, shape (N,)
-    cut: float  # of |x|^2 + |c|^2: what rounding alone can produce
+    Attributes
+    ----------
+    rows : the candidates
+    norm_sq : Tensor of shape (N,)
+    cut : float
+        What rounding alone can produce, as a share of |x|^2 + |c|^2.
+    products_with : callable
+        Some candidates -> a function of others that gives <x, c>.
+    """
 
-    @abstractmethod
-    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        """A function of some candidates (slice or indices): <x, c> with the indexed ones."""
+    rows: Any
+    norm_sq: Tensor
+    cut: float
+    products_with: Callable[[Any], Callable[[Any], Tensor]]
 
     def to(self, indices: Tensor) -> Callable[[Any], Tensor]:
         """A function of some candidates (slice or indices): squared distances to the indexed ones."""
-        products, ends = self.products(indices), self.norm_sq[indices]
+        products, ends = self.products_with(take(self.rows, indices)), self.norm_sq[indices]
 
-        def distances(rows: Any) -> Tensor:
-            lengths = self.norm_sq[rows, None] + ends
-            D = products(rows).mul_(-2).add_(lengths)
+        def distances(which: slice | Tensor) -> Tensor:
+            some = self.rows[which] if isinstance(which, slice) else take(self.rows, which)
+            lengths = self.norm_sq[which, None] + ends
+            D = products(some).mul_(-2).add_(lengths)
             return D.masked_fill_(self.cut * lengths >= D, 0)
 
         return distances
 
     def among(self, indices: Tensor) -> Tensor:
-        """Squared distances between the indexed candidates, shape (b, b), float64, on the CPU."""
+        """Squared distances between the indexed candidates, shape (b, b), on the CPU."""
         D = self.to(indices)(indices).double().cpu()
         return D.masked_fill(indices[:, None] == indices[None, :], 0)
 
     def nearest(self, indices: Tensor) -> Tensor:
-        """Squared distance from every candidate to the nearest indexed one, shape (N,), float64, on the CPU."""
+        """Squared distance from every candidate to the nearest indexed one, shape (N,), on the CPU."""
         distances = self.to(indices)
         blocks = row_blocks(len(self.norm_sq), rows_within(BLOCK_BYTES, 16 * len(indices)))
         D = torch.cat([distances(rows).amin(dim=1).double().cpu() for rows in blocks])
         D[indices] = 0
         return D
-
-
-class EuclideanSpace(Space):
-    """Distances of rows, about their median and in float64: an outlier's size does not drown those of the others."""
-
-    cut = 1e-13
-
-    def __init__(self, candidates: Tensor):
-        X = as_rows(candidates).double()
-        self.X = X - X.median(dim=0).values
-        self.norm_sq = self.X.square().sum(dim=1)
-        if not torch.isfinite(self.norm_sq).all():
-            raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")
-
-    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        C = self.X[indices.to(self.X.device)]
-        return lambda rows: self.X[rows] @ C.mT
-
-
-class SparseSpace(Space):
-    """Distances of sparse rows, in float64. They are not shifted, which would fill them."""
-
-    cut = 1e-13
-
-    def __init__(self, candidates: SparseRows):
-        self.X, self.norm_sq = candidates.double(), square_norms(candidates)
-
-    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        block = products_with(self.X[indices])
-        return lambda rows: block(self.X[rows])
-
-
-class KernelSpace(Space):
-    """Distances in the kernel's feature space, k(x, x) + k(c, c) - 2 k(x, c)."""
-
-    def __init__(self, candidates: Any, kernel: Kernel):
-        self.candidates, self.kernel = candidates, kernel
-        self.norm_sq = require_finite(kernel.diag(candidates), kernel)
-        self.cut = RELATIVE_CUT[self.norm_sq.dtype] / 2
-
-    def products(self, indices: Tensor) -> Callable[[Any], Tensor]:
-        block = self.kernel.against(take(self.candidates, indices))
-
-        def values(rows: Any) -> Tensor:
-            some = self.candidates[rows] if isinstance(rows, slice) else take(self.candidates, rows)
-            return require_finite(block(some), self.kernel)
-
-        return values

@@ -110,9 +110,8 @@ class LandmarkSelector(Component, ABC):
         check_count("max_candidates", self.max_candidates)
         if self.max_candidates < n_landmarks:
             raise ValueError(
-                f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}: landmarks are "
-                "chosen among the candidates. Raise max_candidates (several per landmark, or None for the rule) "
-                "or lower n_landmarks."
+                f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}, which are chosen "
+                "among the candidates: raise max_candidates, or lower n_landmarks."
             )
         return int(self.max_candidates)
 
@@ -127,8 +126,7 @@ def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
     # The sum is one cheap pass; it may overflow where the values do not.
     if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
         raise ValueError(
-            f"The kernel {kernel} has NaN or infinite values between landmark candidates. Check the data for "
-            "NaN and very large numbers, and the kernel's parameters."
+            f"The kernel {kernel} has NaN or infinite values between landmark candidates: check data and kernel."
         )
     return values
 

@@ -20,13 +20,7 @@ from torch import Tensor
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.base.reporting import warn
 from krepes.kernels import Kernel
-from krepes.kernels.checking.faults import (
-    LEAST_ROUNDING,
-    negative_points,
-    rounding,
-    rounding_of_user,
-    title,
-)
+from krepes.kernels.checking import faults
 from krepes.kernels.kernel import is_of_user, kernel_matrix, wide
 
 
@@ -130,22 +124,21 @@ class NystromMap:
         largest, smallest = values[0].item(), values[-1].item()
         if not largest > 0:
             raise ValueError(
-                f"The kernel {self.kernel} is zero or negative between all landmarks (largest eigenvalue "
-                f"{largest:.3g}): there is nothing to represent. Check the data and the kernel's parameters."
+                f"The kernel {self.kernel} is zero or negative between all landmarks: nothing to represent."
             )
-        if smallest < -LEAST_ROUNDING * largest:
-            allowed = rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
+        if smallest < -faults.LEAST_ROUNDING * largest:
+            allowed = faults.rounding(K_mm) * largest + noise * len(K_mm) * K_mm.abs().max().item()
             self.indefinite = smallest < -allowed
         if self.indefinite:
-            negative = negative_points(K_mm, vectors[:, -1], noise, rows)
+            negative = faults.negative_points(K_mm, vectors[:, -1], noise, rows)
             proof = "" if negative is None else f": {negative}"
             warn(
-                f"{title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
+                f"{faults.title(self.kernel)} is not positive semi-definite (K_mm has eigenvalues from "
                 f"{smallest:.3g} to {largest:.3g}){proof}. Its negative part is dropped."
             )
         elif not self.kernel.positive_semidefinite:
             warn(
-                f"{title(self.kernel)} is not positive semi-definite for all rows, but it is for these landmarks."
+                f"{faults.title(self.kernel)} is not positive semi-definite in general, but it is for these landmarks."
             )
         kept = int((values > self.cut * largest).sum())
         return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()
@@ -197,4 +190,4 @@ def landmark_matrix(kernel: Kernel, landmarks: Any, rows: np.ndarray | None = No
     """
     points = wide(landmarks)
     K = kernel_matrix(kernel, points)
-    return K, rounding_of_user(kernel, points, K, rows) if is_of_user(kernel) else 0.0
+    return K, faults.rounding_of_user(kernel, points, K, rows) if is_of_user(kernel) else 0.0

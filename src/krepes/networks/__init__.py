@@ -9,10 +9,9 @@ from torch import nn
 from krepes.base.components import resolve
 from krepes.networks.convnet import ConvNet
 from krepes.networks.efficientnet_lite import EfficientNetLite0
-from krepes.networks.given import GivenModule
 from krepes.networks.mlp import MLP
 from krepes.networks.mobilenet import MobileNetV2
-from krepes.networks.network import Network, n_parameters
+from krepes.networks.network import GivenModule, Network, n_parameters
 from krepes.networks.resmlp import ResMLP
 from krepes.networks.resnet import ResNet, ResNet18, ResNet34, ResNet50
 from krepes.networks.weights import file_digest

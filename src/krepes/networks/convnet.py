@@ -14,8 +14,7 @@ from torch import nn
 
 from krepes.base.validation import check_choice, check_count
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
-from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network, activation_layer, check_widths
+from krepes.networks.network import Network, activation_layer, check_widths, he_normal
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from krepes.base.validation import check_count
-from krepes.networks.initialization import he_normal
-from krepes.networks.network import Network, floating
+from krepes.networks.network import Network, floating, he_normal
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -47,8 +46,7 @@ class ImageInput(nn.Module):
         self.resolution = resolution
         if self.shape[2] not in (1, len(mean)):
             raise ValueError(
-                f"Images of shape {input_shape} have {self.shape[2]} channels; this network takes {len(mean)}"
-                f"{', or grey images' if len(mean) != 1 else ''}. Choose the channels of X first."
+                f"Images have {self.shape[2]} channels; this network takes {len(mean)}, or 1. Choose some of them."
             )
         # Not persistent: the names in a state_dict stay those of the published networks.
         self.register_buffer("mean", torch.empty(len(mean), 1, 1), persistent=False)
@@ -131,8 +129,7 @@ def image_shape(input_shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Height, width and channels of one row."""
     if len(input_shape) not in (2, 3):
         raise ValueError(
-            f"This network takes images (n, h, w) or (n, h, w, c), but one row has shape {input_shape}. Reshape X, "
-            "or choose a network for vectors: resmlp or mlp."
+            f"This network takes images (h, w) or (h, w, c); a row has shape {input_shape}. Take resmlp or mlp."
         )
     height, width, channels = (*input_shape, 1)[:3]
     return height, width, channels

@@ -15,8 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from krepes.base.validation import check_choice, check_number
-from krepes.networks import initialization
-from krepes.networks.network import Flatten, Network, activation_layer, check_widths
+from krepes.networks.network import (
+    Flatten,
+    Network,
+    activation_layer,
+    check_widths,
+    normal,
+    standard_normal,
+)
 
 PARAMETRIZATIONS = ("standard", "ntk")
 
@@ -89,8 +95,8 @@ class MLP(Network):
 
     def initialize(self, module: nn.Module, generator: torch.Generator) -> None:
         if self.parametrization == "standard":
-            return initialization.normal(module, generator, self.weight_variance, self.bias_variance)
-        initialization.standard_normal(module, generator)
+            return normal(module, generator, self.weight_variance, self.bias_variance)
+        standard_normal(module, generator)
 
     def _linear(self, n_inputs: int, n_outputs: int) -> nn.Module:
         if self.parametrization == "standard":

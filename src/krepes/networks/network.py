@@ -8,6 +8,18 @@ head: the tangent kernel puts its own random output on the features [krepes, app
 
 A module is made of Linear, Conv2d, LayerNorm, BatchNorm2d, activations and pooling, each a separate module, and
 comes in evaluation mode, in float32, on the CPU. The same generator state gives the same numbers.
+
+Start values are drawn from one generator; the global random state is not touched.
+
+    torch_default   weights and biases uniform in +-1 / sqrt(fan_in): what `torch.nn` gives a new layer
+    he_normal       weights normal with variance 2 / fan_in before a ReLU, 1 / fan_in before none, biases zero  [he]
+    normal          weights normal with variance s_w / fan_in, biases normal with variance s_b            [neal]
+    standard_normal all of them N(0, 1), for layers that scale what goes through them                     [jacot]
+
+fan_in is the number of inputs that one output sees: input channels / groups * kernel area for a convolution.
+`he_normal` differs from torchvision, which divides by fan_out: in evaluation mode an untrained BatchNorm is the
+identity, so the layers themselves have to preserve the scale. With fan_out the depthwise convolutions of a
+MobileNet, whose groups torchvision does not count, shrink the features of an image to 1e-10; so does torch_default.
 """
 
 from __future__ import annotations
@@ -16,8 +28,8 @@ import math
 import numbers
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import torch
 from sklearn.base import clone
@@ -25,7 +37,6 @@ from torch import Tensor, nn
 
 from krepes.base.components import Component
 from krepes.base.validation import check_choice, check_count
-from krepes.networks.initialization import set_constants, torch_default
 from krepes.networks.weights import file_digest, load_weights
 
 
@@ -80,6 +91,97 @@ class Network(Component, ABC):
         return clone(self).set_params(weights=os.fspath(self.weights), weights_digest=digest)
 
 
+class GivenModule(Network):
+    """A user's module, with the numbers that it has.
+
+    `build` returns the module itself, whatever the shape of the rows: its mode, device, dtype and gradients are
+    left alone. `clone` shares it instead of copying it. A model file keeps a note of its class, and the module is
+    asked for again when the model is loaded.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        From rows (b, ...) to features (b, f).
+
+    Examples
+    --------
+    >>> layer = nn.Linear(3, 2)
+    >>> GivenModule(layer).build((3,)) is layer
+    True
+    """
+
+    weights = None
+    weights_digest = None
+
+    def __init__(self, module: nn.Module | None = None):
+        self.module = module
+
+    def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
+        if not isinstance(self.module, nn.Module):
+            raise TypeError(f"module={self.module!r}: expected a torch.nn.Module.")
+        return self.module
+
+    def build(self, input_shape: tuple[int, ...], generator: torch.Generator | None = None) -> nn.Module:
+        return self.architecture(input_shape)
+
+    def __sklearn_clone__(self) -> GivenModule:
+        return type(self)(self.module)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GivenModule:
+        return type(self)(self.module)
+
+
+def set_constants(module: nn.Module) -> None:
+    """Ones, zeros and other fixed numbers of every layer that draws nothing."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            continue
+        reset = getattr(layer, "reset_parameters", None)
+        if callable(reset):
+            reset()
+        elif any(True for _ in layer.parameters(recurse=False)):
+            raise TypeError(f"No start values are known for the parameters of {type(layer).__name__}.")
+
+
+def drawn_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
+    """The layers whose numbers are drawn."""
+    yield from (layer for layer in module.modules() if isinstance(layer, nn.Linear | nn.Conv2d))
+
+
+@torch.no_grad()
+def torch_default(module: nn.Module, generator: torch.Generator) -> None:
+    """Uniform in +-1 / sqrt(fan_in)."""
+    for layer in drawn_layers(module):
+        bound = layer.weight[0].numel() ** -0.5
+        for parameter in layer.parameters(recurse=False):
+            parameter.uniform_(-bound, bound, generator=generator)
+
+
+def he_normal(module: nn.Module, generator: torch.Generator) -> None:
+    """Normal of variance 2 / fan_in, or `layer.weight_variance` / fan_in where a layer says so; biases zero."""
+    normal(module, generator, 2.0, 0.0)
+
+
+@torch.no_grad()
+def normal(
+    module: nn.Module, generator: torch.Generator, weight_variance: float, bias_variance: float
+) -> None:
+    """Weights normal of variance `weight_variance` / fan_in, biases normal of variance `bias_variance`."""
+    for layer in drawn_layers(module):
+        variance = getattr(layer, "weight_variance", weight_variance)
+        layer.weight.normal_(generator=generator).mul_((variance / layer.weight[0].numel()) ** 0.5)
+        if layer.bias is not None:
+            layer.bias.normal_(generator=generator).mul_(bias_variance**0.5)
+
+
+@torch.no_grad()
+def standard_normal(module: nn.Module, generator: torch.Generator) -> None:
+    """Every weight and bias normal of variance 1."""
+    for layer in drawn_layers(module):
+        for parameter in layer.parameters(recurse=False):
+            parameter.normal_(generator=generator)
+
+
 # Activations by name: each use is a separate module, and none works in place, so that hooks see every value.
 
 
@@ -114,8 +216,7 @@ def floating(X: Tensor) -> Tensor:
     """X itself, if it is of floating-point numbers."""
     if not X.is_floating_point():
         raise TypeError(
-            f"A network takes floating-point numbers, got {X.dtype}. Divide integer pixels by 255; turn other "
-            "integers into floats."
+            f"A network takes floating-point numbers, got {X.dtype}. Divide pixels by 255; make others floats."
         )
     return X
 

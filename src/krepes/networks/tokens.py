@@ -37,15 +37,13 @@ def as_tokens(X: Tensor) -> Tensor:
     if bool(wrong.any()):
         row, *place = wrong.nonzero()[0].tolist()
         raise ValueError(
-            f"Row {row} of a batch has {X[(row, *place)].item():g} in column {place[0]}, where the network expects the "
-            "number of a token, 0, 1, 2, ... Views must not add noise to tokens or average them: use "
-            "views=Tabular(noise=0, replace=0.15), or a loss without views."
+            f"Row {row} of a batch has {X[(row, *place)].item():g} in column {place[0]}; the network expects tokens "
+            "0, 1, 2, ... Use views without noise, views=Tabular(noise=0, replace=0.15), or a loss without views."
         )
     limit = EXACT.get(X.dtype, 2**8)
     if int(tokens.max()) > limit:
         raise ValueError(
-            f"Token {int(tokens.max()):,} is beyond {limit:,}, up to which {X.dtype} holds every whole number: use "
-            "dtype='float64'."
+            f"Token {int(tokens.max()):,} is beyond {limit:,}, the limit of {X.dtype}: use dtype='float64'."
         )
     return tokens
 
@@ -59,6 +57,5 @@ def looked_up(module: nn.Module, X: Tensor) -> Tensor:
         sizes = [part.num_embeddings for part in module.modules() if isinstance(part, EMBEDDINGS)]
         raise ValueError(
             f"The largest token of these rows is {int(tokens.max()):,}, and the network's embeddings have "
-            f"{' and '.join(f'{size:,}' for size in sizes)} entries, numbered from 0. Give the tokens that belong to "
-            "this network."
+            f"{' and '.join(f'{size:,}' for size in sizes)} entries, numbered from 0. Give this network's tokens."
         ) from error

@@ -1,10 +1,9 @@
 """Views: augmented versions of rows, and their exact expectations. One file per family."""
 
-from krepes.views.given import NoViews, Paired
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
 from krepes.views.sparse import Sparse
 from krepes.views.tabular import Tabular
-from krepes.views.views import Views
+from krepes.views.views import NoViews, Paired, Views
 
 __all__ = ["Image", "NoViews", "Paired", "Sparse", "Tabular", "TimeSeries", "Views"]

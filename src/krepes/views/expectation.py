@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -73,9 +72,7 @@ class ProductExpectation:
 
     def _product(self, unit: Unit, X: Tensor, Z: Tensor) -> Tensor:
         """kappa_g: values X of the unit, (b, g), and rows Z, (m, d) -> (b, m)."""
-        factor = self.kernel.coordinate_factor
-        columns = enumerate(zip(unit.columns, unit.noise, strict=True))
-        return reduce(Tensor.mul_, (factor(j, X[:, i], Z[:, j], noise) for i, (j, noise) in columns))
+        return self.kernel.coordinate_product(unit.columns, X, Z[:, unit.columns], unit.noise)
 
     def _constant(self, unit: Unit, Z: Tensor) -> Tensor:
         """The part of the expectation that does not depend on x, (m,)."""

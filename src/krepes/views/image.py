@@ -9,13 +9,23 @@ instead of black corners. Random resized crop and horizontal flip are the image 
 
 Normalisation of pixels is not a view: `transform` sees rows without views, so it has to happen to every row,
 in preprocessing.
+
+How strongly images may be changed where nobody says: three quarters of the way to the next.
+
+    strength s:  median over images x of |view_s(x) - x| / |x - x'|  =  3/4,      x' the nearest other image
+    mirror:      median of |mirror(x) - x''| / |x - x'|  <=  1.02,                x'' the image nearest to mirror(x)
+
+Changes that move an image further than its neighbours are apart mix up images that differ in what they show; much
+weaker ones teach nothing. The distances need no labels: faces that were cut out alike are close together and get weak
+views, digits in many hands stronger ones. Photographs may be mirrored, because a mirrored photograph is as close to the
+others as it was before; a mirrored digit is not.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -25,10 +35,15 @@ from torch import Tensor
 from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import check_choice, check_number
-from krepes.views.likeness import N_CHANGED, Likeness
+from krepes.kernels.distances import distances_to
 from krepes.views.views import Views
 
 PADDINGS = ("zeros", "border", "reflection")
+MOVED = 0.75  # of the way to the nearest other image
+MIRRORED = 1.02  # times the distance between neighbours
+WEAKEST = 1 / 32
+N_CHANGED, N_OTHERS = 250, 1000
+STEPS = 6  # halvings of the logarithm of the strength
 N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear
 
 
@@ -57,7 +72,7 @@ class Image(Views):
         Largest shear, in degrees, either way.
     strength : float or "auto", default=1.0
         Multiplies shift, rotation, shear and the logarithm of zoom. "auto" looks at the images: views go three
-        quarters of the way to the nearest other image (`krepes.views.likeness`), at most to 1.
+        quarters of the way to the nearest other image (`Likeness`), at most to 1.
     padding : "zeros", "border" or "reflection", default="zeros"
         What lies beyond the image's edge.
     shape : (height, width) or (height, width, channels), default=None
@@ -147,9 +162,7 @@ class Image(Views):
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
         if "auto" in (self.strength, self.flip):
-            raise ValueError(
-                "Image views with 'auto' depend on the images: call views.fitted(X) first (estimators do this for you)."
-            )
+            raise ValueError("Image views with 'auto' depend on the images: call views.fitted(X) first.")
         height, width, channels = self._image_shape(X)
         images = X.reshape(len(X), height, width, channels)
         draws = uniform(rows, N_DRAWS, seed, index).double()
@@ -196,8 +209,8 @@ class Image(Views):
             raise ValueError(f"Image(shape={shape}) does not fit rows of shape {given}.")
         if len(shape) not in (2, 3):
             raise ValueError(
-                f"Image views got rows of shape {given}; expected images (h, w) or (h, w, c). For flattened "
-                "images say how to read them, as in Image(shape=(28, 28)); for other tables use views='tabular'."
+                f"Image views got rows of shape {given}; expected (h, w) or (h, w, c). Give flattened images' shape, "
+                "Image(shape=(28, 28)); for tables use views='tabular'."
             )
         return shape[0], shape[1], shape[2] if len(shape) == 3 else 1
 
@@ -258,3 +271,51 @@ def _is_image_shape(shape: object) -> bool:
     if not isinstance(shape, tuple | list) or len(shape) not in (2, 3):
         return False
     return all(isinstance(n, numbers.Integral) and int(n) > 0 for n in shape)
+
+
+class Likeness:
+    """Distances within a sample of images, (n, ...).
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, ...)
+    generator : torch.Generator
+        Draws the sample, of at most 1000 images.
+    """
+
+    def __init__(self, X: Tensor, generator: torch.Generator | None = None):
+        chosen = torch.randperm(len(X), generator=generator)[:N_OTHERS].to(X.device)
+        others = X[chosen]
+        self.images = others[:N_CHANGED]
+        self._distances = distances_to(others.flatten(1))
+        self._same = self._distances(self.images.flatten(1)) == 0
+        self._near = self._nearest(self.images)
+        self._distinct = self._near.isfinite()
+
+    def strength(self, view: Callable[[Tensor, float], Tensor]) -> float:
+        """The strength in [1/32, 1] at which `view(images, strength)` moves images as far as it should."""
+        if not self._distinct.any():
+            return 1.0  # all images are alike, so no strength is better than another
+        low, high = WEAKEST, 1.0
+        if self._moved(view, high) <= MOVED:
+            return high
+        for _ in range(STEPS):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if self._moved(view, middle) <= MOVED else (low, middle)
+        return low
+
+    def keeps(self, changed: Tensor) -> bool:
+        """Whether changed versions of `images` are as close to the other images as the images themselves."""
+        if not self._distinct.any():
+            return False
+        ratios = self._nearest(changed)[self._distinct] / self._near[self._distinct]
+        return bool(ratios.nanmedian() <= MIRRORED)
+
+    def _moved(self, view: Callable[[Tensor, float], Tensor], strength: float) -> float:
+        """How far views move images, as a share of the distance to the nearest other one: the median."""
+        difference = (view(self.images, strength) - self.images).flatten(1).norm(dim=1)
+        return (difference[self._distinct] / self._near[self._distinct]).median().item()
+
+    def _nearest(self, X: Tensor) -> Tensor:
+        """The distance of row i of X to the nearest image that differs from the i-th; infinite where there is none."""
+        return self._distances(X.flatten(1)).masked_fill_(self._same, torch.inf).amin(dim=1)

@@ -110,8 +110,7 @@ class TimeSeries(Views):
         series = _channels(X)  # (b, t, c)
         if not hasattr(self, "scale_") or series.shape[2] != len(self.scale_):
             raise ValueError(
-                "Views of series depend on their channels: call views.fitted(X) first (estimators do this for you), "
-                "and give series with as many channels."
+                "Views of series depend on their channels: call views.fitted(X) first, with as many channels."
             )
         draws = uniform(rows, N_DRAWS, seed, index, CHANGE).double()
         out = interpolated(series, self._places(draws, series.shape[1]))

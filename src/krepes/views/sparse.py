@@ -115,9 +115,7 @@ class Sparse(Views):
     def _drawn(self, draws: Tensor, width: int) -> tuple[np.ndarray, np.ndarray]:
         """Columns and values of entries of the pool, one for every draw."""
         if not hasattr(self, "pool_columns_"):
-            raise ValueError(
-                "Sparse views draw replacements from the data: call views.fitted(X) first (estimators do this for you)."
-            )
+            raise ValueError("Sparse views draw replacements from the data: call views.fitted(X) first.")
         if len(self.pool_columns_) and int(self.pool_columns_.max()) >= width:
             raise ValueError(f"X has {width} features, but the views were fitted on more.")
         picked = draws.double().mul_(len(self.pool_columns_)).long()

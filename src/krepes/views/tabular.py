@@ -129,9 +129,9 @@ class Tabular(Views):
         return copy
 
     def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
-        flat = as_rows(X)
         if self._strength() == 0:
             return X.clone()
+        flat = X.flatten(1)
         self._check_width(flat.shape[1])
         out = self._corrupted(flat, rows, seed, index) if self.drop > 0 or self.replace > 0 else flat.clone()
         if self.noise > 0:
@@ -246,10 +246,7 @@ class Tabular(Views):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "scale_"):
-            raise ValueError(
-                "Tabular views need the columns' means and deviations: call views.fitted(X) first "
-                "(estimators do this for you)."
-            )
+            raise ValueError("Tabular views need means and deviations: call views.fitted(X) first.")
 
     def _check_width(self, n_features: int) -> None:
         self._check_fitted()

@@ -84,8 +84,7 @@ class Views(Component, ABC):
         if not listed and not sparse and not (isinstance(X, Tensor) and X.is_floating_point()):
             kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
             raise TypeError(
-                f"Views act on floating-point tensors and sparse rows; got {kind}. Convert first (integer pixels: "
-                "X / 255)."
+                f"Views act on floating-point tensors and sparse rows; got {kind}. Convert first (pixels: X / 255)."
             )
         if len(rows) != len(X):
             raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
@@ -111,3 +110,50 @@ class Views(Component, ABC):
         For comparison, a Gaussian kernel entry costs about 2 n_features + 60. `dtype` is that of the rows.
         """
         return math.inf
+
+
+class NoViews(Views):
+    """One view per row, the row itself: for losses that compare no views, such as kernel PCA.
+
+    Examples
+    --------
+    >>> NoViews()(torch.ones(1, 2), torch.tensor([0]), seed=0)
+    (tensor([[1., 1.]]),)
+    """
+
+    n_views = 1
+    shift_equivariant = True
+
+    def check(self) -> None:
+        """It has no parameters to check."""
+
+    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+        return X
+
+    def exact(self, kernel: Kernel) -> bool:
+        return True
+
+    def expected_against(self, kernel: Kernel, Y: Any) -> KernelColumns:
+        return kernel.against(Y)
+
+    def expected_cost(self, kernel: Kernel, n_features: int, dtype: torch.dtype = torch.float32) -> float:
+        return 2.0 * n_features
+
+
+class Paired(Views):
+    """Marks views that come with the data: `fit(X, positives=P, negatives=N)`.
+
+    The anchor and its positive keep their order, so S_11 and S_22 differ. Nothing is drawn; batches already
+    hold the pairs.
+    """
+
+    exchangeable = False
+    n_views = 2
+    shift_equivariant = True
+
+    def view(self, X: Tensor, rows: Tensor, seed: int, index: int) -> Tensor:
+        if index == 0:
+            return X
+        raise TypeError(
+            "Paired views are given, not drawn: fit(X, positives=P), or choose views='tabular' or views='image'."
+        )

@@ -22,21 +22,7 @@ from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, take_rows
-from krepes.kernels.checking.faults import (
-    FEW,
-    NegativePoints,
-    ValueDifference,
-    asymmetry,
-    depends_on_batch,
-    diagonal_difference,
-    difference,
-    negative_points,
-    not_symmetric,
-    rounding,
-    row_names,
-    scales,
-    title,
-)
+from krepes.kernels.checking import faults
 from krepes.kernels.custom import NotFiniteError
 from krepes.kernels.kernel import Kernel
 from krepes.kernels.vectors import RadialKernel
@@ -117,13 +103,13 @@ class KernelCheck:
     kernel: Kernel
     n_rows: int
     finite: bool = True
-    asymmetry: ValueDifference | None = None
-    repetition: ValueDifference | None = None
-    batches: ValueDifference | None = None
-    diagonal: ValueDifference | None = None
+    asymmetry: faults.ValueDifference | None = None
+    repetition: faults.ValueDifference | None = None
+    batches: faults.ValueDifference | None = None
+    diagonal: faults.ValueDifference | None = None
     smallest_eigenvalue: float | None = None
     tolerance: float | None = None
-    negative: NegativePoints | None = None
+    negative: faults.NegativePoints | None = None
     similarities: Similarities | None = None
     lengthscale: float | None = None
     suggested_lengthscale: float | None = None
@@ -158,7 +144,7 @@ class KernelCheck:
 
     def __str__(self) -> str:
         verdict = "a kernel, as far as these rows can tell" if self.ok else "not a kernel"
-        lines = [f"{title(self.kernel)} on {self.n_rows:,} rows: {verdict}.", *self.problems]
+        lines = [f"{faults.title(self.kernel)} on {self.n_rows:,} rows: {verdict}.", *self.problems]
         if self.smallest_eigenvalue is not None:
             lines.append(
                 f"Smallest eigenvalue: {self.smallest_eigenvalue:.2g} of the largest; down to "
@@ -197,14 +183,14 @@ def checked_kernel(kernel: Kernel, rows: Rows, seed: int, indices: np.ndarray) -
     if result.problems:
         return result
     found = (result.asymmetry, result.repetition, result.batches, result.diagonal)
-    s, noise = scales(K), max(d.size for d in found if d is not None)
+    s, noise = faults.scales(K), max(d.size for d in found if d is not None)
     values, vectors = torch.linalg.eigh(symmetric(K) / s / s[:, None])
     largest = values.abs().max().clamp(min=torch.finfo(K.dtype).tiny).item()
     result = replace(
         result,
         smallest_eigenvalue=values[0].item() / largest,
-        tolerance=rounding(K) + noise * len(K) / largest,
-        negative=negative_points(K, vectors[:, 0] / s, noise, indices),
+        tolerance=faults.rounding(K) + noise * len(K) / largest,
+        negative=faults.negative_points(K, vectors[:, 0] / s, noise, indices),
     )
     if not result.positive_semidefinite:
         points = "" if result.negative is None else f": {result.negative}"
@@ -220,20 +206,20 @@ def _with_differences(
     result: KernelCheck, rows: Rows, K: Tensor, seed: int, indices: np.ndarray
 ) -> KernelCheck:
     """With the differences of values that should be equal, and the first fault among them."""
-    kernel, few = result.kernel, np.random.default_rng(seed).permutation(len(K))[:FEW]
+    kernel, few = result.kernel, np.random.default_rng(seed).permutation(len(K))[: faults.FEW]
     part, chosen = take_rows(rows, few), torch.from_numpy(few)
-    first, second, s = kernel(part).double(), kernel(part).double(), scales(K)[chosen]
-    repetition = difference(first, second, torch.outer(s, s), indices[few])
-    batches = difference(K[chosen][:, chosen], first, torch.outer(s, s), indices[few])
-    diagonal, crossed = diagonal_difference(kernel, rows, K, indices), asymmetry(K, indices)
+    first, second, s = kernel(part).double(), kernel(part).double(), faults.scales(K)[chosen]
+    repetition = faults.difference(first, second, torch.outer(s, s), indices[few])
+    batches = faults.difference(K[chosen][:, chosen], first, torch.outer(s, s), indices[few])
+    diagonal, crossed = faults.diagonal_difference(kernel, rows, K, indices), faults.asymmetry(K, indices)
     problem = None
     if not repetition.rounding:
-        names = row_names(repetition.rows)
+        names = faults.row_names(repetition.rows)
         problem = f"It is random: two equal calls differ for {names}. Draw random numbers once, beforehand."
     elif not (batches.rounding and diagonal.rounding):
-        problem = depends_on_batch("It", diagonal if batches.rounding else batches)
+        problem = faults.depends_on_batch("It", diagonal if batches.rounding else batches)
     elif not crossed.rounding:
-        problem = not_symmetric("It", crossed)
+        problem = faults.not_symmetric("It", crossed)
     return replace(
         result,
         asymmetry=crossed,
@@ -272,8 +258,8 @@ def _suitable(found: KernelCheck, values: Similarities, rows: Rows) -> KernelChe
     """With similarities, lengthscales and advice."""
     kernel, length, suggested = found.kernel, None, None
     if isinstance(kernel, RadialKernel) and kernel.one_scale and isinstance(rows, Tensor):
-        length = kernel.column_lengthscale(0)
-        suggested = clone(kernel).set_params(lengthscale="median").fitted(rows).column_lengthscale(0)
+        (length,) = kernel.column_lengthscales([0])
+        (suggested,) = clone(kernel).set_params(lengthscale="median").fitted(rows).column_lengthscales([0])
     remedy = None if suggested is None else f"Try lengthscale={suggested:.3g}"
     if values.largest == 0:
         advice = "All values are zero: there is nothing to learn from."

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from krepes.kernels.objects.count_kernel import CountKernel, Counts
+from krepes.kernels.objects.object_kernel import CountKernel, Counts
 
 
 class CommonNeighbours(CountKernel):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.validation import check_count, is_integer
-from krepes.kernels.objects.count_kernel import CountKernel
+from krepes.kernels.objects.object_kernel import CountKernel
 
 if TYPE_CHECKING:
     import networkx

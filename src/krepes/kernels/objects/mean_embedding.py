@@ -112,8 +112,7 @@ class MeanEmbedding(ObjectKernel):
             points = np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x, dtype=float)
         except (TypeError, ValueError):
             raise TypeError(
-                "its members are not points of equally many numbers. For sets of other items, give their kernel, "
-                "such as MeanEmbedding(Spectrum())."
+                "its members are not points of equally many numbers. Give their kernel: MeanEmbedding(Spectrum())."
             ) from None
         if points.ndim == 0 or not np.isfinite(points).all():
             raise ValueError("expected an array of finite numbers, one row for each point.")

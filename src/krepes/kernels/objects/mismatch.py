@@ -70,13 +70,11 @@ class Mismatch(InnerProductKernel):
             )
         if not isinstance(self.alphabet, str):
             raise ValueError(
-                f"alphabet={self.alphabet!r:.60}: expected the characters, such as 'ACGT', or None and "
-                "kernel.fitted(X) first (estimators do this for you)."
+                f"alphabet={self.alphabet!r:.60}: expected characters such as 'ACGT', or kernel.fitted(X) first."
             )
         if len(set(self.alphabet)) ** int(self.length) >= 2**63:
             raise ValueError(
-                f"length={self.length}: too long for {len(set(self.alphabet))} characters. Give a shorter length, "
-                "or an alphabet of fewer characters."
+                f"length={self.length}: too long for {len(set(self.alphabet))} characters. Give a shorter one."
             )
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Mismatch:

@@ -17,7 +17,7 @@ import torch
 from sklearn.base import clone
 
 from krepes.base.validation import check_choice, check_count
-from krepes.kernels.objects.count_kernel import CountKernel, Counts
+from krepes.kernels.objects.object_kernel import CountKernel, Counts
 
 WORD = re.compile(r"\w+")
 

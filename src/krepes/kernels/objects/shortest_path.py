@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from krepes.kernels.objects.count_kernel import Counts
 from krepes.kernels.objects.graph import GraphKernel, LabelledGraph
+from krepes.kernels.objects.object_kernel import Counts
 
 
 class ShortestPath(GraphKernel):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from krepes.base.validation import check_count
-from krepes.kernels.objects.count_kernel import CountKernel, Counts
+from krepes.kernels.objects.object_kernel import CountKernel, Counts
 
 
 class Spectrum(CountKernel):

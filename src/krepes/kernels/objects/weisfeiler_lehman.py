@@ -14,8 +14,8 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from krepes.base.validation import check_count
-from krepes.kernels.objects.count_kernel import Counts
 from krepes.kernels.objects.graph import GraphKernel, Label, LabelledGraph
+from krepes.kernels.objects.object_kernel import Counts
 
 
 class WeisfeilerLehman(GraphKernel):

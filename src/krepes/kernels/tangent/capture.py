@@ -19,19 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from krepes.kernels.tangent.layers import (
-    BATCH_NORMS,
-    LAYERS,
-    NORMS,
-    Factors,
-    conv_factors,
-    depthwise_gradients,
-    embedding_factors,
-    is_depthwise,
-    joined,
-    linear_factors,
-    norm_gradients,
-)
+from krepes.kernels.tangent import layers
 from krepes.networks.tokens import EMBEDDINGS, looked_up
 
 NOT_FACTORED = (
@@ -64,7 +52,7 @@ class Gradients:
         Gradients of all other parameters, by name.
     """
 
-    factors: dict[str, Factors]
+    factors: dict[str, layers.Factors]
     vectors: dict[str, Tensor]
 
     def of_first(self) -> dict[str, Tensor]:
@@ -150,8 +138,7 @@ class ScalarNetwork:
             return Z @ self.head.to(Z)
         if Z.shape[1] != 1:
             raise ValueError(
-                f"The network has {Z.shape[1]} outputs per sample; a tangent kernel needs one. "
-                "Give head='random' to put a random output on them."
+                f"The network has {Z.shape[1]} outputs per sample; a tangent kernel needs one. Give head='random'."
             )
         return Z[:, 0]
 
@@ -176,7 +163,7 @@ class ScalarNetwork:
         if self.shared is None:
             self.shared = self._shared_lookups(X[:1])
         calls: list[Call] = []
-        Z = self._hooked(X, LAYERS, _Recorder(calls, self.copy_outputs, self.shared, len(X)))
+        Z = self._hooked(X, layers.LAYERS, _Recorder(calls, self.copy_outputs, self.shared, len(X)))
         if not self.copy_outputs and any(call.output._version > call.version for call in calls):
             self.copy_outputs = True  # an activation in place has overwritten what the gradient is taken of
             return self._recorded(X)
@@ -212,18 +199,18 @@ class ScalarNetwork:
     def _add(self, parts: Gradients, name: str, layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> None:
         prefix = f"{name}." if name else ""
         weight, bias = f"{prefix}weight", f"{prefix}bias"
-        if isinstance(layer, NORMS):
-            scale, shift = norm_gradients(layer, inputs, g, b)
+        if isinstance(layer, layers.NORMS):
+            scale, shift = layers.norm_gradients(layer, inputs, g, b)
             new = {weight: scale, bias: shift}
-        elif is_depthwise(layer):
-            new = {weight: depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
+        elif layers.is_depthwise(layer):
+            new = {weight: layers.depthwise_gradients(layer, inputs, g), bias: g.sum((2, 3))}
         else:
             factors = _layer_factors(layer, inputs, g, b)
             new = {}
             if weight in self.names:
                 counts = bias in self.names and getattr(layer, "bias", None) is not None
                 factors.bias = bias if counts else None
-                parts.factors[weight] = joined(parts.factors.get(weight), factors)
+                parts.factors[weight] = layers.joined(parts.factors.get(weight), factors)
             else:
                 new = {bias: factors.G.sum(2).flatten(1)}
         own = {f"{prefix}{p}" for p, _ in layer.named_parameters(recurse=False)}
@@ -252,27 +239,25 @@ class ScalarNetwork:
             return self.gradients(torch.cat([X[:1], X[:1]])).of_first()
         except RuntimeError as error:
             raise ValueError(
-                f"A layer of the network works on something else than the samples in order ({error}): one of its "
-                f"parameters {NOT_FACTORED}"
+                f"A layer works on something else than samples ({error}): one of its parameters {NOT_FACTORED}"
             ) from error
 
 
-def _layer_factors(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> Factors:
+def _layer_factors(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> layers.Factors:
     if isinstance(layer, nn.Conv2d):
-        return conv_factors(layer, inputs, g)
+        return layers.conv_factors(layer, inputs, g)
     if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
-        return embedding_factors(layer, inputs, g)
-    return linear_factors(inputs, g, b)
+        return layers.embedding_factors(layer, inputs, g)
+    return layers.linear_factors(inputs, g, b)
 
 
 def check_frozen(module: nn.Module) -> None:
     """Refuse BatchNorm that looks at its batch: samples see one another there, and none has a gradient of its own."""
     for name, layer in module.named_modules():
-        if isinstance(layer, BATCH_NORMS) and (layer.training or layer.running_var is None):
+        if isinstance(layer, layers.BATCH_NORMS) and (layer.training or layer.running_var is None):
             remedy = "Call network.eval()" if layer.training else "It needs track_running_stats=True"
             raise ValueError(
-                f"The BatchNorm layer {name!r} takes the statistics of its batch: samples influence one another, and "
-                f"none has a gradient of its own. {remedy}."
+                f"The BatchNorm layer {name!r} takes the statistics of its batch: no sample stands alone. {remedy}."
             )
 
 
