@@ -34,12 +34,11 @@ from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Gaussian
 from krepes.landmarks.nystrom import NystromMap
 from krepes.machines.gaussian_process.laplace import LikelihoodPass
-from krepes.machines.kept_rows import KeepRows
+from krepes.machines.kept_rows import KeepRows, SumsAndRowsPass
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.solution import RidgePass
 from krepes.machines.normal_equations import NormalEquations
-from krepes.machines.novelty.novelty_pass import NoveltyPass
-from krepes.machines.sums_and_rows import SumsAndRowsPass
+from krepes.machines.novelty.solution import NoveltyPass
 from krepes.machines.targets import Classes
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from krepes import KernelAutoencoder, KernelEmbedding
-from krepes.autoencoder.objective import BottleneckObjective, kernel_pull
-from krepes.autoencoder.sphere_descent import descend, tangent
+from krepes.autoencoder.objective import BottleneckObjective, descend, kernel_pull, tangent
 from krepes.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from krepes.losses import Autoencoder
 from krepes.losses.batch import Batch

@@ -10,8 +10,8 @@ all of them in one pass.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,8 +23,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder, FittedBottleneck
-from krepes.autoencoder.objective import BottleneckObjective
-from krepes.autoencoder.sphere_descent import descend
+from krepes.autoencoder.objective import BottleneckObjective, descend
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode
 from krepes.base.linalg import descending_eigh
@@ -36,7 +35,7 @@ from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
-from krepes.one_pass import OnePassEstimator
+from krepes.one_pass import Kernels, OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
 from krepes.regression.normal_sums import NormalSums
 from krepes.tally import Fit, total
@@ -47,6 +46,7 @@ SMALLEST_REGULARIZATION = 1e-6  # the decoder's kernel is singular where points 
 START_NOISE = 1e-4  # of the start's scale
 
 
+@dataclass(eq=False, repr=False)
 class KernelAutoencoder(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnePassEstimator[NormalSums, Decoder]
 ):
@@ -122,42 +122,29 @@ class KernelAutoencoder(
 
     component_kinds = {"kernel": Kernel, "decoder_kernel": Kernel, "landmarks": LandmarkSelector}
 
-    n_components: int
-    decoder_kernel: str | Kernel
-    regularization: float
-    encoder_regularization: float | None
-    encoder_noise: float
-    max_rows: int
-    max_iter: int
-    tol: float
+    n_components: int = 16
+    _: KW_ONLY
+    kernel: Kernels = "gaussian"
+    decoder_kernel: str | Kernel = "gaussian"
+    regularization: float = 0.1
+    encoder_regularization: float | None = None
+    encoder_noise: float = 1e-3
+    landmarks: Any = "pivoted_cholesky"
+    n_landmarks: int | str | None = 500
+    max_rows: int = 5000
+    max_iter: int = 200
+    tol: float = 1e-4
+    preprocess: Preprocess = "auto"
+    engine: Engine | str | None = None
+    device: str = "auto"
+    dtype: str = "float64"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
 
-    decoder_kernel_: Kernel
-    history_: list[float]
-    n_iter_: int
-    converged_: bool
-
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        kernel: str | Kernel | Callable = "gaussian",
-        decoder_kernel: str | Kernel = "gaussian",
-        regularization: float = 0.1,
-        encoder_regularization: float | None = None,
-        encoder_noise: float = 1e-3,
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | None = 500,
-        max_rows: int = 5000,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "float64",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
+    decoder_kernel_: Kernel = field(init=False)
+    history_: list[float] = field(init=False)
+    n_iter_: int = field(init=False)
+    converged_: bool = field(init=False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -10,7 +10,7 @@ from krepes.cli.options import taken_words
 from krepes.cli.terminal import console, line, table
 from krepes.evaluation.comparison.verdict import OURS
 from krepes.evaluation.probe_result import NAMES
-from krepes.evaluation.protocol_result import score_words
+from krepes.evaluation.scoring import score_words
 
 if TYPE_CHECKING:
     from krepes.cli.probing import Evaluated

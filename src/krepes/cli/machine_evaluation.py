@@ -22,7 +22,7 @@ from krepes.evaluation.comparison.prediction_scores import (
     rivals,
 )
 from krepes.evaluation.probe_result import NAMES
-from krepes.evaluation.protocol_result import score_words
+from krepes.evaluation.scoring import score_words
 from krepes.explain import landmarks_are_rows_of
 from krepes.labelled import LabelledRows
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor

@@ -12,7 +12,7 @@ from krepes.base.reporting import Bars
 from krepes.cli.memory_needed import check_rows_memory, left_out_as_sparse
 from krepes.cli.terminal import line
 from krepes.evaluation import LabelCurve, Protocol, ProtocolResult, Verdict, baseline_estimators, verdict
-from krepes.evaluation.comparison.kernel_pca import is_kernel_pca, same_kernel_pca
+from krepes.evaluation.comparison.baselines import is_kernel_pca, same_kernel_pca
 from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
 from krepes.evaluation.comparison.prediction_scores import FLOORS
 from krepes.evaluation.comparison.verdict import OURS, PCA, RAW

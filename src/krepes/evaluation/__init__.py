@@ -1,12 +1,9 @@
 """How good a representation is: probes, the protocol of the paper, comparisons and their verdict, and a search."""
 
 from krepes.evaluation.bandwidth_choice import BandwidthChoice, choose_bandwidth
-from krepes.evaluation.comparison.baselines import baseline_estimators
-from krepes.evaluation.comparison.figures import plot_label_curve
-from krepes.evaluation.comparison.kernel_pca import same_kernel_pca
-from krepes.evaluation.comparison.label_curve import LabelCurve, label_curve
+from krepes.evaluation.comparison.baselines import baseline_estimators, same_kernel_pca
+from krepes.evaluation.comparison.label_curve import LabelCurve, label_curve, plot_label_curve
 from krepes.evaluation.comparison.verdict import Difference, Verdict, paired_difference, verdict
-from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.generalization import (
     DownstreamBound,
     GeneralizationBound,
@@ -18,10 +15,10 @@ from krepes.evaluation.generalization import (
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.neural_baseline import NeuralEmbedding
+from krepes.evaluation.other_probes import estimator_probe, ridge_probe
 from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
-from krepes.evaluation.protocol_result import ProtocolResult
-from krepes.evaluation.ridge import ridge_probe
+from krepes.evaluation.scoring import ProtocolResult
 from krepes.evaluation.tuning.result import SearchResult
 from krepes.evaluation.tuning.search import Search, search
 from krepes.preprocessing.targets import TaskGuess, guess_task

@@ -12,6 +12,7 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ READ_ROWS = 4096
 ORDER, FRESH = range(2)  # purposes of random streams
 
 
+@dataclass(eq=False, repr=False)
 class NeuralEmbedding(TransformerMixin, RecordsInput):
     """Self-supervised training of a network, all parameters, as a scikit-learn transformer.
 
@@ -87,37 +89,20 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     ((200, 4), True)
     """
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        network: str | Network | nn.Module = "resmlp",
-        loss: str | Loss | Callable = "barlow_twins",
-        views: str | Views | None = "auto",
-        preprocess: str | TableEncoder | Normalize | None = "auto",
-        max_epochs: int = 20,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-6,
-        output: str = "embedding",
-        dtype: str = "float32",
-        device: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ):
-        self.n_components = n_components
-        self.network = network
-        self.loss = loss
-        self.views = views
-        self.preprocess = preprocess
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.output = output
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int = 64
+    network: str | Network | nn.Module = "resmlp"
+    loss: str | Loss | Callable = "barlow_twins"
+    views: str | Views | None = "auto"
+    preprocess: str | TableEncoder | Normalize | None = "auto"
+    max_epochs: int = 20
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-6
+    output: str = "embedding"
+    dtype: str = "float32"
+    device: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""What a probe found: of classes, or of a quantity."""
+"""What a probe found, of classes or of a quantity; and what scikit-learn's scorers ask of a fitted model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
+from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from krepes.base.display import displayed
 
@@ -16,6 +17,12 @@ NAMES = {
     "r2": "R²",
     "mean_absolute_error": "mean absolute error",
 }
+CLASSIFIER = Tags(
+    estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags()
+)
+REGRESSOR = Tags(
+    estimator_type="regressor", target_tags=TargetTags(required=True), regressor_tags=RegressorTags()
+)
 
 
 @displayed
@@ -106,3 +113,19 @@ def basic_scores(predicted: np.ndarray, truth: np.ndarray, quantity: bool) -> di
     spread = float(np.square(around).sum())
     r2 = 1 - float(np.square(error).sum()) / spread if spread > 0 else float("nan")
     return {"r2": r2, "mean_absolute_error": float(np.abs(error).mean())}
+
+
+class FittedClassifier:
+    """A classifier that was made fitted: scorers may be called with it, and there is no `fit`."""
+
+    classes: np.ndarray
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.classes
+
+    def __sklearn_tags__(self) -> Tags:
+        return CLASSIFIER
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

@@ -21,14 +21,12 @@ from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from krepes.base.validation import check_choice, check_count, check_number, check_share, generator_of
-from krepes.evaluation.estimator_probe import estimator_probe
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
+from krepes.evaluation.other_probes import estimator_probe, ridge_probe
 from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
 from krepes.evaluation.probe_result import ProbeResult
-from krepes.evaluation.protocol_result import ProtocolResult
-from krepes.evaluation.ridge import ridge_probe
-from krepes.evaluation.scoring import check_scoring, measured
+from krepes.evaluation.scoring import ProtocolResult, check_scoring, measured
 from krepes.evaluation.splits import draw_count, draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 from krepes.preprocessing.targets import as_strata, as_targets

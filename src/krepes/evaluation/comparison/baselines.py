@@ -6,9 +6,16 @@ chooses C and gamma on parts of the labels.
 
 Cost of a draw with n labels, d columns and K classes: boosting O(100 K n d), forest O(300 n log n sqrt d), machine
 O(n^2 d) 45 times with at most 2,000 labels, then once with at most 10,000.
+
+Kernel PCA in the feature space of a model: the same preprocessing, kernel and landmarks, without views.
+
+What a loss and its views have learned is the difference between the two. Cost: one pass over the rows.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +35,11 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from krepes.base.estimators import Predictor
-from krepes.evaluation.scorer_tags import CLASSIFIER, REGRESSOR
+from krepes.embedding import KernelEmbedding
+from krepes.evaluation.probe_result import CLASSIFIER, REGRESSOR
 from krepes.evaluation.splits import draw_count, validation_splits
+from krepes.losses import KernelPCA
+from krepes.views import NoViews
 
 BOOSTING, FOREST, MACHINE = "gradient boosting", "random forest", "RBF SVM"
 N_TREES = 300
@@ -52,6 +62,7 @@ def baseline_estimators(task: str, n_labels: int) -> dict[str, Predictor]:
     }
 
 
+@dataclass(eq=False, repr=False)
 class TunedMachine(BaseEstimator):
     """An RBF support vector machine on standardised columns; C and gamma chosen on parts of the labels.
 
@@ -63,17 +74,10 @@ class TunedMachine(BaseEstimator):
     random_state : seed of the parts.
     """
 
-    def __init__(
-        self,
-        task: str = "classification",
-        search_labels: int = SEARCH_LABELS,
-        most_labels: int = MOST_LABELS,
-        random_state: int | None = 0,
-    ):
-        self.task = task
-        self.search_labels = search_labels
-        self.most_labels = most_labels
-        self.random_state = random_state
+    task: str = "classification"
+    search_labels: int = SEARCH_LABELS
+    most_labels: int = MOST_LABELS
+    random_state: int | None = 0
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> TunedMachine:
         generator = np.random.default_rng(self.random_state)
@@ -122,3 +126,39 @@ class TunedMachine(BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         return CLASSIFIER if self.task == "classification" else REGRESSOR
+
+
+def is_kernel_pca(model: KernelEmbedding) -> bool:
+    """Whether a model is kernel PCA itself."""
+    return isinstance(model.loss_, KernelPCA)
+
+
+def same_kernel_pca(model: KernelEmbedding, X: Any, *, verbose: int = 0) -> KernelEmbedding:
+    """Kernel PCA of X, as wide as a fitted model, with its kernel and its landmarks.
+
+    Parameters
+    ----------
+    model : a fitted KernelEmbedding
+    X : the rows that the model was fitted on, or the training rows of an evaluation, as `fit` takes them.
+    verbose : 1 shows progress on a terminal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> model = KernelEmbedding(3, n_landmarks=50, random_state=0).fit(X)
+    >>> other = same_kernel_pca(model, X)
+    >>> other.loss_, bool((other.landmarks_ == model.landmarks_).all())
+    (KernelPCA(), True)
+    """
+    space = replace(model.space_, views=NoViews(), exact_views=False)
+    pca = KernelEmbedding(
+        len(model.intercept_),
+        loss="kernel_pca",
+        views=None,
+        device=model.device,
+        dtype=model.dtype,
+        engine=model.engine,
+        verbose=verbose,
+    )
+    return pca.fit(X, space=space)

@@ -18,8 +18,7 @@ import numpy as np
 
 from krepes.base.display import displayed
 from krepes.evaluation.probe_result import NAMES
-from krepes.evaluation.protocol_result import PERCENT, ProtocolResult, digits_of
-from krepes.evaluation.scoring import jackknife_error
+from krepes.evaluation.scoring import PERCENT, ProtocolResult, digits_of, jackknife_error
 
 OURS, RAW, PCA = "representation", "raw features", "kernel PCA"
 LEAST = 0.005  # that is worth a word; of a score with a unit of its own, as a share of it

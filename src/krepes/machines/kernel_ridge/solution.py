@@ -34,9 +34,8 @@ from krepes.base.blocks import Block
 from krepes.base.codec import Bounds, Shape
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
-from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
+from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass, placed_blocks
 from krepes.machines.normal_equations import NormalEquations
-from krepes.machines.sums_and_rows import SumsAndRows, SumsAndRowsPass
 from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
 from krepes.regression.held_out_errors import LeaveOneOut, PenaltyErrors

@@ -9,9 +9,8 @@ than landmarks, the scores are the exact ones of (K + penalty I)^-1.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,13 +29,11 @@ from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.normal_equations import unit_features
-from krepes.machines.novelty.calibration import STRETCH, Calibration, calibrates
+from krepes.machines.novelty.calibration import STRETCH, Calibration, Reading, calibrates
 from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
-from krepes.machines.novelty.monitoring import Reading
-from krepes.machines.novelty.novelty_pass import NoveltyPass, NoveltyTotal
 from krepes.machines.novelty.scores import SCORES
-from krepes.machines.novelty.solution import NoveltySolution
+from krepes.machines.novelty.solution import NoveltyPass, NoveltySolution, NoveltyTotal
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
@@ -46,11 +43,15 @@ LEAST_SHARE, MOST_SHARE = 1 / STRETCH, 1 - 1 / STRETCH
 LEAST_ROWS = 2  # to learn from
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySolution]):
     """Find rows that are unlike those it has learned, and raise false alarms no more often than you say.
 
     A share of the rows is held out, by their index, and never learned from. A new row is compared with these: its
     p-value is the share of rows as it should be that are at least as novel.
+
+    `fit` and `partial_fit` ignore y. Rows that are learned count `sample_weight` times. Rows that calibrate count once,
+    so that they cannot age (`half_life`). Rows of weight zero are left out.
 
     Parameters
     ----------
@@ -107,78 +108,49 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     """
 
     solution_type = NoveltySolution
-    penalty_: float
 
-    false_alarm_rate: float
-    measure: str
-    lengthscale: Lengthscale
-    penalty: float | str
-    calibration_share: float
-    n_kept: int
+    false_alarm_rate: float = 0.05
+    measure: str = "variance"
+    kernel: Kernels = "auto"
+    lengthscale: Lengthscale = "auto"
+    penalty: float | str = "auto"
+    calibration_share: float = 0.4
+    landmarks: Any = "pivoted_cholesky"
+    n_landmarks: int | str | None = "auto"
+    n_kept: int = 20_000
+    preprocess: Preprocess = "auto"
+    engine: Engine | str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        *,
-        false_alarm_rate: float = 0.05,
-        measure: str = "variance",
-        kernel: Kernels = "auto",
-        lengthscale: Lengthscale = "auto",
-        penalty: float | str = "auto",
-        calibration_share: float = 0.4,
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | str | None = "auto",
-        n_kept: int = 20_000,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
+    penalty_: float = field(init=False)
 
     # Fitting
 
-    def fit(
+    def _opened(
+        self, X: Any, groups: ArrayLike | None = None, space: FeatureSpace | None = None, **given: Any
+    ) -> FitData:
+        return super()._opened(X, groups, space, **given | {"y": None})
+
+    def _reopened(self, X: Any, groups: ArrayLike | None = None, **given: Any) -> FitData:
+        return super()._reopened(X, groups, **given | {"y": None})
+
+    def _add_rows(
         self,
         X: Any,
-        y: Any = None,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-        checkpoint: str | os.PathLike | None = None,
-        space: FeatureSpace | None = None,
-    ) -> Self:
-        """Learn what is normal from X: an array, tensor, frame, memory map, list of objects, source, or one path.
-
-        `y` is ignored. Rows that are learned count `sample_weight` times; those that calibrate count once, and rows of
-        weight zero are left out. `groups`, `checkpoint` and `space` as in `KernelEmbedding.fit`.
-        """
-        return super().fit(X, groups=groups, sample_weight=sample_weight, checkpoint=checkpoint, space=space)
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: Any = None,
-        first_row: int | None = None,
+        first_row: int | None,
         half_life: float | None = None,
+        groups: ArrayLike | None = None,
+        **given: Any,
     ) -> Self:
-        """Add rows, of which a share calibrates. The first call fixes preprocessing, kernel and landmarks.
-
-        The detector is solved when it is next needed. `first_row` is the global index of the first row of X, which
-        decides what each row is for: workers that share a data set give it. `y` is ignored. `groups` as in `fit`.
-        There is no `half_life`, because calibration rows count once, whatever their age: `krepes.streams.Window` drops
-        old rows of both kinds.
-        """
         if half_life is not None:
             raise ValueError(
                 "half_life=: calibration rows cannot age, because each counts once in a p-value. Use "
                 "krepes.streams.Window, which drops old rows."
             )
-        return super().partial_fit(X, groups=groups, sample_weight=sample_weight, first_row=first_row)
+        return super()._add_rows(X, first_row, groups=groups, **given)
 
     def _check_parameters(self) -> None:
         check_share("false_alarm_rate", self.false_alarm_rate)
