@@ -124,7 +124,7 @@ class KernelEmbedding(
         Where passes over the data run: in this process; in a Dask cluster, of this machine or at the address; or where
         the engine says. It is not saved.
     device : str, default="auto"
-        Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.
+        Where to compute: auto, cpu, cuda, cuda:1, ...; auto takes a GPU, if the machine has one.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of kernel values and features; float64 is more exact, and slower. "auto" is float32, and float64 with
         n_landmarks=None. Moments are float64.
@@ -312,7 +312,7 @@ class KernelEmbedding(
 
         The model is solved when the representation is first needed. `first_row` is the global index of the first
         row of X, which keys its random views: workers that share a data set give it. `groups` as in `fit`. With
-        `half_life`, in rows, a row counts half as much when so many have come after it, 2^(-age / half_life); give it
+        `half_life`, in rows, a row counts half as much when this many have come after it, 2^(-age / half_life); give it
         from the first call on. How the rows are divided among calls does not matter.
         """
         task = self._task()
@@ -343,7 +343,7 @@ class KernelEmbedding(
         X, positives, negatives, groups, sample_weight : as they were given when the rows were added
         y : ignored
         rows : integers of shape (n,)
-            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in the rows of
             `partial_fit`. It keys the random views that are taken away.
 
         Returns
@@ -592,7 +592,7 @@ class KernelEmbedding(
         models = [self.refit(**parameters) for parameters in given]
         solved = [model._solved() for model in models]
         Z = [(K @ found.A.double() + found.gamma.double()).cpu().numpy() for found in solved]
-        # Objects have no columns, and those of sparse rows are too many.
+        # Objects have no columns, and sparse rows too many.
         raw = labelled.flatten(1).double().cpu().numpy() if is_tensor(labelled) else None
         comparison = compare_by_labels(given, Z, targets, raw)
         return models[comparison.chosen.place]._chosen_by(comparison)
@@ -626,7 +626,7 @@ class KernelEmbedding(
     def held_out_correlations(self, **params: Any) -> HeldOut[np.ndarray]:
         """The correlation between the views by component, on rows that were not learned from; takes what `refit` takes.
 
-        For every fold, the loss is minimised over the other folds. Components have no names, so those of different
+        For every fold, the loss is minimised over the other folds. Components have no names, so components of different
         folds are matched by their order: where the loss allows a rotation, by decreasing variance. The mean at
         position j is that of the component with the j-th largest variance. It is one and the same component only where
         variances differ clearly; among nearly equal ones neighbours may change places.
@@ -722,7 +722,7 @@ class KernelEmbedding(
 def _minimised(
     task: Task, space: FeatureSpace, sums: Moments | Parts[Moments], callback: Callback | None = None
 ) -> LinearMap:
-    """The minimum over moments; n_components="auto" is chosen from those of folds."""
+    """The minimum over moments; n_components="auto" is chosen from the folds' moments."""
     if isinstance(sums, Moments):
         return task.minimised(space, sums, callback)
     return held_out.settled(task, sums).minimised(space, sums.total, callback)

@@ -77,7 +77,7 @@ def open_labelled(
     label : the column of a table, or the array of an .npz file, with the labels. By default the array y, or the
         subfolders of images.
     labels : a file of labels instead; see `read_labels`.
-    test : path of the test rows; those of `data` are then for training.
+    test : path of the test rows; `data` is then for training.
     split : a column or an array that says train or test in every row.
     n_train : the first n_train rows are for training. By default the array n_train of an .npz file, if there is one.
     opener : opens a path, for example with the size that images are brought to.

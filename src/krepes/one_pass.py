@@ -201,7 +201,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     ) -> Self:
         """Learn from X: an array, tensor, frame, memory map, list of objects, source, or one path.
 
-        Rows count `sample_weight` times; those of weight zero are left out. With `groups`, one for every row or the
+        Rows count `sample_weight` times; rows of weight zero are left out. With `groups`, one for every row or the
         name of a column, sums are kept by group: see `only` and `without`. With `checkpoint`, a file of that name
         keeps the state of a long pass: after an interruption the same call continues from there (give `random_state`).
         `space` is a feature space to use as it is, from `prepare` or another model's `space_`.
@@ -408,7 +408,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         ----------
         X, y, groups, sample_weight : as they were given when the rows were added
         rows : integers of shape (n,)
-            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in those of
+            The index of each of the rows: its place in the data of `fit`, or `first_row` and its place in the rows of
             `partial_fit`.
 
         Returns
@@ -445,7 +445,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         check_weight_of(total, gone)
 
     def _still_dependent(self) -> list[str]:
-        """What forgetting leaves as it was: all that the first rows have fixed."""
+        """What forgetting leaves as it was: everything that the first rows have fixed."""
         space = self.space_
         inputs = space.inputs
         given = self.views if isinstance(self.views, Views) else None
@@ -532,7 +532,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         return copy(self).set_params(engine=None, verbose=0)
 
     def identity(self) -> dict[str, str]:
-        """A hash of all that the model's output depends on."""
+        """A hash of everything that the model's output depends on."""
         state = self._state(total=False)
         params = {name: v for name, v in state["parameters"].items() if name not in ("verbose", "device")}
         return {"model": packing.digest(state | {"parameters": params})}

@@ -104,7 +104,7 @@ def write_rows(
     path : the file; its ending sets the format.
     batches : the rows in their order, in arrays of any length: (b, n_columns), or (b,) where n_columns is None; or
         tables, where `schema` is given.
-    n_rows, n_columns, dtype : those of the whole result; the columns of an array may be the shape of a row, such as an
+    n_rows, n_columns, dtype : of the whole result; the columns of an array may be the shape of a row, such as an
         image's. With the dtype of records (and n_columns None), every field is a column of a table; arrays are of
         records.
     name : the name of the array in an .npz file.
@@ -214,7 +214,7 @@ class _ArrayWriter:
 
 
 class _TableWriter:
-    """Kept columns, then those of the result."""
+    """Kept columns, then the columns of the result."""
 
     def __init__(self, file: CSVWriter | ParquetWriter, schema: pa.Schema):
         self.file, self.schema = file, schema

@@ -104,7 +104,7 @@ class KernelAutoencoder(
     Notes
     -----
     New rows: f = Z^T (K + eps I)^-1 k_x as in [esser, Thm. 5], then z = f / |f|. The published z* = f has length one
-    at the rows of the fit alone; here every row has, those of the fit too, where eps > 0. Rows that no landmark
+    at the rows of the fit alone; here every row has, also rows of the fit, if eps > 0. Rows that no landmark
     resembles have no direction: they are the zero vector, and their reconstruction is near the mean.
 
     Tables are reconstructed as encoded by TableEncoder and then turned back into their columns.
@@ -165,7 +165,7 @@ class KernelAutoencoder(
     ) -> Self:
         """Learn from X: an array, tensor, frame, memory map, source, or one path. `y` is ignored.
 
-        `targets` are rows like those of X, one for each, to reconstruct instead of X itself: clean rows where X are
+        `targets` are rows like X, one for each, to reconstruct instead of X itself: clean rows where X are
         noisy ones is the de-noising autoencoder of [esser, Remark 2]. `checkpoint` is for the pass over all rows, which
         comes after the descent. `space` is a feature space to use as it is.
         """
@@ -310,7 +310,7 @@ class KernelAutoencoder(
     def inverse_transform(self, Z: ArrayLike) -> np.ndarray | pa.Table:
         """Rows in the form of the data from points of the bottleneck (n, h): arrays, images, columns of a table.
 
-        Points are decoded as they are; those off the sphere, too.
+        Points are decoded as they are, also off the sphere.
         """
         return self.space_.inputs.restored(self._decoded(Z))
 

@@ -175,7 +175,7 @@ class Placement:
 
     @classmethod
     def of(cls, dtype: str, device: str = "auto") -> Placement:
-        """Resolve the names that an estimator takes; "auto" is a GPU where there is one."""
+        """Resolve the names that an estimator takes; "auto" is a GPU, if the machine has one."""
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'.")
         if device == "auto":

@@ -6,12 +6,12 @@ n' values differ from the median. Where few do (zeros and some counts) the k lar
 alone, and the median stays between the ends. For Gaussian columns s is the standard deviation. Where s = 0 or n' < 10
 there is too little to judge by, and all values are usual.
 
-Mean and standard deviation are those of the usual values. Where all are usual they are the plain ones, to the bit: for
+Mean and standard deviation are over the usual values. Where all are usual they are the plain ones, to the bit: for
 Gaussian, uniform, exponential and bimodal columns, for counts, and for every column of two values (20 s is then six
 times their difference). Only cells that lie very far out are left out. A single cell at v deviations among n
 multiplies the plain deviation by sqrt(1 + v^2 / n); here by sqrt(1 + 400 / n) at most.
 
-Quantiles are those of at most 1024 rows, fewer (but 128) where columns are more than 512. Cost of a sort of half a
+Quantiles are over at most 1024 rows, fewer (but 128) where columns are more than 512. Cost of a sort of half a
 million numbers.
 """
 
@@ -25,7 +25,7 @@ from torch import Tensor
 
 MOST_ROWS, LEAST_ROWS, MOST_CELLS = 1024, 128, 2**19  # that quantiles are taken from
 REACH = 20.0  # times s
-TAIL = 20  # one of so many is cut off at either end
+TAIL = 20  # one in this many is cut off at either end
 FEWEST = 10  # values beside the median to judge by
 TOGETHER = 512  # columns at once, for which as many rows are looked at as for one
 WIDTH = 3.290  # of what is between the tails of a Gaussian, in deviations

@@ -34,7 +34,7 @@ def check_kernel(
     X : array, frame, list of objects, or one path
         As an estimator takes it: frames are encoded, arrays are used as they are.
     n_rows : int, default=500
-        Rows that are looked at: a random sample of those of X.
+        How many rows of X are looked at, drawn at random.
     random_state : int, Generator or None, default=0
 
     Returns

@@ -66,7 +66,7 @@ class FitData:
         opener: Callable[[Any], Source] = open_source,
         positives_name: str = "positives",
     ) -> FitData:
-        """Open the data; `opener` is that of an input space, where there is one already.
+        """Open the data; `opener` belongs to the input space, if that exists already.
 
         `positives_name` is what the estimator calls them.
         """

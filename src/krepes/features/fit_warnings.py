@@ -4,7 +4,7 @@
     narrow images       (n, h, w) of real numbers, one side four times the other, or of at most four: time series?
     dominant columns    sum of their scale^2 > 97 % of that of all    columns in different units
 
-Dominant columns are at most three, and at most half of those that vary. Center and scales are those of usual values
+Dominant columns are at most three, and at most half of those that vary. Center and scales come from usual values
 (`krepes.base.column_scale`). Only the candidate rows are looked at. What a fit costs, to a factor of three:
 
     kernel values    n V m + N m          rows n, views V of each, landmarks m, candidates N

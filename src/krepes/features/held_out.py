@@ -153,7 +153,7 @@ class HeldOutStatistics(MomentStatistics):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A solution, the moments that it was found from, and those of the folds that were held out."""
+    """A solution, the moments that it was found from, and the moments of the held-out folds."""
 
     loss: Loss
     W: Tensor  # (r, h), at the scale of the loss

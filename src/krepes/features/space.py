@@ -1,4 +1,4 @@
-"""The feature space of a model: all that is fixed before the first kernel value.
+"""The feature space of a model: everything fixed before the first kernel value.
 
     row -> input space -> views -> k(., landmarks) -> phi(x) = F^T k_x
 

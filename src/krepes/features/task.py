@@ -38,7 +38,7 @@ NOISE = 0.001  # of features, where views are drawn from few columns
 
 @dataclass(frozen=True)
 class Task:
-    """A loss and all that its minimum depends on besides the data.
+    """A loss, and everything besides the data that its minimum depends on.
 
     Attributes
     ----------

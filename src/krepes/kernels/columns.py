@@ -227,7 +227,7 @@ class ColumnKernel(Kernel):
         return parts
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, and with `deep` those of the parts: `age__lengthscale`."""
+        """Parameters, and with `deep` the parts' parameters: `age__lengthscale`."""
         params = super().get_params(deep=False)
         if deep and self.parts:
             for name, kernel, _ in self._parts():

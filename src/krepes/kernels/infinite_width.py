@@ -62,7 +62,7 @@ class InfiniteWidth(VectorKernel):
 
     Examples
     --------
-    Orthogonal unit vectors in the plane: K_0 = 0 and q = 1, so both expectations are those of a right angle,
+    Orthogonal unit vectors in the plane: K_0 = 0 and q = 1, so both expectations are as at a right angle,
     T_1 = 2 / (2 pi) + 0. With itself: T_1 = 1 + 1.
 
     >>> InfiniteWidth()([[1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]])

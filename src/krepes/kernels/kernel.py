@@ -68,7 +68,7 @@ class Kernel(Component, ABC):
     takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
     takes_tokens: ClassVar[bool] = False  # True: numbers may be names of tokens, which views must keep whole
     takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
-    of_user: ClassVar[bool] = False  # True: the values are those of a user's function
+    of_user: ClassVar[bool] = False  # True: a user's function gives the values
     external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
 
     @abstractmethod

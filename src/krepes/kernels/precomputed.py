@@ -19,7 +19,7 @@ class Precomputed(VectorKernel):
     """Kernel values that were computed before: `kernel="precomputed"`.
 
     An estimator is then fitted on K (n, n), the values between all rows, and predicts from K (b, n), the values between
-    new rows and those of the fit. scikit-learn's cross-validation knows, and takes rows and columns.
+    new rows and rows of the fit. scikit-learn's cross-validation knows, and takes rows and columns.
 
     Notes
     -----

@@ -190,7 +190,7 @@ class Trials(ABC, Generic[A]):
 
     @abstractmethod
     def verdict(self) -> KernelChoice:
-        """The choice among all that was tried."""
+        """The choice among all trials."""
 
     def takes_metric(self, kernel: Kernel, search_lengthscale: bool) -> bool:
         """Whether the kernel can be tried with standardised columns."""

@@ -131,7 +131,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         """The search for the kernel that the parameters ask for."""
 
     def _weighted(self, y: np.ndarray, weight: ArrayLike | None) -> ArrayLike | None:
-        """Weights of rows, times those of classes where they are known beforehand; y is encoded."""
+        """Weights of rows, times class weights if these are known beforehand; y is encoded."""
         return weight
 
     def _decomposes(self, m: int) -> bool:

@@ -39,7 +39,7 @@ class RunningSums:
 class NormalEquations(Accumulator[RunningSums, NormalSums]):
     """Sums the normal equations of the features of a space and the targets of the rows.
 
-    Without targets there are no outputs, and features are those of the normalised kernel.
+    Without targets there are no outputs, and features belong to the normalised kernel.
     """
 
     def __init__(self, space: FeatureSpace, targets: Targets | None):

@@ -1,7 +1,7 @@
 """Targets as columns of numbers: classes as indicators, quantities in units of their spread.
 
     classes       y -> column c of the identity matrix
-    quantities    y -> (y - shift) / scale, per column; shift and scale are those of the first rows seen
+    quantities    y -> (y - shift) / scale, per column; shift and scale come from the first rows seen
 
 so that sums in single precision keep the digits of a target that is far from zero. A ridge penalty means the same for
 any unit of the target.

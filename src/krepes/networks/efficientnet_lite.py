@@ -3,7 +3,7 @@
     x (+) project(ReLU6(depthwise(ReLU6(expand(x)))))        1x1 to 6 times the channels, 3x3 or 5x5 per channel, 1x1
 
 with BatchNorm (epsilon 1e-3) after every convolution and the sum only where the shape does not change. Names are
-those of the package efficientnet-lite-pytorch. Padding is TensorFlow's: as much as gives ceil(size / stride)
+as in the package efficientnet-lite-pytorch. Padding is TensorFlow's: as much as gives ceil(size / stride)
 positions, the odd one at the right and below. Features: 1280; the classifier `_fc` of a weight file is left out.
 """
 

@@ -48,7 +48,7 @@ class ImageInput(nn.Module):
             raise ValueError(
                 f"Images have {self.shape[2]} channels; this network takes {len(mean)}, or 1. Choose some of them."
             )
-        # Not persistent: the names in a state_dict stay those of the published networks.
+        # Not persistent: a state_dict keeps the names of the published networks.
         self.register_buffer("mean", torch.empty(len(mean), 1, 1), persistent=False)
         self.register_buffer("std", torch.empty(len(std), 1, 1), persistent=False)
 

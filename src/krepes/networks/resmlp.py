@@ -89,7 +89,7 @@ class ResMLP(Network):
 
     Notes
     -----
-    Start values are those of torch's layers. Rows of any shape are flattened.
+    Start values are torch's defaults. Rows of any shape are flattened.
 
     Examples
     --------

@@ -184,7 +184,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         return self._inverse[1]
 
     def _some_landmarks(self, most: int = MOST_CENTRES) -> tuple[Tensor, Tensor]:
-        """Landmarks as they are, without further views of them, and their representations; at most so many."""
+        """At most this many landmarks, without further views of them, and their representations."""
         landmarks = dense(self.landmarks_)
         m = len(landmarks) // self.views_per_landmark_
         places = np.arange(m)
@@ -202,7 +202,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         return torch.cat(parts).double().cpu()
 
     def _in_range(self, rows: Tensor) -> Tensor:
-        """Flat rows; pixels within the range that those of the landmarks have, by channel."""
+        """Flat rows; pixels within the landmarks' range, by channel."""
         shape = self.input_space_.shape
         if self.input_space_.kind != "images":
             return rows

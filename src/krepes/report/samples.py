@@ -194,7 +194,7 @@ def _decoded(column: Column | str, part: np.ndarray) -> np.ndarray:
 
 
 def _rebuilt(column: Column | str, rows: OriginalRows, j: int) -> np.ndarray:
-    """Values of a column of reconstructed rows, as `_decoded` gives those of rows; numbers in few digits."""
+    """Values of a column of reconstructed rows, as `_decoded` gives them; numbers in few digits."""
     if isinstance(rows, np.ndarray):
         return rows[:, j]
     if isinstance(column, Category):

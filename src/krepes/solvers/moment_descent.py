@@ -147,7 +147,7 @@ def start(h: int, k: int, learned: bool) -> tuple[Tensor, Tensor]:
 
 
 def within_span(descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Descend on M = R N over N (h, h), where the columns of R (k, h) span those of M; None if there is no gain.
+    """Descend on M = R N over N (h, h), where the columns of R (k, h) span the columns of M; None if there is no gain.
 
     A step costs O(h^3). Mixing the components is what L-BFGS in M is slowest at, because the loss depends on it
     weakly where the two views are nearly alike.

@@ -1,4 +1,4 @@
-"""A tally: the sums that a model has, and all that is known of the rows in them.
+"""A tally: the sums that a model has, and what is known of the rows in them.
 
     tally of all rows = tally of some + tally of the others,        tally + more - more = tally
 

@@ -38,7 +38,7 @@ class Views(Component, ABC):
 
     @property
     def shift_equivariant(self) -> bool:
-        """Whether the views of x + c are those of x, plus c, once fitted: nothing depends on where zero is."""
+        """Whether a fitted view of x + c is the view of x, plus c: nothing depends on where zero is."""
         return False
 
     @abstractmethod

@@ -5,8 +5,8 @@
     phi(x) = Q^T k_x diag(s)^(-1/2),   k_x = L x,   L L^T = Q diag(s) Q^T                      [tang, Eq. 3.1 - 3.2]
 
 The Nyström map of the linear kernel with landmarks L. Differs from [tang, Eq. 3.2]: s are the eigenvalues of L L^T
-itself; the printed exponent belongs to those of its pseudo-inverse, and has the opposite sign there. Landmarks are
-rows, chosen by any rule of `krepes.landmarks`, or, as published, signed sums of rows ("countsketch", four tables).
+itself; the printed exponent belongs to its pseudo-inverse, and has the opposite sign there. Landmarks are rows, chosen
+by any rule of `krepes.landmarks`, or, as published, signed sums of rows ("countsketch", four tables).
 Sums of rows are for the linear kernel only: for a Gaussian kernel they lie where no row is, and the error of the kernel
 was 0.19 instead of 0.0025 (digits, 200 landmarks). Cost O(n m d) and O(n m^2) for the choice.
 
@@ -100,7 +100,7 @@ def choose_layers(
 ) -> tuple[list[LayerScore], float]:
     """Every layer's score, and the alignment of the weighted layers together.
 
-    Weights have 2-norm 1. With fewer than four rows, or where no layer aligns better than chance, they are those of
+    Weights have 2-norm 1. With fewer than four rows, or if no layer aligns better than chance, they are as with
     "uniform": every layer has the same variance.
 
     >>> y = np.array([0, 1] * 10)

@@ -107,7 +107,7 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     machine_ : LeaveOneOutRidge or TransductiveRidge
         Its loo_predictions_ belong to the labelled rows, in order.
     unlabelled_predictions_ : array of shape (n',)
-        Classes of the unlabelled rows of the fit, each without the class that was guessed for it: first those of X
+        Classes of the unlabelled rows of the fit, each without the class that was guessed for it: first rows of X
         whose label is missing, then X_unlabelled. For these rows `predict` is less often right.
     unlabelled_probabilities_ : array of shape (n', K)
         Likewise. On these rows `predict_proba` is too sure, because they were fitted to their own guesses.

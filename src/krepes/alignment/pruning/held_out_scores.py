@@ -5,8 +5,8 @@
               e_ik = a_k (y_i - centre) - w_k (f_k(x_i) - mean_k),   centre = intercept + sum_k w_k mean_k
 
 with shares a_k that sum to one, so that sum_k e_ik is the residual of the whole sum. Out of bag, each mean over i is
-of the rows that neither k nor l has seen, and E estimates the error of the whole sum: a sum over those of the few kept
-members that have not seen a row is worse than what is kept. Accuracy has no such form: out of bag it is of those few,
+of the rows that neither k nor l has seen, and E estimates the error of the whole sum: a sum over the few kept members
+that have not seen a row is worse than what is kept. Accuracy has no such form: out of bag it is of those few,
 scaled to the weight of all, and too low if few are kept.
 
 Cost: five more choices.

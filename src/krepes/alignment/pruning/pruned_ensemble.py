@@ -192,7 +192,7 @@ class PrunedEnsemble(BaseEstimator):
         return self
 
     def checked(self, X: Any, reset: bool = False) -> Any:
-        """X as the members take it. Its features must be those of the ensemble, unless `reset`."""
+        """X as the members take it. Its features must be the ensemble's, unless `reset`."""
         if isinstance(self.members[0], ColumnMember):
             P = as_predictions(X)
             validate_data(self, X if hasattr(X, "columns") else P, reset=reset, skip_check_array=True)

@@ -4,7 +4,7 @@
 
 Rows are seen from the mean of the first batch, against cancellation. Moving the origin is linear, so that sums which
 began at different origins can be added. A change of unit is linear too: sums are kept in units of 2^(64 k) near the
-largest number, because fourth powers of 1e100 overflow and those of 1e-100 vanish. Powers of two do not round, and the
+largest number, because fourth powers of 1e100 overflow and of 1e-100 vanish. Powers of two do not round, and the
 unit of numbers between 2e-10 and 4e9 is 1.
 
 Cost O(n d^2), memory 8 d^2 bytes whatever n is.

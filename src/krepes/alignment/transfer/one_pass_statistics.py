@@ -268,7 +268,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
         """Unbiased CKA and its null distribution, from sums about the mean."""
         n, target = self.n_rows, self.target
         trace, squares = gram[-2, -1], np.square(spectrum).sum()
-        # The columns of X are centred, so that those of Y need not be.
+        # The columns of X are centred, so that the columns of Y need not be.
         diagonals = sums[:, -2] @ target.diagonal
         cross = unbiased_value(n, np.square(sums[:, :-2]).sum(), diagonals, trace * target.trace)
         own = unbiased_value(n, squares, gram[-2, -2], trace**2)

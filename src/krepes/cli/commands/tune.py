@@ -172,7 +172,7 @@ def _check(space: dict[str, Any], given: dict[str, Any], labels: options.SplitLa
 def _model(
     chosen: EmbeddingOptions, given: dict[str, Any], space: dict[str, Any], others: dict[str, Any]
 ) -> KernelEmbedding:
-    """The model to search from. Where parameters of an automatic solver are set, the others are those of a search."""
+    """The model to search from. Where parameters of an automatic solver are set, the others are as in a search."""
     from krepes.evaluation.tuning.ranges import solver_settings
 
     chosen.model(given, **others)  # wrong names are seen as they were given

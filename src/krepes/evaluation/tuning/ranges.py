@@ -1,6 +1,6 @@
 """What a search varies: Optuna's distributions by parameter name, and the paper's ranges for every loss.  [krepes, B.3]
 
-Names are those of `set_params`: "regularization", "loss__temperature", "solver__learning_rate". A pair is a range,
+Names are as in `set_params`: "regularization", "loss__temperature", "solver__learning_rate". A pair is a range,
 log-uniform unless it begins at zero or below; a list holds values to choose from.
 """
 

@@ -42,12 +42,12 @@ class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianP
     noise : float or "auto", default="auto"
         The variance of the noise in y, in units of the variance of y.
     fit_intercept : bool, default=True
-        Whether the mean is that of the targets; otherwise it is zero, and units are those of the mean square of y.
+        Whether the mean is that of the targets; otherwise it is zero, and units come from the mean square of y.
 
     Attributes
     ----------
     noise_ : float
-        In units of the variance of y; `noise_std_` is in those of y.
+        In units of the variance of y; `noise_std_` is in units of y.
     noise_std_ : float, or ndarray of shape (c,)
         The standard deviation of the noise.
     log_marginal_likelihood_ : float
@@ -133,7 +133,7 @@ class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianP
         return_cov : bool, default=False
             Also the covariance of f between all rows, (n, n) or (n, n, c). Only one of the two may be asked for.
         include_noise : bool, default=False
-            Whether they are those of a new y, instead of f: with the variance of the noise.
+            Whether to predict a new y instead of f: with the variance of the noise.
         """
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")

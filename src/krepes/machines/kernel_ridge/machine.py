@@ -190,7 +190,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return self
 
     def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        """Weights of rows, times those of classes that follow from all rows; y is encoded."""
+        """Weights of rows, times class weights that follow from all rows; y is encoded."""
         return weight
 
     def _check_has_total(self) -> None:

@@ -27,7 +27,7 @@ LOSSES = ("squared", "logistic", "squared_hinge")
 # Penalties, of the variance of all rows together in the kernel's space.
 PATH = 10.0 ** np.arange(0.0, -7.5, -1.0)
 PATIENCE = 2  # penalties that are worse than the best so far, before the path ends
-# Tolerances of what is kept; the path has those of the probes.
+# Tolerances of what is kept; along the path they are the probes'.
 EXACT = {"logistic": 1e-13, "squared_hinge": 1e-9}
 
 Coefficients = tuple[np.ndarray, np.ndarray]  # (K, r), and intercepts (K,): K = 1 for two classes

@@ -7,7 +7,7 @@ all rows were seen. Memory: k * 8 r^2 bytes for k folds, times the number of cla
 
     f(x) = A^T k_x + b,        A = F W
 
-It is all that `predict`, probabilities and conformal intervals need, so that a file may come without the sums. Here
+`predict`, probabilities and conformal intervals need nothing else, so that a file may come without the sums. Here
 it follows from the sums, directly; `conjugate_solver` serves where there are too many landmarks for sums.
 
 How well rows that were left out are predicted:

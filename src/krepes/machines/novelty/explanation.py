@@ -91,7 +91,7 @@ def explained(
 ) -> NoveltyExplanation:
     """The explanation of the rows that `mapped` reads: it gives a function of them, (n, ...).
 
-    `names` are those of the columns; None where rows have none.
+    `names` name the columns; None if rows have no names.
     """
 
     def score(rows: Rows) -> Tensor:
