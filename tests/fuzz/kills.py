@@ -50,7 +50,7 @@ IMPORTED = (
     *(
         "krepes.cli.app",
         "krepes.cli.commands.fit",
-        "krepes.cli.commands.transform",
+        "krepes.cli.commands.apply",
         "krepes.results",
     ),
 )

@@ -124,7 +124,7 @@ def test_errors_say_what_is_wrong(folder, monkeypatch, arguments, message):
         ),
         ("cluster t.csv -o new.npy --keep label", "because .npy is one array"),
         ("evaluate m.krepes x.npz --classifier tree", "expected logistic, svm"),
-        ("evaluate m.krepes x.npz --label-fraction 10", "expected a share above 0 and up to 1"),
+        ("evaluate m.krepes x.npz --label-fraction 10", "expected a share > 0 and <= 1"),
         ("evaluate m.krepes x.npz --n-train 5 --split s", "only one of --split, --n-train and --test"),
         ("evaluate m.krepes x.npz --label-counts 0,50", "expected numbers of at least 2"),
         ("evaluate m.krepes x.npz --label-counts many", "--label-counts many: expected numbers"),

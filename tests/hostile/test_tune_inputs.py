@@ -332,7 +332,7 @@ SMALL = "--n-landmarks 20 --n-components 3 --trials 1"
         ("tune x.npz --range loss__temperature=0.05:5", 1, "no parameter 'loss__temperature'"),
         ("tune x.npz --set regularization=1 --range regularization=1:2", 2, "both set and searched"),
         ("tune x.npz --set regularization=1", 1, "nothing to search"),
-        ("tune x.npz --sampler grid", 1, "sampler='grid': expected 'random' or 'tpe'. (--sampler)"),
+        ("tune x.npz --sampler grid", 1, "sampler='grid': expected one of 'random', 'tpe'. (--sampler)"),
         ("tune x.npz --metric f1", 1, "metric='f1'"),
         ("tune x.npz --study foreign", 1, "not a study"),
         ("tune x.npz --split Q", 1, "Q"),

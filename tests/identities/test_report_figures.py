@@ -10,11 +10,10 @@ from sklearn.datasets import load_digits
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeRegressor
 from krepes.report import heat_maps, write_report
+from krepes.report import maps as report_maps
 from krepes.report.heat_maps import image_heat, moved_without, patches
 from krepes.report.limits import not_for
-from krepes.report.maps import maps, neighbour_map
-from krepes.report.maps.neighbour_map import neighbour_places
-from krepes.report.maps.neighbours import NearestRows, nearest_rows
+from krepes.report.maps import NearestRows, maps, nearest_rows, neighbour_places
 from krepes.report.shown_rows import ShownColumn
 from krepes.sources import open_source
 from refusals import refuses
@@ -117,7 +116,7 @@ def test_points_that_are_not_laid_out_lie_among_their_nearest(digits, monkeypatc
     """At the weighted mean of the nearest laid-out rows; on a row whose representation they share."""
     model, X, _ = digits
     Z = model.transform(X).astype(np.float64)
-    monkeypatch.setattr(neighbour_map, "FITTED", 200)
+    monkeypatch.setattr(report_maps, "FITTED", 200)
     rows, landmarks, n_laid = neighbour_places(Z, Z[:30], "tsne", 0)
     assert n_laid == 200
     laid = np.sort(np.random.default_rng(0).choice(300, 200, replace=False))

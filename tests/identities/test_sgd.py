@@ -18,7 +18,7 @@ from krepes.landmarks import Uniform
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.losses.directions import DirectionLoss
-from krepes.report.words import steps_words
+from krepes.report.facts import steps_words
 from krepes.solvers import SGD
 from krepes.solvers.sgd import KernelPreconditioner
 from krepes.solvers.sgd.coordinates import Landmarks, Whitened

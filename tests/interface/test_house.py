@@ -67,7 +67,6 @@ SHARED = {
     "draw": "draws; a figure or rows",
     "directions": "of a kernel's series, of losses",
     "normal": "normal draws, of streams and of weights",
-    "available_memory": "the command line asks the one of sources",
 }
 
 

@@ -209,14 +209,15 @@ def test_the_command_line_writes_pages_of_every_machine(wages, tmp_path):
         run("explain", *files, "--sample", 3, code=1)  # landmarks explain rows of ridge machines only
 
 
-def test_the_command_line_speaks_its_own_words(fitted, tmp_path):
+def test_pages_speak_of_their_author_and_not_of_options(fitted, tmp_path):
     model, X = fitted
     model.save(tmp_path / "m.krepes")
     np.save(tmp_path / "X.npy", X)
     run("explain", tmp_path / "m.krepes", tmp_path / "X.npy", "-o", tmp_path / "r.html", "--map", "none")
-    page = content(tmp_path / "r.html")
-    assert "--no-samples leaves them out" in page["notice"]
-    assert "samples=False" not in page["notice"] + page["more_rows"]
-    in_python = content(write_report(model, X, tmp_path / "p.html", map=None))
-    assert "samples=False leaves them out" in in_python["notice"]
-    assert "--" not in in_python["notice"] + in_python["more_rows"]
+    in_python = write_report(model, X, tmp_path / "p.html", map=None)
+    for page in (content(tmp_path / "r.html"), content(in_python)):
+        assert "written with real rows" in page["notice"]
+        assert "--" not in page["notice"]
+        assert "samples=" not in page["notice"]
+    bare = content(write_report(model, X, tmp_path / "b.html", map=None, samples=False))
+    assert "written without the rows themselves" in bare["notice"]

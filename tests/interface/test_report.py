@@ -250,7 +250,7 @@ def test_without_samples_the_page_says_what_it_still_holds(people, tmp_path):
     labels = pd.Series(np.arange(400) % 2, name="grade")
     page = content(write_quickly(model, frame, tmp_path / "r.html", labels=labels, samples=False))
     for part in (
-        "not in this file",
+        "without the rows themselves",
         "numbers of the rows",
         "places on the maps",
         "coverage",

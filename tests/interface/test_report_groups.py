@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from krepes.report import write_report
-from krepes.report.advice import ON_THE_COMMAND_LINE
 from report_content import content, map_of, unpacked
 from report_pages import ENTER, RIGHT, SCRIPT, TAB, choose, select, selected, values
 
@@ -176,19 +175,15 @@ def test_landmarks_do_not_cover_rows(browser, digits_page):
 
 def test_a_row_that_is_not_on_the_page_is_said_to_be_missing(browser, digits_page, tmp_path):
     model, X, y, *_ = digits_page
-    few = write_report(
-        model, X, tmp_path / "few.html", labels=y, max_rows=50, map="none", advice=ON_THE_COMMAND_LINE
-    )
+    few = write_report(model, X, tmp_path / "few.html", labels=y, max_rows=50, map="none")
     rows = unpacked(content(few)["rows"]).astype(int)
     missing = next(row for row in range(100, 400) if row not in rows)
     browser.open(few, hash=f"#row={missing}")
     assert browser.text("#sample h2") == f"Row {missing} is not on this page"
     for text in (browser.text("#sample"), browser.text("#status")):
         assert "not among the 50 of 400 rows" in text
-        assert f"--sample {missing}" in text
-        assert "--max-rows 400" in text
-    assert "--no-samples" in browser.text("#notice")
-    assert "samples=False" not in browser.text("#notice")
+        assert "written with at most 50 rows" in text
+    assert "written with real rows" in browser.text("#notice")
     browser.run("location.hash = '#row=9999'")
     browser.run("return new Promise(done => setTimeout(done, 50))")
     assert "The data have 400 rows" in browser.text("#sample")

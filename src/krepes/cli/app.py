@@ -10,20 +10,16 @@ from typer.core import TyperCommand, TyperGroup
 from krepes import __version__
 from krepes.cli.command import EXIT_CODES
 from krepes.cli.commands.align import align
+from krepes.cli.commands.apply import detect, predict, reconstruct, transform
 from krepes.cli.commands.cluster import cluster
 from krepes.cli.commands.demo import demo
-from krepes.cli.commands.detect import detect
 from krepes.cli.commands.evaluate import evaluate
 from krepes.cli.commands.explain import explain
 from krepes.cli.commands.fit import fit
-from krepes.cli.commands.info import info
-from krepes.cli.commands.merge import merge
-from krepes.cli.commands.predict import predict
+from krepes.cli.commands.model_files import info, merge
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
-from krepes.cli.commands.reconstruct import reconstruct
 from krepes.cli.commands.train import train
-from krepes.cli.commands.transform import transform
 from krepes.cli.commands.tune import tune
 
 

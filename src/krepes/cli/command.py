@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -139,6 +140,15 @@ def with_options(text: str) -> str:
     named = dict.fromkeys(re.findall(r"(?<![\w.])(\w+)=", text))
     found = [known[name] for name in named if name in known and known[name] not in text]
     return f"{text} ({', '.join(found)})" if found else text
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """What the library says of an option's value is wrong usage."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        raise typer.BadParameter(with_options(str(error))) from None
 
 
 def _report(error: Exception, verbose: bool) -> None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.terminal import console, table
+from krepes.cli.terminal import show_table
 from krepes.embedding import KernelEmbedding
 from krepes.machines import GaussianProcessClassifier, NoveltyDetector
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.report.machine_card import machine_facts, plain_kernel
-from krepes.report.words import component_words, input_words, steps_words, views_words
-from krepes.solvers import WORK
+from krepes.report.facts import input_words, loss_terms, plain_kernel
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from krepes.one_pass import OnePassEstimator
-    from krepes.preprocessing import InputSpace, TableEncoder
+    from krepes.preprocessing import TableEncoder
 
 SHOWN_COLUMNS = 60
 LONGEST_CELL = 24
@@ -27,39 +23,8 @@ STYLES = {"left out": "dim", "label": "green", "excluded": "dim"}  # of columns,
 SHARE_IT = "of the training data: share the file as you would the data."
 
 
-def facts_of(model: OnePassEstimator) -> dict[str, str]:
-    """What a fitted model is, line by line."""
-    if isinstance(model, NoveltyDetector | LabelledMachine):
-        return machine_facts(model)
-    assert isinstance(model, KernelEmbedding)
-    return model_facts(model)
-
-
-def model_facts(model: KernelEmbedding) -> dict[str, str]:
-    """What a fitted representation is, in the order in which it is shown."""
-    chosen = model.landmarks if isinstance(model.landmarks, str) else component_words(model.landmarks)
-    terms = ", ".join(f"{name} {value:.4g}" for name, value in loss_terms(model).items())
-    return {
-        "rows": f"{model.n_samples_seen_:,}",
-        "input": input_words(model.input_space_),
-        "kernel": component_words(model.kernel_),
-        "landmarks": f"{len(model.landmarks_):,} ({chosen}), rank {model.rank_:,}",
-        "views": views_words(model),
-        "loss": component_words(model.loss_) + (f": {terms}" if terms else ""),
-        "solver": component_words(model.solver_) + steps_words(model),
-        "representation": f"{model.n_components_:,} components"
-        + (", chosen from the data" if model.n_components == "auto" else ""),
-    }
-
-
-def loss_terms(model: KernelEmbedding) -> dict[str, float]:
-    """The terms of the loss at the coefficients that were taken."""
-    taken = model.history_[(model.best_epoch_ or 0) - 1] if model.history_ else {}
-    return {name: value for name, value in taken.items() if name not in WORK or name == "held_out"}
-
-
 def summary_of(model: OnePassEstimator) -> dict[str, Any]:
-    """What a fitted model is, for --json: what `facts_of` says, unrounded."""
+    """What a fitted model is, for --json: what `model_facts` says, unrounded."""
     encoder = model.input_space_.encoder
     landmarks = {"number": len(model.landmarks_), "rule": part(model.landmarks), "rank": model.rank_}
     shared = {
@@ -157,26 +122,19 @@ def ability_words(model: OnePassEstimator) -> str:
 # Columns of a table
 
 
-def column_table(encoder: TableEncoder, limit: int | None = SHOWN_COLUMNS) -> Table:
-    """The role of every column of a table."""
-    from rich.text import Text
-
-    examples = encoder.examples_  # not there where the encoder comes from a file
-    shown = table("column", "role", "features", *(["example"] if examples else []), "", right=("features",))
-    roles = encoder.describe()
+def show_columns(encoder: TableEncoder | None, limit: int | None = SHOWN_COLUMNS) -> None:
+    """Print how every column of a table is used, before a long pass begins; of other rows, nothing."""
+    if encoder is None:
+        return
+    examples, roles = encoder.examples_, encoder.describe()  # an encoder from a file has no examples
+    heads = ["column", "role", "features", *(["example"] if examples else []), ""]
+    rows = []
     for column, role, detail, n_outputs in roles[:limit]:
         example = [_shortened(examples.get(column, ""))] if examples else []
-        cells = (column, role, str(n_outputs) if n_outputs else "", *example, detail)
-        shown.add_row(*(Text(cell, style=STYLES.get(role, "")) for cell in cells))
+        rows.append([column, role, str(n_outputs) if n_outputs else "", *example, detail])
     if limit is not None and len(roles) > limit:
-        shown.add_row(Text(f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"))
-    return shown
-
-
-def show_columns(space: InputSpace) -> None:
-    """Print how every column is used, before a long pass begins."""
-    if space.encoder is not None:
-        console().print(column_table(space.encoder))
+        rows.append([f"... and {len(roles) - limit:,} more (krepes info MODEL --verbose)"])
+    show_table(heads, rows, left=("role", "example"), style=lambda row: STYLES.get("".join(row[1:2]), ""))
 
 
 def columns(encoder: TableEncoder) -> list[dict[str, Any]]:

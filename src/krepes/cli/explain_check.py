@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from krepes.cli.terminal import console, line, table
+from krepes.cli.terminal import console, line, show_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,13 +30,12 @@ def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int
     found = faithfulness(model, source, y, random_state=seed)
     rows = found.table()
     columns = [name for name in COLUMNS if name in rows[0]]
-    heads = [COLUMNS[name] for name in columns]
-    shown = table(*heads, right=heads[1:])
+    cells = []
     for row in sorted(rows, key=lambda row: row["deletion"].value):
         mark = "*" if row["ignores weights"] and row["method"] != "random" else ""
-        shown.add_row(row["method"] + mark, *(str(row[name]) for name in columns[1:]))
+        cells.append([row["method"] + mark, *(str(row[name]) for name in columns[1:])])
     line(found.title)
-    console().print(shown)
+    show_table([COLUMNS[name] for name in columns], cells)
     for note in found.notes:
         line(note)
     console().print(ABOUT, style="dim", highlight=False)

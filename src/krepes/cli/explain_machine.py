@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.cli.explain_row import introduced, one_row, show_contributions
-from krepes.cli.terminal import console, line, table
+from krepes.cli.explain_row import ExplainedRow
+from krepes.cli.terminal import line, show_table
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
 from krepes.explain.expansion import Expansion, all_values
 from krepes.explain.rankings import own_contributions
@@ -35,41 +35,32 @@ def explain_machine(
         importances = show_importances(machine)
         line("--sample ROW explains the prediction of a row.", style="dim")
         return {"importances": importances}
-    x, names, found = introduced(machine, source, y, asked.sample)
-    other = None if asked.against is None else one_row(source, asked.against)
-    v, shift, called, told = _asked(machine, x, asked.class_)
-    line(told["words"])
-    found |= {"prediction": told["prediction"], "probability": told.get("probability")}
-    form = names.form_for(asked.sample)
-    beside = {} if other is not None else _beside(machine, x)
-    rank = all_values(machine, x, own_contributions(Expansion.of(machine)))[0] if beside else None
-    found["contributions"] = show_contributions(
-        machine, x, other, v, called, asked.top, names, form, shift, beside, rank
-    )
-    if beside:
-        seen = "The row is a landmark itself: the machine has seen its label. " if form == "terms" else ""
-        line(f"{seen}{SHOWN} {ADDS[form]} {WITHOUT}", style="dim")
-    return found
+    row = ExplainedRow(machine, source, y, asked)
+    v, shift, called, told = _asked(machine, row.x, asked.class_)
+    if row.against is not None:
+        return row.found | told | row.contributions(v, called, shift)
+    rank = all_values(machine, row.x, own_contributions(Expansion.of(machine)))[0]
+    found = row.contributions(v, called, shift, _beside(machine, row.x), rank)
+    seen = "The row is a landmark itself: the machine has seen its label. " if row.form == "terms" else ""
+    line(f"{seen}{SHOWN} {ADDS[row.form]} {WITHOUT}", style="dim")
+    return row.found | told | found
 
 
 def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
     """Print how much each column counts, or why that is not known; the largest first."""
-    from rich.text import Text
-
     try:
         found = machine.column_importances()
     except ValueError as error:
         line(str(error), style="dim")
         return None
     line("Columns by their share of the distance between rows, in the learned metric (± standard error):")
-    shown, order = table("column", "importance", "", right=("importance",)), found.order
-    for j in order[:SHOWN_COLUMNS]:
-        bar = "█" * max(1, round(24 * found.shares[j] / found.shares[order[0]]))
-        shown.add_row(Text(found.names[j]), found.words(j), bar)
+    order, largest = found.order, found.shares.max()
+    lengths = [max(1, round(24 * share / largest)) for share in found.shares]
+    rows = [[found.names[j], found.words(j), "█" * lengths[j]] for j in order[:SHOWN_COLUMNS]]
     if len(order) > SHOWN_COLUMNS:
         rest = 100 * found.shares[order[SHOWN_COLUMNS:]].sum()
-        shown.add_row(f"the other {len(order) - SHOWN_COLUMNS:,}", f"{rest:.1f} %", "")
-    console().print(shown)
+        rows.append([f"the other {len(order) - SHOWN_COLUMNS:,}", f"{rest:.1f} %"])
+    show_table(("column", "importance", ""), rows)
     errors = [None] * len(order) if found.errors is None else found.errors
     return [{"column": found.names[j], "share": found.shares[j], "error": errors[j]} for j in order]
 
@@ -96,25 +87,21 @@ def _beside(machine: RidgeMachine, x: Source) -> dict[str, np.ndarray]:
 def _asked(
     machine: RidgeMachine, x: Source, class_: str | None
 ) -> tuple[np.ndarray, float, str, dict[str, Any]]:
-    """The direction to explain, what its values start from, what it is called, and the prediction."""
+    """The direction to explain, what its values start from, what it is called, and the prediction, which is printed."""
     if isinstance(machine, KernelRidgeRegressor):
         if class_ is not None:
             raise ValueError("--class is for classes; this machine predicts a quantity.")
         if not machine.targets_.flat:
             raise ValueError("This machine predicts several quantities at once; explain it in Python.")
         value = float(machine.predict(x)[0])
-        told = {"prediction": value, "words": f"Prediction: {value:.4g}."}
+        line(f"Prediction: {value:.4g}.")
+        told: dict[str, Any] = {"prediction": value, "probability": None}
         return target_direction(machine), float(machine.targets_.shift[0]), "the target", told
     assert isinstance(machine, KernelRidgeClassifier)
     P, classes = machine.predict_proba(x)[0], machine.classes_
     predicted = int(P.argmax())
     wanted = next((c for c in classes if str(c) == class_), class_) if class_ else classes[predicted]
-    called = (
-        f"{wanted} against the other classes" if len(classes) > 2 else f"{wanted} against the other class"
-    )
-    told = {
-        "prediction": classes[predicted].item(),
-        "probability": float(P[predicted]),
-        "words": f"Prediction: {classes[predicted]}, with probability {P[predicted]:.1%}.",
-    }
-    return class_direction(machine, wanted), 0.0, f"the score of {called}", told
+    called = f"the score of {wanted} against the other class{'es' if len(classes) > 2 else ''}"
+    line(f"Prediction: {classes[predicted]}, with probability {P[predicted]:.1%}.")
+    told = {"prediction": classes[predicted].item(), "probability": float(P[predicted])}
+    return class_direction(machine, wanted), 0.0, called, told

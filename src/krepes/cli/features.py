@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import typer
 
 from krepes.base.reporting import warn
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from krepes.sources import Source, TableSource
+from krepes.base.rows import REDUCE
+from krepes.cli.opening import open_data
+from krepes.cli.session import check_exists
+from krepes.labelled import ARRAYS, array_names, split_array
+from krepes.preprocessing.column_choice import TARGET_NAMES
+from krepes.sources import Source, TableSource, open_source, read_array
+from krepes.sources.arrays.numpy_files import npy_header, npz_header
+from krepes.sources.arrays.sparse_matrices import is_sparse_npz
+from krepes.sources.opening import is_csv
 
 BATCH_ROWS = 8192
 
@@ -20,11 +27,6 @@ class FeatureFile:
     """Rows of numbers in an .npy, .npz (NAME.npz:ARRAY), Parquet or CSV file; never a pickle."""
 
     def __init__(self, file: str, left_out: tuple[str, ...] = (), encoding: str | None = None):
-        from krepes.cli.opening import check_exists, open_data
-        from krepes.labelled import split_array
-        from krepes.sources import TableSource
-        from krepes.sources.opening import is_csv
-
         path, array = split_array(file, "X")
         check_exists(Path(path))
         self.name = file
@@ -37,14 +39,16 @@ class FeatureFile:
             self.columns = self.source.column_names
             table = self.source.select([c for c in self.columns if c not in left_out])
             _check_numbers(table, file)
-            _warn_of_targets(table.column_names, file)
+            targets = [name for name in table.column_names if name.lower() in TARGET_NAMES]
+            if targets:
+                warn(
+                    f"{file}: {', '.join(map(repr, targets))} will be used as a feature. If it holds what is to be "
+                    "predicted, leave it out with --exclude."
+                )
             self.source = table
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[int, np.ndarray]]:
         """(index of the first row, rows of numbers (b, d))."""
-        import numpy as np
-        import pyarrow as pa
-
         for first, batch in self.source.batches(batch_rows):
             if isinstance(batch, pa.Table):
                 columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in batch.columns]
@@ -54,8 +58,6 @@ class FeatureFile:
 
     def finite_batches(self) -> Iterator[tuple[int, np.ndarray]]:
         """Batches, or an error that says where in the file a value is missing."""
-        import numpy as np
-
         for first, batch in self.batches():
             bad = np.flatnonzero(~np.isfinite(batch).all(axis=1))
             if len(bad):
@@ -67,20 +69,13 @@ class FeatureFile:
 
     def matrix(self) -> np.ndarray:
         """All rows at once."""
-        import numpy as np
-
         return np.concatenate([batch for _, batch in self.batches()])
 
 
 def _single_column(file: str) -> Source | None:
     """A source of an array with one dimension, as one column; None for everything else."""
-    from krepes.base.rows import REDUCE
-    from krepes.labelled import ARRAYS, array_names, split_array
-    from krepes.sources import open_source, read_array
-    from krepes.sources.arrays.numpy_files import npy_header, npz_header
-    from krepes.sources.arrays.sparse_matrices import is_sparse_npz
-
-    path, name = Path(split_array(file, "X")[0]).expanduser(), split_array(file, "X")[1]
+    given, name = split_array(file, "X")
+    path = Path(given).expanduser()
     suffix = path.suffix.lower()
     if not path.is_file() or suffix not in ARRAYS:
         return None
@@ -94,21 +89,7 @@ def _single_column(file: str) -> Source | None:
     return open_source(read_array(path, name).reshape(-1, 1)) if len(header.shape) == 1 else None
 
 
-def _warn_of_targets(columns: list[str], file: str) -> None:
-    """The warning that `fit` gives of a column named target, label, class, ..."""
-    from krepes.preprocessing.column_choice import TARGET_NAMES
-
-    targets = [name for name in columns if name.lower() in TARGET_NAMES]
-    if targets:
-        warn(
-            f"{file}: {', '.join(map(repr, targets))} will be used as a feature. If it holds what is to be predicted, "
-            "leave it out with --exclude."
-        )
-
-
 def _check_numbers(source: TableSource, file: str) -> None:
-    import pyarrow as pa
-
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     others = [field.name for field in source.schema if not any(test(field.type) for test in numeric)]
     if others or not source.column_names:
@@ -140,8 +121,6 @@ def open_aligned(
 
 def check_buckets(sketch: int) -> None:
     """Refuse a --sketch that is not a power of two, before any file is read."""
-    import typer
-
     if sketch & (sketch - 1):
         raise typer.BadParameter(f"--sketch {sketch}: expected a power of two, such as 256.")
 

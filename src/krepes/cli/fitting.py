@@ -7,20 +7,23 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import typer
 
+from krepes import KernelEmbedding, load
+from krepes.base.files import readable_bytes
+from krepes.cli.command import changed
+from krepes.cli.describe import held_words, show_columns, summary_of
+from krepes.cli.options import NewRows, PartOptions
+from krepes.cli.parameters import ModelOptions
 from krepes.cli.session import terminated_gently
 from krepes.cli.terminal import line, show_facts
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from krepes.cli.options import PartOptions
-    from krepes.embedding import KernelEmbedding
-    from krepes.one_pass import OnePassEstimator
-    from krepes.sources import Source
+from krepes.one_pass import OnePassEstimator
+from krepes.report.facts import model_facts
+from krepes.sources import Source
+from krepes.streams.follow import Follower
 
 
 def learn(
@@ -31,8 +34,6 @@ def learn(
     parts: PartOptions,
 ) -> None:
     """Fit, once the use of every column is printed."""
-    from krepes.cli.describe import show_columns
-
     targets = () if y is None else (y,)
     how: dict[str, Any] = {"sample_weight": weight, "checkpoint": parts.checkpoint}
     if parts.groups is not None:
@@ -40,14 +41,12 @@ def learn(
             raise typer.BadParameter(f"--groups: a {type(model).__name__} keeps no sums.")
         how["groups"] = parts.groups
     space = model.prepare(source, *targets, sample_weight=weight)
-    show_columns(space.inputs)
+    show_columns(space.inputs.encoder)
     model.fit(source, *targets, space=space, **how).set_params(verbose=0)
 
 
 def saved_facts(output: Path, seconds: float) -> dict[str, str]:
     """The last lines about a model that was written."""
-    from krepes.base.files import readable_bytes
-
     return {"time": f"{seconds:.1f} s", "saved": f"{output}, {readable_bytes(output.stat().st_size)}"}
 
 
@@ -61,9 +60,7 @@ def show_saved(
     model: OnePassEstimator, source: Source, output: Path, seconds: float, following: str, note: str = ""
 ) -> dict[str, Any]:
     """Print what was learned, where it is, and the next command; the same for --json."""
-    from krepes.cli.describe import facts_of, held_words, summary_of
-
-    show_facts(facts_of(model) | saved_facts(output, seconds))
+    show_facts(model_facts(model) | saved_facts(output, seconds))
     if note:
         line(note, style="dim")
     line(held_words(model))
@@ -77,10 +74,14 @@ def refuse(options: Iterable[str], why: str) -> None:
         raise typer.BadParameter(f"{name}: {why}")
 
 
+def brought(rows: NewRows, chosen: ModelOptions, parts: PartOptions) -> list[str]:
+    """The options given that --base brings itself."""
+    checkpoint = ["--checkpoint"] if parts.checkpoint else []
+    return [*changed(chosen), *changed(rows, ("data", "array", "size", "encoding")), *checkpoint]
+
+
 def continued(base: Path, device: str) -> OnePassEstimator:
     """The model of --base without its rows."""
-    from krepes import load
-
     return load(base, device=device).empty_copy().set_params(verbose=1)
 
 
@@ -110,9 +111,6 @@ def follow(
     folder: Path, model: KernelEmbedding, output: Path, once: bool, poll: float, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Absorb the files of a folder until told to stop; a model that is there already is continued."""
-    from krepes import load
-    from krepes.streams.follow import Follower
-
     if output.exists():
         found = load(output, device=model.device)
         if type(found) is not type(model) or (found.n_samples_seen_ and not found.tally_.files):

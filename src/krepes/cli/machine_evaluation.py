@@ -9,9 +9,9 @@ from scipy.special import softmax
 
 from krepes.base.reporting import Bars, warn
 from krepes.base.rows import count_rows, number_columns
+from krepes.cli.embedding_evaluation import wanted_rows
 from krepes.cli.memory_needed import left_out_as_sparse
-from krepes.cli.probing import wanted_rows
-from krepes.cli.terminal import console, line, table
+from krepes.cli.terminal import line, show_table
 from krepes.evaluation.comparison.prediction_scores import (
     MACHINE,
     Predicted,
@@ -172,16 +172,14 @@ def _show(found: ScoredPredictions) -> dict[str, dict[str, float]]:
     """Print the table and the verdict; all scores, with the error of the one that is compared."""
     scores = found.scores()
     names = list(scores[MACHINE])
-    heads = [WORDS.get(name, name) for name in names]
-    shown = table("", *heads, right=heads)
-    shown.columns[0].no_wrap = True
+    rows = []
     for method, values in scores.items():
         error = found.error(method)
         errors = [error] + [float("nan")] * len(names)
         cells = [score_words(n, values[n], e) if n in values else "" for n, e in zip(names, errors)]
-        shown.add_row(method, *cells)
+        rows.append([method, *cells])
         values["error"] = error
-    console().print(shown)
+    show_table(["", *(WORDS.get(name, name) for name in names)], rows)
     line("± is the standard error by the choice of rows.", style="dim")
     line("")
     line(found.verdict(), style="bold")

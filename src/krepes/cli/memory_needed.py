@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from krepes.base.blocks import available_memory
 from krepes.base.files import check_writable, readable_bytes
 from krepes.base.reporting import warn
 from krepes.cli.terminal import line, show_facts
+from krepes.embedding import KernelEmbedding
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
+from krepes.features.choices import landmark_count
+from krepes.features.space import FeatureSpace
+from krepes.one_pass import OnePassEstimator
+from krepes.sources import Source, TableSource
 from krepes.sources.row_subset import section
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from krepes.embedding import KernelEmbedding
-    from krepes.features.space import FeatureSpace
-    from krepes.one_pass import OnePassEstimator
-    from krepes.sources import Source
 
 MOST_DENSE_BYTES = 2**30  # to which sparse rows are made dense, to compare with other methods
 # Matrices of m x m float64 that exist at once: K_mm and its vectors, F, three moments, and the solver's.
@@ -28,51 +28,44 @@ LEAST_MATRICES, USUAL_MATRICES = 8, 18
 TRIAL_ROWS = 10_000  # that a trial space is prepared from
 
 
-def available_memory() -> int:
-    """Bytes that can be allocated without swapping."""
-    from krepes.base.blocks import available_memory as available
+def check_room(
+    model: OnePassEstimator,
+    source: Source,
+    output: Path | None = None,
+    overwrite: bool = False,
+    *,
+    more: int = 0,
+    matrices: int = 0,
+    width: int | str = 0,
+    n_kept: int = 0,
+) -> None:
+    """Refuse a fit that memory or disk cannot hold; warn where memory will be tight.
 
-    return available()
-
-
-def check_fit_memory(n_landmarks: int, more: int = 0) -> None:
-    """Refuse landmarks whose matrices, `more` than usual, cannot fit into memory; warn where it will be tight."""
+    In memory there are `more` matrices of m x m numbers than usual. The file `output` has landmarks, A, `matrices` of
+    m x m numbers, and kept rows.
+    """
+    m = min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows)
     free = available_memory()
-    least, usual = (8 * (count + more) * n_landmarks**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
+    least, usual = (8 * (count + more) * m**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
     possible = int((free / (8 * (USUAL_MATRICES + more))) ** 0.5)
     if least > free:
         raise MemoryError(
-            f"{n_landmarks:,} landmarks need at least {readable_bytes(least)} of memory, and "
-            f"{readable_bytes(free)} are free. Use at most about {possible:,} (--n-landmarks)."
+            f"{m:,} landmarks need at least {readable_bytes(least)} of memory, and {readable_bytes(free)} are free. "
+            f"Use at most about {possible:,} (--n-landmarks)."
         )
     if usual > free:
         warn(
-            f"{n_landmarks:,} landmarks may need {readable_bytes(usual)} of memory, and {readable_bytes(free)} are "
-            f"free; about {possible:,} are safe (--n-landmarks).",
+            f"{m:,} landmarks may need {readable_bytes(usual)} of memory, and {readable_bytes(free)} are free; about "
+            f"{possible:,} are safe (--n-landmarks)."
         )
-
-
-def check_model_file(
-    output: Path,
-    overwrite: bool,
-    source: Source,
-    n_landmarks: int,
-    width: int,
-    matrices: int,
-    n_kept: int = 0,
-) -> None:
-    """Refuse a model file that the disk cannot hold: landmarks, A, matrices of m x m numbers, kept rows."""
-    d = row_width(source)
-    numbers = n_landmarks * (d + width) // 2 + matrices * n_landmarks**2 + min(source.n_rows, n_kept) * d
-    check_writable(output, overwrite, 8 * numbers)
+    if output is not None:
+        d, h = row_width(source), m if isinstance(width, str) else width
+        numbers = m * (d + h) // 2 + matrices * m**2 + min(source.n_rows, n_kept) * d
+        check_writable(output, overwrite, 8 * numbers)
 
 
 def row_width(source: Source) -> int:
     """Numbers per row; for a table, whose encoding is not known yet, a few per column."""
-    import numpy as np
-
-    from krepes.sources import TableSource
-
     if isinstance(source, TableSource):
         return 4 * len(source.column_names)
     _, row = next(source.batches(1))

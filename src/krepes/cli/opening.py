@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 
+from krepes import load
 from krepes.base.reporting import Bars
+from krepes.cli.session import check_exists
+from krepes.one_pass import OnePassEstimator
+from krepes.report.facts import input_words
+from krepes.sources import Source, open_source
 
-if TYPE_CHECKING:
-    from krepes.one_pass import OnePassEstimator
-    from krepes.preprocessing import InputSpace
-    from krepes.sources import Source
-
-    M = TypeVar("M", bound=OnePassEstimator)
+M = TypeVar("M", bound=OnePassEstimator)
 
 # The kinds of rows that a model takes, by the kind that it was fitted on.
 FITS = {
@@ -25,12 +25,6 @@ FITS = {
     "series": ("vectors", "images"),
 }
 USES = {"KernelEmbedding": "transform", "NoveltyDetector": "detect", "KernelAutoencoder": "reconstruct"}
-
-
-def check_exists(path: Path) -> None:
-    """Refuse a path that is not there before anything heavy is imported; a pattern is looked up when it is opened."""
-    if not any(mark in path.name for mark in "*?[") and not path.expanduser().exists():
-        raise FileNotFoundError(f"There is no file or folder {path}.")
 
 
 def parse_size(size: str | None) -> tuple[int, int] | None:
@@ -54,8 +48,6 @@ def open_data(
     path: Path, array: str = "X", size: tuple[int, int] | None = None, encoding: str | None = None
 ) -> Source:
     """A source of the rows of a file or folder."""
-    from krepes.sources import open_source
-
     check_exists(path)
     seen = 0
     with Bars().stage("Reading") as stage:
@@ -77,22 +69,13 @@ def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: st
     folder = path.expanduser().is_dir()
     size = (space.shape[0], space.shape[1]) if space.kind == "images" and folder else None
     source = open_data(path, array, size, encoding)
-    _check_kind(source, space, path)
-    return source
-
-
-def _check_kind(source: Source, space: InputSpace, path: Path) -> None:
-    """Refuse data of another kind than the model was fitted on, such as images for tables."""
     if source.kind not in FITS.get(space.kind, ()):
-        from krepes.report.words import input_words
-
         raise ValueError(f"The model was fitted on {input_words(space)}; {path} is {source.describe()}.")
+    return source
 
 
 def load_model(path: Path, device: str, *kinds: type[M], made_by: str = "") -> M:
     """The model of a file; an error where it is of none of the kinds, which are `made_by` another command."""
-    from krepes import load
-
     model = load(path, device=device)
     if isinstance(model, kinds):
         return model

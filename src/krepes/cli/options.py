@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
+
+from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +44,14 @@ def count(text: str | None) -> str | None:
     raise typer.BadParameter(f"{text!r}: expected a number of at least 1, all or auto.")
 
 
+def key_and_value(text: str, option: str, example: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE."""
+    key, found, value = text.partition("=")
+    if not found or not key.strip():
+        raise typer.BadParameter(f"{option} {text}: expected {example}.")
+    return key.strip(), value.strip()
+
+
 def one_of(name: str, value: str | None, known: Sequence[str]) -> None:
     """Refuse a name that is not known."""
     if value is not None and value not in known:
@@ -55,7 +65,7 @@ def taken_words(task: str, why: str, guess: TaskGuess | None) -> str:
     return f"The target is taken for {taken}: {why}.{doubt}"
 
 
-def argument(metavar: str, text: str) -> Any:
+def argument(metavar: str, text: str) -> ArgumentInfo:
     """What a command needs, without an option."""
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
@@ -140,7 +150,6 @@ class NewRows(Rows):
     def open(self) -> Source:
         """The rows; what they are is printed."""
         from krepes.cli.opening import open_data, parse_size
-        from krepes.cli.terminal import line
 
         source = open_data(self.data, self.array, parse_size(self.size), self.encoding)
         line(f"{self.data}: {source.describe()}")
@@ -148,7 +157,6 @@ class NewRows(Rows):
 
     def encoder(self, labels: Sequence[str], beside: Sequence[str | None] = ()) -> TableEncoder | None:
         """How columns are encoded, where something is said of them; those `beside` are not features."""
-        from krepes.cli.parameters import key_and_value
         from krepes.preprocessing import TableEncoder
 
         kinds = dict(

@@ -1,4 +1,4 @@
-"""Parameters of the library on the command line: values of --set, and the estimators that they make.
+"""Parameters of the library on the command line: options, values of --set, and the estimators that they make.
 
 --set NAME=VALUE      NAME as `set_params` has it: regularization, kernel__lengthscale, solver__max_epochs
                       VALUE as JSON or a Python literal, else as text: 0.1, true, None, '["gaussian", "matern"]'
@@ -9,12 +9,17 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 
+from krepes.cli.command import usage_errors
+from krepes.cli.options import DATA, MODEL, Override, count, key_and_value, option
+
 if TYPE_CHECKING:
     from krepes.clustering import SubspaceClustering
+    from krepes.embedding import KernelEmbedding
     from krepes.one_pass import OnePassEstimator
 
     E = TypeVar("E", bound=OnePassEstimator | SubspaceClustering)
@@ -34,14 +39,6 @@ def parsed(text: str) -> Any:
         except (ValueError, SyntaxError):
             continue
     return text
-
-
-def key_and_value(text: str, option: str, example: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE."""
-    key, found, value = text.partition("=")
-    if not found or not key.strip():
-        raise typer.BadParameter(f"{option} {text}: expected {example}.")
-    return key.strip(), value.strip()
 
 
 def overrides(texts: Sequence[str]) -> dict[str, Any]:
@@ -74,12 +71,58 @@ def estimator(cls: type[E], parameters: Mapping[str, Any], **others: Any) -> E:
                 f"{name} is not a parameter of {cls.__name__}. It has {', '.join(known)}."
             )
     model = cls(**others)
-    try:
+    with usage_errors():
         model.set_params(**parameters)
         for name, kind in cls.component_kinds.items():
             value = getattr(model, name)
             if isinstance(value, str) and value not in NOT_NAMES:
                 resolve(kind, value)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise typer.BadParameter(str(error)) from None
     return model
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Parameters that have options; --set has all others."""
+
+    panel: ClassVar[str] = MODEL
+    not_parameters: ClassVar[tuple[str, ...]] = ("preprocess", "override")
+
+    preprocess: Annotated[
+        str | None, option("How rows are prepared: auto, table, normalize, series, none.", panel=DATA)
+    ] = None
+    override: Override = field(default_factory=list)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given, without `preprocess`."""
+        names = [each.name for each in fields(self) if each.name not in self.not_parameters]
+        return given_values(**{name: getattr(self, name) for name in names}) | overrides(self.override)
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions(ModelOptions):
+    """The options of a representation, which `krepes fit` and `krepes tune` share."""
+
+    n_components: Annotated[
+        str | None, option("Width. By default 64; auto chooses it.", metavar="N", callback=count)
+    ] = None
+    n_landmarks: Annotated[
+        str | None,
+        option("Rows to compare with. By default 1000; all is an exact fit.", metavar="N", callback=count),
+    ] = None
+    kernel: Annotated[str | None, option("How rows are compared: gaussian, laplacian, matern, ...")] = None
+    loss: Annotated[str | None, option("spectral_contrastive, vicreg, kernel_pca, simclr, ...")] = None
+    views: Annotated[str | None, option("Changes that keep the meaning: image, tabular, none, ...")] = None
+    solver__max_epochs: Annotated[
+        int | None, option("--epochs", "The most passes of a loss of samples.", min=1)
+    ] = None
+
+    def model(self, parameters: dict[str, Any], **others: Any) -> KernelEmbedding:
+        """The model that the parameters make."""
+        from krepes.embedding import KernelEmbedding
+
+        try:
+            return estimator(KernelEmbedding, parameters, **others)
+        except typer.BadParameter as error:
+            if "solver" in parameters or not any(name.startswith("solver__") for name in parameters):
+                raise
+            raise typer.BadParameter(f"{error.message} To train on samples, add --set solver=sgd.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from krepes.base.files import atomic_path, check_writable, readable_bytes
+from krepes.base.reporting import Bars
+from krepes.cli.command import usage_errors
 from krepes.cli.options import Engine, Force, Keep, option
+from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,14 +40,10 @@ class ResultFile:
 
     def check(self) -> None:
         """Refuse a name whose ending is not a known format, or that cannot be written."""
-        from krepes.base.files import check_writable
-        from krepes.cli.command import with_options
         from krepes.results import check_suffix
 
-        try:
+        with usage_errors():
             check_suffix(self.output, self.keep)
-        except ValueError as error:
-            raise typer.BadParameter(with_options(str(error))) from None
         check_writable(self.output, self.overwrite)
 
     def kept(self, source: Source) -> TableSource | None:
@@ -60,7 +61,6 @@ class ResultFile:
         **layout: Any,
     ) -> dict[str, Any]:
         """Write the results of all rows; what was written, for --json. `layout` is that of `write_rows`."""
-        from krepes.base.files import check_writable
         from krepes.results import output_bytes, write_rows
 
         kept = self.kept(source)
@@ -68,33 +68,24 @@ class ResultFile:
         width = fields if shape is None else math.prod(shape)
         needed = output_bytes(self.output, source.n_rows, width, math.ceil(dtype.itemsize / fields))
         check_writable(self.output, self.overwrite, needed)
-        write_rows(
-            self.output,
-            batches,
-            source.n_rows,
-            shape,
-            dtype=dtype,
-            keep=kept,
-            overwrite=self.overwrite,
-            **layout,
-        )
+        layout |= {"dtype": dtype, "keep": kept, "overwrite": self.overwrite}
+        write_rows(self.output, batches, source.n_rows, shape, **layout)
         return self.facts(source, kept, self.output.stat().st_size)
 
     def facts(self, source: Source, kept: TableSource | None, n_bytes: int) -> dict[str, Any]:
         names = [] if kept is None else kept.column_names
         return {"output": str(self.output), "rows": source.n_rows, "kept": names, "bytes": n_bytes}
 
-    def say(self, facts: dict[str, Any], what: str, seconds: float) -> None:
-        """Say what was written."""
-        from krepes.base.files import readable_bytes
-        from krepes.cli.terminal import line
-
+    def say(self, facts: dict[str, Any], start: float, what: str = "") -> dict[str, Any]:
+        """Say what was written, and how long it took; for --json too."""
+        seconds = time.perf_counter() - start
         files = ""
         if "files" in facts:
             there = f" ({facts['files_there']:,} were there already)" if facts["files_there"] else ""
             files = f" in {facts['files']:,} file{'s' * (facts['files'] > 1)}{there}"
         size = readable_bytes(facts["bytes"])
         line(f"Wrote {self.output}: {facts['rows']:,} rows{what}{files}, {size}, in {seconds:.1f} s.")
+        return facts | {"seconds": seconds}
 
 
 @dataclass(frozen=True)
@@ -149,7 +140,6 @@ class ResultFolder(ResultFile):
     ) -> dict[str, Any]:
         """Write the results of all rows; `what` tells them from other results of the same model."""
         from krepes.base.packing import digest
-        from krepes.base.reporting import Bars
         from krepes.engines import as_engine, write_partitions
 
         kept = self.kept(source)
@@ -169,8 +159,6 @@ class ResultFolder(ResultFile):
 
 def in_parts(results: Callable[[Rows], np.ndarray], source: Source) -> Iterator[np.ndarray]:
     """The results of all rows, with a bar."""
-    from krepes.base.reporting import Bars
-
     with Bars().stage("Predicting", source.n_rows) as stage:
         for _, batch in source.batches(BATCH_ROWS):
             found = results(batch)
@@ -191,8 +179,6 @@ def records_of(dtype: np.dtype, columns: Iterable[np.ndarray]) -> np.ndarray:
 
 def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
     """Refuse files that cannot be written, before anything is computed."""
-    from krepes.base.files import check_writable
-
     for option_name, path, endings in (("--output", table, tables), ("--figure", figure, FIGURES)):
         if path is not None:
             if endings and path.suffix.lower() not in endings:
@@ -206,15 +192,11 @@ def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
     """Rows of values, the first of which are the names of the columns."""
     import csv
 
-    from krepes.base.files import atomic_path
-
     with atomic_path(path, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
 
 
 def save_figure(drawn: Figure, path: Path, force: bool) -> None:
     """A matplotlib figure in the format that its name asks for."""
-    from krepes.base.files import atomic_path
-
     with atomic_path(path, overwrite=force) as temporary:
         drawn.savefig(temporary, format=path.suffix.lower().lstrip("."), dpi=120, bbox_inches="tight")

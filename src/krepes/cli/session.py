@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from krepes.base.files import same_file
 from krepes.cli.terminal import say
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -63,11 +64,14 @@ def log(verbose: bool) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def check_exists(path: Path) -> None:
+    """Refuse a path that is not there before anything heavy is imported; a pattern is looked up when it is opened."""
+    if not any(mark in path.name for mark in "*?[") and not path.expanduser().exists():
+        raise FileNotFoundError(f"There is no file or folder {path}.")
+
+
 def check_files(given: dict[str, Any]) -> None:
     """Refuse, before any work, a file that is not there, that is written and read, or that is written twice."""
-    from krepes.base.files import same_file
-    from krepes.cli.opening import check_exists
-
     outputs = {name: Path(given[name]) for name in _OUTPUTS if given.get(name) is not None}
     others = {name: value for name, value in given.items() if name not in _OUTPUTS}
     for value in others.values():
@@ -77,12 +81,9 @@ def check_files(given: dict[str, Any]) -> None:
     inputs = [(name, path) for name, value in others.items() for path in _files(value)]
     for name, path in outputs.items():
         for other, read in inputs:
-            part = (
-                read.is_dir()
-                and path.suffix.lower() in _ROWS
-                and path.resolve().is_relative_to(read.resolve())
-            )
-            if same_file(path, read) or (part and path.exists()):
+            inside = read.is_dir() and path.resolve().is_relative_to(read.resolve())
+            part = inside and path.suffix.lower() in _ROWS and path.exists()
+            if same_file(path, read) or part:
                 raise ValueError(
                     f"--{name} {path} is also given as {other.upper()} ({read}): it would be "
                     "overwritten. Choose another name."
@@ -100,12 +101,8 @@ def _files(value: object) -> Iterator[Path]:
     elif isinstance(value, Path):
         yield value
     elif isinstance(value, str):
-        ends = (
-            value,
-            value.rpartition(":")[0],
-            value.partition("=")[2],
-            value.partition("=")[2].rpartition(":")[0],
-        )
+        whole = (value, value.partition("=")[2])
+        ends = (*whole, *(text.rpartition(":")[0] for text in whole))
         yield from (Path(end) for end in ends if end and os.path.exists(end))
 
 

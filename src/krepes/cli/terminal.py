@@ -7,15 +7,14 @@ Control characters (escape sequences among them) are shown as their codes instea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-    from rich.table import Table
 
 silent: ContextVar[bool] = ContextVar("silent", default=False)  # standard output is for one JSON object
 LEAST_WIDTH = 110  # of tables in a file or a pipe
@@ -78,15 +77,27 @@ def say(text: str, prefix: str = "", style: str = "") -> None:
     terminal(stderr=True).print(styled, soft_wrap=True)
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """An empty table in the one style that all commands use."""
+def show_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Sequence[str] = (),
+    style: Callable[[Sequence[str]], str] = lambda row: "",
+) -> None:
+    """Print a table in the one style that all commands use.
+
+    The first column, the columns `left` and those without a head are aligned to the left, all others to the right.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return made
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for place, head in enumerate(heads):
+        side: Literal["left", "right"] = "left" if place == 0 or head in ("", *left) else "right"
+        shown.add_column(Text(head), justify=side, overflow="fold", no_wrap=place == 0 and not head)
+    for row in rows:
+        shown.add_row(*map(Text, row), style=style(row))
+    console().print(shown)
 
 
 def show_facts(facts: dict[str, str]) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krepes.base.reporting import Bars
+from krepes.base.validation import is_number
 from krepes.cli.parameters import parsed
-from krepes.cli.terminal import console, line, say, table
+from krepes.cli.terminal import line, say, show_table
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -101,18 +102,14 @@ def _show_trials(result: SearchResult, best: FrozenTrial, width: int | str) -> N
     names = list(best.params)
     cut = not all(_keeps_all(trial, width) for trial in result.ranked)
     columns = ("trial", result.metric.replace("_", " "), *names, *(("components",) if cut else ()), "time")
-    shown = table(*columns, right=columns)
+    rows = []
     for trial in result.ranked[:SHOWN_TRIALS]:
         deviation = trial.user_attrs["scores"]["deviation"]
         values = [trial.params[name] for name in names] + ([_width(trial)] if cut else [])
-        shown.add_row(
-            str(trial.number + 1),
-            f"{100 * (trial.value or 0):.1f}{f' ± {100 * deviation:.1f}' if deviation else ''} %",
-            *(f"{value:g}" if _is_number(value) else str(value) for value in values),
-            f"{trial.user_attrs['seconds']:.1f} s",
-            style="bold green" if trial is best else "",
-        )
-    console().print(shown)
+        score = f"{100 * (trial.value or 0):.1f}{f' ± {100 * deviation:.1f}' if deviation else ''} %"
+        cells = (f"{value:g}" if is_number(value) else str(value) for value in values)
+        rows.append([str(trial.number + 1), score, *cells, f"{trial.user_attrs['seconds']:.1f} s"])
+    show_table(columns, rows, style=lambda row: "bold green" if row[0] == str(best.number + 1) else "")
     hidden = len(result.ranked) - SHOWN_TRIALS
     if hidden > 0:
         line(f"and {hidden} that did worse.", style="dim")
@@ -139,10 +136,6 @@ def _keeps_all(trial: FrozenTrial, width: int | str) -> bool:
 def _width(trial: FrozenTrial) -> int:
     """Components that were left in a trial."""
     return int(trial.user_attrs["scores"]["n_components"])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

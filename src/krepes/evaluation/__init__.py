@@ -19,8 +19,8 @@ from krepes.evaluation.other_probes import estimator_probe, ridge_probe
 from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
 from krepes.evaluation.scoring import ProtocolResult
-from krepes.evaluation.tuning.result import SearchResult
 from krepes.evaluation.tuning.search import Search, search
+from krepes.evaluation.tuning.study import SearchResult
 from krepes.preprocessing.targets import TaskGuess, guess_task
 
 __all__ = [

@@ -18,17 +18,16 @@ from krepes.explain import (
     top_landmarks,
 )
 from krepes.explain.expansion import landmark_rows
-from krepes.report.advice import Advice
 from krepes.report.explanations import HEADLINE, choose_directions, top_values
 from krepes.report.limits import not_for
-from krepes.report.maps import maps
-from krepes.report.maps.neighbours import nearest_rows
+from krepes.report.maps import maps, nearest_rows
 from krepes.report.model_card import LOW_COVERAGE, Probe, kappa_words, model_card, probed, subtitle, tiles
 from krepes.report.samples import ShownSamples
 from krepes.report.shown_rows import ShownColumn, ShownRows
 
 STEPS = 32767  # of values; the script of the page knows it too
 SHADES = 255  # of heat maps
+REAL_ROWS = "This page was written with real rows of the data: everyone who opens it can see them."
 CONCEPT_FACTS = ("accuracy", "p_value", "stability", "n_positives", "n_negatives")
 
 
@@ -49,8 +48,6 @@ class Given:
     facts : mapping or None
     map : str
         The method of the neighbour-preserving map.
-    advice : Advice
-        How a reader changes the page.
     """
 
     labels: ShownColumn | None
@@ -60,7 +57,6 @@ class Given:
     probe: Probe | None
     facts: Mapping[str, Any] | None
     map: str
-    advice: Advice
 
 
 def contents(
@@ -117,8 +113,7 @@ def contents(
         "heat": _heat(held, nearest.usual),
         "first": _first(shown),
         "notes": [*notes, *held.notes],
-        "notice": given.advice.notice(samples is not None, label, bool(given.concepts)),
-        "more_rows": given.advice.more_rows,
+        "notice": REAL_ROWS if samples is not None else _held(label, bool(given.concepts)),
     }
 
 
@@ -140,6 +135,21 @@ def _directions(
         for direction, top in zip(directions, tops)
     ]
     return found, notes
+
+
+def _held(labels: str | None, concepts: bool) -> str:
+    """What a page without rows still tells of them; `labels` is what their labels are called."""
+    held = [
+        "the numbers of the rows and landmarks",
+        "their places on the maps",
+        "the rows' coverage, nearest rows and landmarks, and contributions",
+        *([] if labels is None else [f"the rows' labels ({labels})"]),
+        *(["the names and scores of the concepts"] if concepts else []),
+    ]
+    return (
+        f"This page was written without the rows themselves. It still holds {', '.join(held)} and the description of "
+        "the model."
+    )
 
 
 def _first(shown: ShownRows) -> int:

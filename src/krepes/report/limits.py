@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from krepes.report.maps.neighbours import NearestRows
+from krepes.report.maps import NearestRows
 from krepes.report.model_card import LOW_COVERAGE
 from krepes.report.shown_rows import ShownColumn
 

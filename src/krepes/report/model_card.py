@@ -15,8 +15,8 @@ from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.splits import validation_split
 from krepes.explain import class_coverage
 from krepes.explain.expansion import n_landmarks
+from krepes.report.facts import component_words, input_words, steps_words, views_words
 from krepes.report.shown_rows import ShownColumn, ShownRows
-from krepes.report.words import component_words, input_words, steps_words, views_words
 
 LOW_COVERAGE = 0.1
 TEST_SHARE = 0.2

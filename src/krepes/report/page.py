@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -82,9 +83,59 @@ def map_page(title: str, content: dict[str, Any]) -> str:
     return _filled("page", title, script=script, data=safe_json(content))
 
 
-def plain_page(title: str, body: str) -> str:
-    """A page without scripts; `body` is HTML."""
-    return _filled("plain", title, body=body)
+@dataclass(frozen=True)
+class Section:
+    """A part of a page without scripts: texts, and a table.
+
+    Attributes
+    ----------
+    title, about, note : str
+    heads : sequence of str
+        Without heads the table has none.
+    rows : sequence of sequences of str
+    drawn : ndarray of shape (n, 3) or None
+        For each row, where a bar begins and ends and where its mark lies, as shares of the width; NaN for no mark.
+    """
+
+    title: str = ""
+    about: str = ""
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    drawn: np.ndarray | None = None
+    note: str = ""
+
+
+def plain_page(title: str, sections: Iterable[Section]) -> str:
+    """A page of tables, without scripts."""
+    return _filled("plain", title, body="\n".join(map(_section, sections)))
+
+
+def _section(given: Section) -> str:
+    parts = [f"<h2>{escape(given.title)}</h2>"] if given.title else []
+    parts += [f"<p>{escape(given.about)}</p>"] if given.about else []
+    if given.rows:
+        region = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(given.title)}">'
+        parts.append(f"{region}{_table(given)}</div>")
+    parts += [f'<p class="note">{escape(given.note)}</p>'] if given.note else []
+    return "".join(parts)
+
+
+def _table(given: Section) -> str:
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in given.heads)
+    head = f"<thead><tr>{top}</tr></thead>" if top else ""
+    drawn = [""] * len(given.rows) if given.drawn is None else map(_bar, given.drawn)
+    lines = []
+    for (first, *others), bar in zip(given.rows, drawn):
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in others)
+        lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}{bar}</tr>')
+    return f"<table>{head}<tbody>{''.join(lines)}</tbody></table>"
+
+
+def _bar(shares: np.ndarray) -> str:
+    low, high, at = 100 * shares
+    mark = f'<b style="left:{at:.1f}%"></b>' if at == at else ""
+    bar = f'<i style="left:{low:.1f}%;width:{high - low:.1f}%"></i>'
+    return f'<td><div class="span">{bar}{mark}</div></td>'
 
 
 class WrittenReport(type(Path())):  # type: ignore[misc]  # the path of this system

@@ -14,9 +14,8 @@ from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult
 from krepes.explain import Concept
-from krepes.report.advice import IN_PYTHON, Advice
 from krepes.report.contents import Given, contents
-from krepes.report.maps.neighbour_map import check_map
+from krepes.report.maps import check_map
 from krepes.report.page import WrittenReport, map_page, write_page
 from krepes.report.samples import read_samples
 from krepes.report.shown_rows import extra_columns, label_column, open_rows
@@ -41,7 +40,6 @@ def write_report(
     overwrite: bool = False,
     map: str | None = "tsne",
     random_state: int = 0,
-    advice: Advice = IN_PYTHON,
 ) -> WrittenReport:
     """Write one HTML file that shows what a model has learned and explains every row by real examples.
 
@@ -77,8 +75,6 @@ def write_report(
         principal components, and with labels their discriminants.
     random_state : int, default=0
         Seed of the sample of rows, of the map and of the probe's split. The same arguments give the same file.
-    advice : Advice, default=IN_PYTHON
-        How the page says what to write to change it; the command line has words of its own.
 
     Returns
     -------
@@ -119,7 +115,7 @@ def write_report(
     shown = open_rows(model, X, max_rows, random_state)
     heading = "Representation of the data" if title is None else str(title)
     own, of_landmarks = label_column(labels, shown)
-    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map, advice)
+    given = Given(own, of_landmarks, extra_columns(X, columns, shown), concepts, probe, facts, map)
     rows = read_samples(model, shown.source) if samples else None
     content = {"title": heading, **contents(model, shown, given, rows, n_top, random_state)}
     return write_page(map_page(heading, content), target, overwrite)

@@ -9,10 +9,10 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
+from krepes.cli.result_files import check_outputs, save_figure, write_csv
+from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from krepes.cli.features import FeatureFile
 
 FEATURES = (
@@ -44,8 +44,6 @@ def align(
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
     from krepes.cli.features import open_aligned, short_names
-    from krepes.cli.result_files import check_outputs, save_figure, write_csv
-    from krepes.cli.terminal import console, line
 
     estimator = _checked(features, estimator, permutations, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
@@ -62,8 +60,7 @@ def align(
         line(f"\n{test} ({estimator})")
         found["test"] = vars(test)
     else:
-        heading = f"CKA, {estimator}" + (", sketched" if sketch else "")
-        console().print(_table(features, values, heading))
+        _show(features, values, f"CKA, {estimator}" + (", sketched" if sketch else ""))
         undefined = [name for i, name in enumerate(features) if values[i][i] != values[i][i]]
         if undefined:
             line(f"Blank: all rows of {', '.join(undefined)} are the same.")
@@ -117,14 +114,10 @@ def _sketched(opened: list[FeatureFile], n_buckets: int, seed: int) -> list[list
     return sketch.table()[1].tolist()
 
 
-def _table(names: list[str], values: list[list[float]], heading: str) -> Table:
-    from rich.text import Text
-
+def _show(names: list[str], values: list[list[float]], heading: str) -> None:
     from krepes.alignment.transfer.transferability import number_text
-    from krepes.cli.terminal import table
 
     numbers = [str(i + 1) for i in range(len(names))]
-    shown = table("", heading, *numbers, right=numbers)
-    for number, name, row in zip(numbers, names, values):
-        shown.add_row(number, Text(name), *(number_text(value, 4) for value in row))
-    return shown
+    cells = [[number_text(value, 4) for value in row] for row in values]
+    rows = [(number, name, *row) for number, name, row in zip(numbers, names, cells)]
+    show_table(("", heading, *numbers), rows, left=[heading])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
-from krepes.cli.result_files import ResultFile
+from krepes.cli.parameters import estimator, given_values, overrides
+from krepes.cli.result_files import ResultFile, check_outputs, save_figure
+from krepes.cli.terminal import show_facts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,9 +47,6 @@ def cluster(
     \b[cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
     [cyan]krepes cluster people.csv --keep id -o clusters.csv --set n_iterations=4 --figure iterations.png[/]
     """
-    from krepes.cli.parameters import estimator, given_values, overrides
-    from krepes.cli.result_files import check_outputs, save_figure
-
     result.check()
     check_outputs(None, figure, result.overwrite)
     from krepes.clustering import SubspaceClustering
@@ -87,7 +86,7 @@ def _rows_and_labels(
     width = row_width(source)
     check_rows_memory(source.n_rows, width, "Cluster a part of the rows.")
     space, _ = prepare_inputs(source, preprocess, 1, seed, Placement.of("float64", "cpu"), Local(), Bars())
-    show_columns(space)
+    show_columns(space.encoder)
     batches = (batch for _, batch in space.selected(source).batches(8192))
     X = torch.cat([dense(space.tensor(batch, torch.float64)) for batch in batches]).numpy()
     return X, source.labels if label is None else column_beside(source, path, label, "label")
@@ -99,8 +98,7 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     from krepes.cli.describe import part
-    from krepes.cli.terminal import show_facts
-    from krepes.report.words import component_words
+    from krepes.report.facts import component_words
 
     sizes = np.bincount(model.labels_).tolist()
     largest = sorted(sizes, reverse=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.reporting import warn
+from krepes.base.files import atomic_path
 from krepes.cli import options
-from krepes.cli.command import changed, command, json_text, with_options
+from krepes.cli.command import changed, command, json_text, usage_errors
 from krepes.cli.options import option
+from krepes.cli.result_files import check_outputs, save_figure
 
 if TYPE_CHECKING:
-    from krepes.embedding import KernelEmbedding
-    from krepes.evaluation import Protocol, TaskGuess
     from krepes.labelled import LabelledRows
     from krepes.one_pass import OnePassEstimator
 
@@ -51,21 +50,18 @@ class Protocolled:
 
     def check(self) -> None:
         """Refuse values that are wrong for any data, before the data are opened."""
+        from krepes.base.validation import check_number
         from krepes.evaluation.linear import PATHS
         from krepes.evaluation.scoring import check_scoring
         from krepes.preprocessing.targets import TASKS
 
-        if self.label_fraction is not None and not 0 < self.label_fraction <= 1:
-            raise typer.BadParameter(
-                f"--label-fraction {self.label_fraction:g}: expected a share above 0 and up to 1."
-            )
         options.one_of("--task", self.task, TASKS)
         options.one_of("--classifier", self.classifier, tuple(PATHS))
-        try:
+        with usage_errors():
+            if self.label_fraction is not None:
+                check_number("label_fraction", self.label_fraction, "a share", above=0, most=1)
             if self.scoring is not None:
                 check_scoring(self.scoring)
-        except ValueError as error:
-            raise typer.BadParameter(with_options(str(error))) from None
 
 
 @command
@@ -93,8 +89,6 @@ rows kept in its file.
     \b[cyan]krepes evaluate people.krepes people.parquet --split split --label-fraction 0.1[/]
     [cyan]krepes evaluate digits.krepes digits.npz --label-counts 50,100,300,1000 --figure curve.png[/]
     """
-    from krepes.cli.result_files import check_outputs
-
     if sum(choice is not None for choice in (labels.split, labels.n_train, test)) > 1:
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
     if figure is not None and not wanted.counts():
@@ -105,13 +99,17 @@ rows kept in its file.
 
     fitted = load(model, device=device)
     if isinstance(fitted, KernelEmbedding):
+        from krepes.cli.embedding_evaluation import evaluate_embedding
+
         dataset = _opened(fitted, rows, labels, test)
-        found = _probed(fitted, dataset, wanted, random_state, figure, overwrite)
+        found, curve = evaluate_embedding(fitted, dataset, wanted, random_state)
+        if figure is not None and curve is not None:
+            from krepes.evaluation import plot_label_curve
+
+            save_figure(plot_label_curve(curve), figure, overwrite)
     else:
         found = _scored(fitted, model, rows, labels, wanted, test)
     if output is not None:
-        from krepes.base.files import atomic_path
-
         with atomic_path(output, overwrite=overwrite) as temporary:
             temporary.write_text(json_text(found["results"]), encoding="utf-8")
     return found
@@ -157,69 +155,3 @@ def _scored(
         raise typer.BadParameter(f"{name} is for representations; {path} is a machine.")
     dataset = _opened(machine, rows, labels)
     return evaluate_machine(machine, dataset, not wanted.no_raw, wanted.baselines)
-
-
-def _probed(
-    model: KernelEmbedding,
-    dataset: LabelledRows,
-    wanted: Protocolled,
-    seed: int,
-    figure: Path | None,
-    overwrite: bool,
-) -> dict[str, Any]:
-    """A representation and what it is compared with."""
-    from krepes.cli import evaluate_report as report
-    from krepes.cli.probing import probe_all
-
-    _warn_of_feature(model, dataset)
-    plan, guess = _planned(dataset, wanted, seed)
-    report.show_data(dataset, plan, guess)
-    found = probe_all(model, dataset, plan, wanted, seed)
-    report.show_findings(found, dataset, model)
-    if figure is not None and found.curve is not None:
-        from krepes.cli.result_files import save_figure
-        from krepes.evaluation import plot_label_curve
-
-        save_figure(plot_label_curve(found.curve), figure, overwrite)
-    return {
-        "data": dataset.describe(),
-        "labels": dataset.where,
-        "task": plan.task,
-        "classes": plan.labels.classes if plan.task == "classification" else None,
-        "drawn": dataset.test is None,
-        "notes": found.notes,
-        "verdict": report.verdict_numbers(found.verdict),
-        "results": report.numbers_of(found),
-    }
-
-
-def _planned(dataset: LabelledRows, wanted: Protocolled, seed: int) -> tuple[Protocol, TaskGuess | None]:
-    """Which rows teach and test in every repeat, and what the labels were taken for."""
-    from krepes.evaluation import guess_task, plan_protocol
-
-    name = f"The label {dataset.where}"
-    guess = guess_task(dataset.y, name) if wanted.task == "auto" else None
-    plan = plan_protocol(
-        dataset.y,
-        dataset.train,
-        dataset.test,
-        label_fraction=wanted.label_fraction,
-        n_repeats=wanted.n_repeats,
-        random_state=seed,
-        name=name,
-        task=wanted.task if guess is None else guess.name,
-    )
-    if plan.task == "regression" and wanted.knn:
-        raise ValueError(
-            "--knn is for classes; the target is a quantity. Leave it out, or say --task classification."
-        )
-    return plan, guess
-
-
-def _warn_of_feature(model: KernelEmbedding, dataset: LabelledRows) -> None:
-    """A label that the model has as a feature is easy to predict, and proves nothing."""
-    encoder = model.input_space_.encoder
-    used = [] if encoder is None else encoder.used_columns_
-    column = next((name for name in used if dataset.where == f"column {name!r}"), None)
-    if column is not None:
-        warn(f"The column {column!r} is a feature of the model: fit without it (--label {column}).")

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
+from krepes.base.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
+from krepes.cli.parameters import given_values
+from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,19 +47,13 @@ class Page:
     overwrite: Annotated[bool, option("--force", "Overwrite existing files.", panel="Options")] = False
 
     def check(self) -> None:
-        from krepes.base.files import check_writable
-
         if self.output is not None:
             check_writable(self.output, self.overwrite)
 
     def write(self, model: OnePassEstimator, source: Source, **settings: Any) -> dict[str, Any]:
         """Write the page of a representation or of a machine, and say so; nothing without --output."""
         from krepes import KernelEmbedding
-        from krepes.base.files import readable_bytes
-        from krepes.cli.parameters import given_values
-        from krepes.cli.terminal import line
         from krepes.report import write_machine_page, write_report
-        from krepes.report.advice import ON_THE_COMMAND_LINE
 
         if self.output is None:
             return {}
@@ -67,7 +64,7 @@ class Page:
         }
         if isinstance(model, KernelEmbedding):
             settings |= given_values(max_rows=self.max_rows, map=self.map)
-            write_report(model, source, self.output, advice=ON_THE_COMMAND_LINE, **shared, **settings)
+            write_report(model, source, self.output, **shared, **settings)
         else:
             write_machine_page(cast("Machine", model), source, self.output, **shared)
         shown = (

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from krepes.base.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import changed, command
-from krepes.cli.embedding_options import EmbeddingOptions
 from krepes.cli.options import DATA, MODEL, STREAM, option
+from krepes.cli.parameters import EmbeddingOptions
+from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,17 +66,11 @@ def fit(
     [cyan]krepes fit part.parquet --base people.krepes --first-row 100000 -o part.krepes[/]
     [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
     """
-    from krepes.base.files import check_writable
     from krepes.cli.fitting import continued, fit_part, learn, show_saved
-    from krepes.cli.terminal import line
+    from krepes.cli.memory_needed import check_room, fit_cost
 
-    kept = {
-        "--select": select,
-        "--no-moments": no_moments,
-        "--checkpoint": parts.checkpoint,
-        "--label": label,
-    }
-    _check(rows, chosen, parts, stream, [name for name, value in kept.items() if value])
+    others = {"--select": select, "--no-moments": no_moments, "--label": label}
+    _check(rows, chosen, parts, stream, [name for name, value in others.items() if value])
     if stream.follow:
         return _follow(rows, chosen, parts, stream, label, output, device, random_state)
     chosen.model(chosen.parameters())  # wrong names are seen before the data are opened
@@ -90,10 +86,10 @@ def fit(
     prepared = rows.preprocessing(source, label, beside, chosen.preprocess or "auto")
     settings = {"engine": parts.engine, "device": device, "random_state": random_state, "verbose": 1}
     model = chosen.model(chosen.parameters(), preprocess=prepared, **settings)
-    _check_room(model, source, None if dry_run else output, overwrite, no_moments)
+    folds = model.folds_kept or 1
+    kept: dict[str, Any] = {"matrices": 0 if no_moments else 1 + 3 * folds, "width": model.n_components}
+    check_room(model, source, None if dry_run else output, overwrite, more=3 * (folds - 1), **kept)
     if dry_run:
-        from krepes.cli.memory_needed import fit_cost
-
         return fit_cost(model, source)
     labels = _training_labels(source, rows.data, label) if select else None
     start = time.perf_counter()
@@ -117,7 +113,7 @@ def _check(
     kept: list[str],
 ) -> None:
     """Refuse options that do not go together, before anything is opened."""
-    from krepes.cli.fitting import refuse
+    from krepes.cli.fitting import brought, refuse
 
     if stream.once and not stream.follow:
         raise typer.BadParameter("--once is for --follow.")
@@ -127,11 +123,10 @@ def _check(
         raise typer.BadParameter("--half-life is for streams: give --follow, or --base.")
     if stream.follow:
         of_files = changed(rows, ("data", "exclude", "columns", "missing"))
-        weights = changed(parts, ("base", "groups", "engine", "checkpoint"))
+        weights = changed(parts, ("base", "groups", "engine"))
         refuse([*of_files, *weights, *(set(kept) - {"--label"})], "it does not go with --follow.")
     if parts.base is not None:
-        own = [*changed(chosen), *changed(rows, ("data", "array", "size", "encoding")), *kept]
-        refuse(own, f"--base {parts.base} brings its own.")
+        refuse([*brought(rows, chosen, parts), *kept], f"--base {parts.base} brings its own.")
 
 
 def _follow(
@@ -163,21 +158,6 @@ def _embedding(model: OnePassEstimator, base: Path) -> KernelEmbedding:
     if not isinstance(model, KernelEmbedding):
         raise ValueError(f"--base {base} holds a {type(model).__name__}: use `krepes train --base`.")
     return model
-
-
-def _check_room(
-    model: KernelEmbedding, source: Source, output: Path | None, overwrite: bool, no_moments: bool
-) -> None:
-    """Refuse what memory or disk cannot hold."""
-    from krepes.cli.memory_needed import check_fit_memory, check_model_file
-    from krepes.features.choices import landmark_count
-
-    m = min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows)
-    folds, width = model.folds_kept or 1, model.n_components
-    check_fit_memory(m, 3 * (folds - 1))
-    if output is not None:
-        matrices = 0 if no_moments else 1 + 3 * folds
-        check_model_file(output, overwrite, source, m, m if isinstance(width, str) else width, matrices)
 
 
 def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:

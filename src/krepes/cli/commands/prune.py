@@ -11,10 +11,13 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
+from krepes.cli.parameters import given_values, parsed
+from krepes.cli.result_files import check_outputs, write_csv
+from krepes.cli.session import check_exists
+from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.table import Table
 
     from krepes.alignment import PrunedEnsemble
 
@@ -58,8 +61,6 @@ def prune(
 in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
     from krepes.alignment import prune_ensemble
-    from krepes.cli.parameters import given_values, parsed
-    from krepes.cli.result_files import check_outputs, write_csv
 
     check_outputs(output, None, overwrite)
     P, y, names = _read(file, label, labels, tuple(exclude), encoding)
@@ -85,8 +86,6 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
 
 
 def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
-    from krepes.cli.terminal import console, line
-
     classes = pruned.classes
     numbers = classes is None
     kind = "regression" if classes is None else f"classification, {len(classes)} classes"
@@ -96,7 +95,7 @@ def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
             f"{'R²' if numbers else 'Accuracy'} {pruned.score_:.3f} (on rows left out of the choice in turn), "
             f"{pruned.score_of_all_:.3f} with the {'mean' if numbers else 'vote'} of all."
         )
-    console().print(_table(pruned, everything))
+    _show_members(pruned, everything)
     intercept = ", ".join(f"{value:.4g}" for value in pruned.intercept_)
     line(
         f"prediction = sum of weight x member, plus {intercept}"
@@ -108,7 +107,6 @@ def _read(
     file: str, label: str | None, labels: str | None, exclude: tuple[str, ...], encoding: str | None
 ) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
     """Predictions, target, and the members' names."""
-    from krepes.cli.opening import check_exists
     from krepes.labelled import ARRAYS, read_labels, read_named, split_array
 
     if label is None and labels is None:
@@ -163,28 +161,19 @@ def _read_table(
     return np.column_stack(columns), y, names
 
 
-def _table(pruned: PrunedEnsemble, everything: bool) -> Table:
+def _show_members(pruned: PrunedEnsemble, everything: bool) -> None:
     """The members, the heaviest first; of the dropped only a few, or all."""
-    from rich.text import Text
-
-    from krepes.cli.terminal import table
-
     classes = pruned.classes is not None
-    score = "accuracy alone" if classes else "R² alone"  # alignment with one column of numbers is R²
-    numbers = ("weight", score, "alignment") if classes else ("weight", score)
-    shown = table("member", *numbers, "", right=numbers)
-    rows = sorted(pruned.table_, key=lambda row: (-row.weight, row.score != row.score, -row.score, row.index))
-    for row in rows if everything else rows[:SHOWN]:
-        alone = (
-            "" if value != value else f"{value:.3f}"
-            for value in (row.score, row.alignment)[: len(numbers) - 1]
-        )
-        # Text, because brackets in names are not markup.
-        shown.add_row(Text(row.name), f"{row.weight:.4g}" if row.kept else "", *alone, Text(row.reason))
+    # Alignment with one column of numbers is R².
+    numbers = ["accuracy alone", "alignment"] if classes else ["R² alone"]
+    rows = []
+    for row in sorted(pruned.table_, key=lambda row: (-row.weight, row.score != row.score, -row.score)):
+        alone = ("" if value != value else f"{value:.3f}" for value in (row.score, row.alignment))
+        weight = f"{row.weight:.4g}" if row.kept else ""
+        rows.append([row.name, weight, *list(alone)[: len(numbers)], row.reason])
     if not everything and len(rows) > SHOWN:
-        more = f"... and {len(rows) - SHOWN:,} more (--verbose shows all)"
-        shown.add_row(more, *[""] * (len(numbers) + 1))
-    return shown
+        rows[SHOWN:] = [[f"... and {len(rows) - SHOWN:,} more (--verbose shows all)"]]
+    show_table(["member", "weight", *numbers, ""], rows)
 
 
 def _rows(pruned: PrunedEnsemble) -> Iterator[list[Any]]:

@@ -10,6 +10,9 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
+from krepes.cli.parameters import given_values
+from krepes.cli.result_files import check_outputs, save_figure, write_csv
+from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,9 +68,6 @@ def rank_models(
     better; blank is undefined, or not computed where CKA is sketched.
     """
     from krepes.cli.features import open_aligned
-    from krepes.cli.parameters import given_values
-    from krepes.cli.result_files import check_outputs, save_figure, write_csv
-    from krepes.cli.terminal import line
 
     _check(features, labels, label, probabilities, sort_by, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
@@ -78,7 +78,10 @@ def rank_models(
     settings |= sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
     found = _ranked(opened, y, probabilities, encoding, settings)
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")
-    _print(found)
+    (heads, *lines), notes = found.cells()
+    show_table(heads, lines)
+    for note in notes:
+        line(note)
     rows = found.rows()
     if output is not None:
         write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], overwrite)
@@ -155,17 +158,3 @@ def _ranked(
         probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
         **settings,
     )
-
-
-def _print(found: Transferability) -> None:
-    from rich.text import Text
-
-    from krepes.cli.terminal import console, line, table
-
-    (headings, *lines), notes = found.cells()
-    shown = table(*headings, right=headings[1:])
-    for cells in lines:
-        shown.add_row(*map(Text, cells))
-    console().print(shown)
-    for note in notes:
-        line(note)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from krepes.base.files import check_writable
 from krepes.cli import options
-from krepes.cli.command import changed, command
+from krepes.cli.command import command
 from krepes.cli.options import MODEL, option
+from krepes.cli.parameters import ModelOptions, estimator
+from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,10 +32,10 @@ CHOSEN_WITH = (
 
 
 @dataclass(frozen=True)
-class MachineOptions:
-    """What is trained, and the parameters that have options; --set has all others."""
+class MachineOptions(ModelOptions):
+    """What is trained, and its parameters."""
 
-    panel: ClassVar[str] = MODEL
+    not_parameters: ClassVar[tuple[str, ...]] = (*ModelOptions.not_parameters, "task", "machine")
 
     task: Annotated[str, option("classification, regression, auto, or detect (no labels).")] = "auto"
     machine: Annotated[str, option("ridge, or gaussian_process.")] = "ridge"
@@ -51,24 +54,6 @@ class MachineOptions:
     false_alarm_rate: Annotated[
         float | None, option("With --task detect: false alarms. By default 0.05.")
     ] = None
-    preprocess: Annotated[
-        str | None, option("How rows are prepared: auto, table, normalize, series, none.", panel=options.DATA)
-    ] = None
-    override: options.Override = field(default_factory=list)
-
-    def parameters(self) -> dict[str, Any]:
-        """What was given, without `preprocess`."""
-        from krepes.cli.parameters import given_values, overrides
-
-        own = given_values(
-            kernel=self.kernel,
-            lengthscale=self.lengthscale,
-            n_landmarks=self.n_landmarks,
-            penalty=self.penalty,
-            class_weight=self.class_weight,
-            false_alarm_rate=self.false_alarm_rate,
-        )
-        return own | overrides(self.override)
 
     def check(self) -> None:
         """Refuse names that are not known."""
@@ -105,7 +90,6 @@ Rows without a label are not used.
     [cyan]krepes train houses.csv --label price --machine gaussian_process --set noise=0.1 -o price.krepes[/]
     [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
-    from krepes.base.files import check_writable
     from krepes.cli.fitting import learn, show_saved
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
@@ -140,15 +124,13 @@ def _check_base(
     rows: options.NewRows, chosen: MachineOptions, parts: options.PartOptions, no_sums: bool
 ) -> None:
     """Refuse options that --base brings itself."""
-    from krepes.cli.fitting import refuse
+    from krepes.cli.fitting import brought, refuse
 
-    if parts.base is None:
-        if parts.first_row is not None:
-            raise typer.BadParameter("--first-row is for a part of the data: give --base.")
-        return
-    own = [*changed(chosen), *changed(rows, ("data", "array", "size", "encoding"))]
-    kept = {"--no-sums": no_sums, "--checkpoint": parts.checkpoint}
-    refuse([*own, *(name for name, value in kept.items() if value)], f"--base {parts.base} brings its own.")
+    if parts.base is not None:
+        own = [*brought(rows, chosen, parts), *(["--no-sums"] if no_sums else [])]
+        refuse(own, f"--base {parts.base} brings its own.")
+    elif parts.first_row is not None:
+        raise typer.BadParameter("--first-row is for a part of the data: give --base.")
 
 
 def _part(
@@ -161,8 +143,6 @@ def _part(
     overwrite: bool,
 ) -> dict[str, Any]:
     """The sums of one part of the data, for the machine of --base."""
-    from dataclasses import replace
-
     from krepes.cli.fitting import continued, fit_part
     from krepes.machines import NoveltyDetector
     from krepes.machines.labelled_machine import LabelledMachine
@@ -201,10 +181,12 @@ class Target:
     def why(self) -> str:
         return "--task says so" if self.guess is None else self.guess.why
 
+    @property
+    def n_classes(self) -> int:
+        return 1 if self.y is None or self.task != "classification" else len(set(self.y.tolist()))
+
     def say(self) -> None:
         """Say what there is to learn from, and what it was taken for."""
-        from krepes.cli.terminal import line
-
         if self.y is None:
             return
         rest = f" {self.test_rows:,} rows are kept for testing." if self.test_rows else ""
@@ -254,7 +236,6 @@ def _machine(
 ) -> LabelledMachine[Any, Any] | NoveltyDetector:
     """The machine that the options make."""
     from krepes import machines
-    from krepes.cli.parameters import estimator
 
     if target.y is None:
         return estimator(machines.NoveltyDetector, chosen.parameters(), **settings)
@@ -276,19 +257,13 @@ def _check_room(
     A ridge machine has n_folds matrices of m x m, times the classes where they are balanced; a Gaussian process has one
     or, for several classes, one for each; a detector two.
     """
-    import numpy as np
+    from krepes.cli.memory_needed import check_room
 
-    from krepes.cli.memory_needed import check_fit_memory, check_model_file
-    from krepes.features.choices import landmark_count
-
-    m = landmark_count(machine.n_landmarks, source.n_rows)
-    c = len(np.unique(target.y)) if target.y is not None and target.task == "classification" else 1
-    folds = getattr(machine, "n_folds", 1)
+    c, folds = target.n_classes, getattr(machine, "n_folds", 1)
     by_class = getattr(machine, "class_weight", None) == "balanced" or not hasattr(machine, "n_folds")
     sums = folds * (c if by_class else 1) + (target.y is None)
-    check_fit_memory(m, sums)
-    kept = 0 if no_sums else getattr(machine, "n_kept", 0)
-    check_model_file(output, overwrite, source, m, c * folds, 0 if no_sums else 1 + sums, kept)
+    kept = {} if no_sums else {"matrices": 1 + sums, "n_kept": getattr(machine, "n_kept", 0)}
+    check_room(machine, source, output, overwrite, more=sums, width=c * folds, **kept)
 
 
 def _next_command(machine: object, target: Target, output: Path, data: Path) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from krepes.cli import options
-from krepes.cli.command import command
-from krepes.cli.embedding_options import EmbeddingOptions
-from krepes.cli.options import option
+from krepes.cli.command import command, usage_errors
+from krepes.cli.options import key_and_value, option
+from krepes.cli.parameters import EmbeddingOptions, given_values, parsed
 from krepes.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ class SearchOptions:
         >>> SearchOptions(ranges=["loss__temperature=0.05:5"], choices=["solver__batch_size=128,256"]).space()
         {'loss__temperature': (0.05, 5), 'solver__batch_size': [128, 256]}
         """
-        from krepes.cli.parameters import key_and_value
-
         pairs = [(key_and_value(text, "--range", RANGE), _range) for text in self.ranges]
         pairs += [(key_and_value(text, "--choice", CHOICE), _choice) for text in self.choices]
         found: dict[str, Any] = {}
@@ -64,8 +62,6 @@ class SearchOptions:
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `Search` that were given."""
-        from krepes.cli.parameters import given_values
-
         return given_values(
             sampler=self.sampler,
             metric=self.metric,
@@ -76,26 +72,21 @@ class SearchOptions:
 
 def _range(key: str, text: str) -> Any:
     """LOW:HIGH, perhaps with :linear or :log, as Optuna has it."""
-    from krepes.cli.parameters import parsed
     from krepes.evaluation.tuning.ranges import distribution, import_optuna
 
     low, high, scale = ([parsed(part) for part in text.split(":")] + [None, None, None])[:3]
     numbers = isinstance(low, int | float) and isinstance(high, int | float)
     if not numbers or scale not in (None, "linear", "log") or text.count(":") > 2:
         raise typer.BadParameter(f"--range {key}={text}: expected {RANGE}.")
-    try:
+    with usage_errors():
         distribution(key, (low, high))
         if scale is None:
             return low, high
         return import_optuna().distributions.FloatDistribution(low, high, log=scale == "log")
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _choice(key: str, text: str) -> list[Any]:
     """A,B as values."""
-    from krepes.cli.parameters import parsed
-
     parts = [parsed(part.strip()) for part in text.split(",") if part.strip()]
     if not parts:
         raise typer.BadParameter(f"--choice {key}={text}: expected {CHOICE}.")
@@ -121,11 +112,10 @@ beside the numbers. Test rows of --split or --n-train take no part.
     \b[cyan]krepes tune people.parquet --label income --study people.study[/]
     [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
     """
-    from krepes.cli.memory_needed import check_fit_memory
+    from krepes.cli.memory_needed import check_room
     from krepes.cli.tune_report import FitCommand
     from krepes.evaluation import Search
     from krepes.evaluation.tuning.ranges import import_optuna
-    from krepes.features.choices import landmark_count
     from krepes.labelled import training_rows
 
     import_optuna()
@@ -133,7 +123,7 @@ beside the numbers. Test rows of --split or --n-train take no part.
     _check(space, given, labels)
     model = _model(chosen, given, space, {"device": device, "random_state": random_state, "verbose": 1})
     source = rows.open()
-    check_fit_memory(min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows))
+    check_room(model, source)
     y, where = labels.of(source, rows)
     split = [labels.split] if labels.split and source.kind == "table" else []
     encoder = rows.preprocessing(source, labels.columns(), split, chosen.preprocess or "auto")
@@ -188,14 +178,13 @@ def _show_columns(encoder: TableEncoder | str | None, source: Source) -> None:
     """Print how every column of a table will be used, in a scan of its own."""
     from sklearn.base import clone
 
-    from krepes.cli.describe import column_table
-    from krepes.cli.terminal import console
+    from krepes.cli.describe import show_columns
     from krepes.preprocessing import TableEncoder
 
     if isinstance(encoder, TableEncoder):
         fitted = clone(encoder)
         fitted.fit_source(source, n_candidates=1)
-        console().print(column_table(fitted))
+        show_columns(fitted)
 
 
 def _run(prepared: Search, searching: SearchOptions, fit: FitCommand) -> dict[str, Any]:

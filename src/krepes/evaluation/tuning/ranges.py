@@ -124,9 +124,8 @@ def settle(model: KernelEmbedding, space: Mapping[str, Any] | None) -> SettledSp
     own = dict(space or {})
     fixed: dict[str, Any] = {}
     varied: dict[str, Any] = dict(OTHER_LOSS)
-    if (
-        own.get("loss") is None and own.get("solver") is None
-    ):  # else trials differ in them and their parameters
+    if not {"loss", "solver"} & {name for name, spec in own.items() if spec is not None}:
+        # Else trials differ in them and their parameters.
         varied = loss_ranges(as_loss(model.loss)) | solver_ranges(chosen_solver(model))
         fixed = solver_settings(model, named=any(name.startswith("solver__") for name in own))
     varied = {name: spec for name, spec in (varied | own).items() if spec is not None}

@@ -22,14 +22,13 @@ from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
 from krepes.base.packing import digest
-from krepes.base.validation import check_count
+from krepes.base.validation import check_choice, check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows
 from krepes.evaluation.tuning.ranges import SettledSpace, chosen_solver, settle
-from krepes.evaluation.tuning.result import SearchResult
 from krepes.evaluation.tuning.split import METRICS, SearchSplit, split_rows
-from krepes.evaluation.tuning.study import SAMPLERS, finished, next_params, open_study, record
+from krepes.evaluation.tuning.study import SAMPLERS, SearchResult, finished, next_params, open_study, record
 from krepes.sources import Source, open_source
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.row_subset import subset
@@ -82,8 +81,7 @@ class Search:
     ):
         if not isinstance(model, KernelEmbedding):
             raise TypeError(f"search takes a KernelEmbedding; got {type(model).__name__}.")
-        if sampler not in SAMPLERS:
-            raise ValueError(f"sampler={sampler!r}: expected {' or '.join(map(repr, SAMPLERS))}.")
+        check_choice("sampler", sampler, SAMPLERS)
         check_count("random_state", random_state, least=0)
         self.sampler, self.seed = sampler, int(random_state)
         self.space: SettledSpace = settle(model, space)
@@ -102,15 +100,12 @@ class Search:
             seed=self.seed,
             name=name,
         )
-        self.one_pass = self._from_moments()
+        by_moments = all(name.startswith(_OF_MOMENTS) for name in self.space.varied)
+        self.one_pass = by_moments and chosen_solver(self.model).data == "moments"
         self._train = subset(source, self.split.train)
         self._validation = source.take(self.split.validation)
         self._summed: KernelEmbedding | None = None
         self.study = open_study(study, self.space.varied, self._fingerprint(source), overwrite)
-
-    def _from_moments(self) -> bool:
-        by_moments = all(name.startswith(_OF_MOMENTS) for name in self.space.varied)
-        return by_moments and chosen_solver(self.model).data == "moments"
 
     def _fingerprint(self, source: Source) -> dict[str, str]:
         """Hashes of everything that makes trials comparable."""
@@ -172,20 +167,17 @@ class Search:
 
     def _scores(self, params: dict[str, Any]) -> dict[str, float]:
         """Fit with these parameters, and probe."""
-        Z = self._fitted(params).transform(self._validation)
+        if self._summed is not None:
+            model = self._summed.refit(**params)
+        else:
+            model = clone(self.model).set_params(**params, verbose=0).fit(self._train)
+        Z = model.transform(self._validation)
         width = float(Z.shape[1])  # the regularisation may have cut components
         result = self.split.plan.run(Z, C_grid=PROBE_C_GRID)
         values = {metric: result.values(metric) for metric in METRICS}
         deviation = float(values[self.split.metric].std(ddof=min(1, len(result.results) - 1)))
-        return {name: float(value.mean()) for name, value in values.items()} | {
-            "deviation": deviation,
-            "n_components": width,
-        }
-
-    def _fitted(self, params: dict[str, Any]) -> KernelEmbedding:
-        if self._summed is not None:
-            return self._summed.refit(**params)
-        return clone(self.model).set_params(**params, verbose=0).fit(self._train)
+        means = {name: float(value.mean()) for name, value in values.items()}
+        return means | {"deviation": deviation, "n_components": width}
 
 
 def search(

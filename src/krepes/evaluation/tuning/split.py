@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from krepes.base.validation import check_choice, check_share
 from krepes.evaluation.probe_inputs import check_classes
 from krepes.evaluation.protocol import Protocol, plan_protocol
 from krepes.evaluation.splits import draw_stratified
@@ -70,11 +71,10 @@ def split_rows(
     >>> len(split.train), len(split.validation), split.metric
     (900, 100, 'accuracy')
     """
-    for what, share in (("validation_fraction", validation_fraction), ("label_fraction", label_fraction)):
-        if share is not None and not 0 < share < 1:
-            raise ValueError(f"{what}={share!r}: expected a share between 0 and 1.")
-    if metric not in ("auto", *METRICS):
-        raise ValueError(f"metric={metric!r}: expected 'auto', {' or '.join(map(repr, METRICS))}.")
+    if validation_fraction is not None:
+        check_share("validation_fraction", validation_fraction)
+    check_share("label_fraction", label_fraction)
+    check_choice("metric", metric, ("auto", *METRICS))
     labels = encode_labels(y, name, n_rows)
     used = np.arange(n_rows) if rows is None else rows
     candidates = used[labels.codes[used] != MISSING]

@@ -24,17 +24,16 @@ function emptyPanel() {
   fillPanel([el("h2", {}, "No row selected"), el("p", { class: "help" }, "Choose a row on the map, or find one by its number.")]);
 }
 
-/** Say that a row is not on this page, and how to see it. */
+/** Say that a row is not on this page, and why. */
 function showMissing(row) {
   Object.assign(map, { row: -1, landmark: -1, links: [] });
   map.draw();
   const beyond = row >= report.n_total;
   const why = beyond
     ? `The data have ${plural(report.n_total, "row")}, from 0 to ${count(report.n_total - 1)}.`
-    : `It is not among the ${count(n)} of ${count(report.n_total)} rows on this page, which are a random sample.`;
-  const how = beyond ? "" : report.more_rows.replace("ROW", row).replace("ALL", report.n_total);
-  fillPanel([el("h2", {}, `Row ${row} is not on this page`), el("p", { id: "missing" }, why), how ? el("p", {}, how) : null]);
-  say(`Row ${row} is not on this page. ${why} ${how}`);
+    : `It is not among the ${count(n)} of ${count(report.n_total)} rows on this page, which are a random sample. The page was written with at most ${count(n)} rows.`;
+  fillPanel([el("h2", {}, `Row ${row} is not on this page`), el("p", { id: "missing" }, why)]);
+  say(`Row ${row} is not on this page. ${why}`);
 }
 
 function showRow(i) {

@@ -1,4 +1,4 @@
-"""`krepes merge`: models of parts of the data, added up."""
+"""Commands about model files: `krepes info` and `krepes merge`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from krepes.base.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
+from krepes.cli.terminal import line, show_facts, show_table
 
 if TYPE_CHECKING:
     from krepes.one_pass import OnePassEstimator
     from krepes.tally import RowRanges
+
+_PARTS = {
+    "landmarks": "landmarks (rows of the training data)",
+    "sums": "sums over rows, and kept rows of the training data if there are any",
+    "solution": "coefficients, and what predictions need besides",
+    "targets": "targets",
+    "F": "Nyström factors F",
+    "eigenvalues": "Nyström factors F",
+    "moments": "moments",
+    "groups": "sums by group",
+    "rows_seen": "row numbers",
+    "input_space": "preprocessing",
+    "kernel": "kernel",
+    "kernel_probe": "kernel",
+    "views": "views",
+    "loss": "loss",
+    "landmark_indices": "landmark row numbers",
+}
+
+
+@command
+def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, Any]:
+    """Show what a model is, which columns it uses, and what its file holds."""
+    from krepes import load
+    from krepes.base.model_file import read, sizes
+    from krepes.cli import describe
+    from krepes.report.facts import model_facts
+
+    fitted = load(model, device="cpu")
+    header, _ = read(model)
+    size = model.stat().st_size
+    written = f"krepes {header['version']}, format {header['format']}"
+    file = {"file": f"{model}, {readable_bytes(size)}", "written by": written}
+    show_facts(file | model_facts(fitted))
+    encoder = fitted.input_space_.encoder
+    if encoder is not None:
+        describe.show_columns(encoder, None if verbose else describe.SHOWN_COLUMNS)
+    parts = _parts(sizes(model))
+    show_table(("part", "size"), [(part, readable_bytes(taken)) for part, taken in parts.items()])
+    line(describe.ability_words(fitted))
+    line(describe.held_words(fitted), style="yellow")
+    about = {"file": str(model), "bytes": size, "version": header["version"], "format": header["format"]}
+    return about | describe.summary_of(fitted) | {"parts": parts}
+
+
+def _parts(tensors: dict[str, int]) -> dict[str, int]:
+    """Bytes by part, largest first."""
+    parts: dict[str, int] = {}
+    for name, size in tensors.items():
+        part = _PARTS.get(name.lstrip(".").split(".")[0], "other")
+        parts[part] = parts.get(part, 0) + size
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))
 
 
 @command
@@ -36,14 +90,11 @@ def merge(
 
     [cyan]krepes merge part-*.krepes -o all.krepes[/]
     """
-    from krepes.base.files import check_writable, readable_bytes
-    from krepes.cli.fitting import rows_held
-    from krepes.cli.terminal import line, show_facts
-
     if len(models) < 2:
         raise typer.BadParameter("One model is not merged: name at least two.")
     check_writable(output, overwrite)
     from krepes import load
+    from krepes.cli.fitting import rows_held
 
     total = load(models[0])
     if not hasattr(total, "merge"):
