@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from krepes.alignment import SketchedCKA
-from krepes.alignment.similarity.signed_sums import SignedSums, Sketches
+from krepes.alignment.similarity.sketched_cka import SignedSums, Sketches
 from reproduction.experiments import Conditions, Experiment, Findings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 import krepes
 import krepes.alignment
 from krepes.alignment import SketchedCKA
-from krepes.alignment.similarity.streamed_cka import StreamedCKA
+from krepes.alignment.similarity.cka import StreamedCKA
 from krepes.alignment.transfer.one_pass_statistics import TransferStatistics
 from krepes.autoencoder.decoder import DecoderSums, Encoder
 from krepes.base.accumulator import Accumulator, SumOfValues

@@ -19,7 +19,7 @@ from krepes.alignment import (
     transferability,
 )
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams
-from krepes.alignment.similarity.signed_sums import Sketches
+from krepes.alignment.similarity.sketched_cka import Sketches
 from refusals import refuses
 from transfer_oracles import naive_h_score, naive_leep, naive_logme, naive_shrunk_h_score, published_logme
 

@@ -7,7 +7,7 @@ from krepes.alignment.layers.three_steps import LayerScore
 from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
 from krepes.alignment.pruning.prune_ensemble import prune_ensemble
 from krepes.alignment.pruning.pruned_ensemble import MemberRow, PrunedEnsemble, Savings
-from krepes.alignment.similarity.cka import AlignmentTest, cka, cka_test
+from krepes.alignment.similarity.cka import AlignmentTest, StreamedCKA, cka, cka_test
 from krepes.alignment.similarity.kernel_combination import (
     AlignmentSelector,
     Combination,
@@ -16,7 +16,6 @@ from krepes.alignment.similarity.kernel_combination import (
 )
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.alignment.similarity.stable_rank import stable_rank
-from krepes.alignment.similarity.streamed_cka import StreamedCKA
 from krepes.alignment.transfer.h_score import h_score
 from krepes.alignment.transfer.leep import leep
 from krepes.alignment.transfer.logme import logme

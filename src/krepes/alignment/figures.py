@@ -45,15 +45,8 @@ def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None
     if values.size <= 144:
         for (i, j), value in np.ndenumerate(values):
             if np.isfinite(value):
-                panel.text(
-                    j,
-                    i,
-                    f"{value:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="w" if value > 0.6 else "k",
-                )
+                colour = "w" if value > 0.6 else "k"
+                panel.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     figure.colorbar(image, ax=panel, label="CKA")
     return figure
 

@@ -10,13 +10,14 @@ from krepes.explain.attribution import (
     target_direction,
     top_attribution,
 )
-from krepes.explain.class_coverage import ClassCoverage, class_coverage
 from krepes.explain.concept import Concept
 from krepes.explain.concept_scores import ConceptProfile, TcavScore, concept_profile, tcav
 from krepes.explain.expansion import TopLandmarks, landmarks_are_rows_of
 from krepes.explain.faithfulness import faithfulness
 from krepes.explain.faithfulness_result import Faithfulness
 from krepes.explain.influence import (
+    ClassCoverage,
+    class_coverage,
     coefficient_spectrum,
     influence,
     landmark_norms,

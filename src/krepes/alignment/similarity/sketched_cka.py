@@ -18,27 +18,109 @@ and the correction. The bound of [tang, Lemma 1] is not relative: only an additi
 Rows with sign + and - are summed separately, so that the column sums come at no cost. Scores do not depend on the
 scale of the rows, as far as float64 holds their sums. Cost O(n d n_hashes), memory 16 M d bytes per representation,
 whatever n is. Approximates the biased CKA: use it for n far above the width.
+
+What is stored are plain sums of the rows, so that parts add up. Their products of products, fourth powers of the data,
+would overflow at 1e77 and vanish at 1e-81: so the sums are first divided by a power of two, which does not round.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 from krepes.alignment.inputs import feature_matrix, feature_reader, row_indices
 from krepes.alignment.similarity.cka import check_enough_rows
-from krepes.alignment.similarity.signed_sums import SignedSums, Sketches
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
+from krepes.base.codec import Count, Shape
 from krepes.base.packing import digest
 from krepes.base.random_streams import uniform
 from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
 from krepes.engines import Engine, as_engine
 
+CONSTANT = 1e-12  # of the sums of a column: what rounding leaves of it once the mean is subtracted
 BLOCK_ROWS = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class SignedSums:
+    """The signed sums of one representation.
+
+    Attributes
+    ----------
+    table : ndarray of shape (2 M, d)
+        Sums of rows with sign +, then with sign -.
+    count : ndarray of shape (2 M,)
+        The same sums of ones.
+    next_row : int
+        The global index that follows the last row seen.
+    """
+
+    table: Annotated[np.ndarray, Shape("M", "d")]
+    count: Annotated[np.ndarray, Shape("M")]
+    next_row: Count
+
+    def __add__(self, other: SignedSums) -> SignedSums:
+        if self.table.shape != other.table.shape:
+            raise ValueError(f"The rows have {self.table.shape[1]} and {other.table.shape[1]} features.")
+        next_row = max(self.next_row, other.next_row)
+        return SignedSums(self.table + other.table, self.count + other.count, next_row)
+
+    def scaled(self, n_hashes: int) -> tuple[np.ndarray, int]:
+        """The sums a_b over 2^e, (M, d), centred exactly, and e: the largest is near 1, so that products are in range.
+
+        Columns that are constant are zero: only rounding of their mean is left.
+        """
+        M = len(self.count) // 2
+        largest = np.abs(self.table).max()
+        if not np.isfinite(largest):
+            raise ValueError(
+                "The sums of rows overflow float64: divide all rows by one number, such as 1e100."
+            )
+        first = math.frexp(largest)[1]
+        table = np.ldexp(self.table, -first)
+        mean = table.sum(axis=0) / self.count.sum()
+        A = table[:M] - table[M:] - np.outer(self.count[:M] - self.count[M:], mean)
+        A[:, np.abs(A).max(axis=0) <= CONSTANT * np.abs(table).max(axis=0)] = 0.0
+        size = M // n_hashes
+        H = scipy.linalg.hadamard(size)
+        A = np.concatenate([H @ A[start : start + size] for start in range(0, M, size)])
+        second = math.frexp(np.abs(A).max())[1]
+        return np.ldexp(A, -second), first + second
+
+    def unit_gram(self, n_hashes: int, debias: bool) -> tuple[np.ndarray, int]:
+        """The M x M Gram matrix of the sums over sqrt(M (M - 1)), without its diagonal if debiased, over 2^e; and e."""
+        A, exponent = self.scaled(n_hashes)
+        G, M = A @ A.T, len(A)
+        if not debias:
+            return G / M, 2 * exponent
+        np.fill_diagonal(G, 0.0)
+        return G / np.sqrt(M * (M - 1)), 2 * exponent
+
+
+@dataclass(frozen=True, eq=False)
+class Sketches:
+    """Sketches by the name of the representation. When two are added, a name that only one of them has is kept."""
+
+    sketches: dict[str, SignedSums]
+    n_hashes: int = 1
+
+    @property
+    def n(self) -> float:
+        """Rows seen of the representation that has seen most."""
+        return max((sketch.count.sum() / self.n_hashes for sketch in self.sketches.values()), default=0.0)
+
+    def __add__(self, other: Sketches) -> Sketches:
+        found = dict(self.sketches)
+        for name, sketch in other.sketches.items():
+            found[name] = found[name] + sketch if name in found else sketch
+        return Sketches(found, self.n_hashes)
 
 
 class SketchedCKA(SumOfValues[Sketches]):

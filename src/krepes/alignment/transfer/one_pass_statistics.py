@@ -27,7 +27,7 @@ import torch
 from krepes.alignment.inputs import feature_matrix, row_indices
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of, varies
 from krepes.alignment.similarity.hsic import unbiased_value
-from krepes.alignment.similarity.signed_sums import Sketches
+from krepes.alignment.similarity.sketched_cka import Sketches
 from krepes.alignment.transfer.h_score import h_score_of
 from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget

@@ -23,8 +23,7 @@ from scipy.special import gammaincc, ndtr
 from krepes.alignment.inputs import class_codes
 from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.hsic import unbiased_value
-from krepes.alignment.similarity.signed_sums import SignedSums
-from krepes.alignment.similarity.sketched_cka import SketchedCKA
+from krepes.alignment.similarity.sketched_cka import SignedSums, SketchedCKA
 from krepes.base.validation import check_count
 
 
