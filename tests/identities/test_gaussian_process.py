@@ -28,7 +28,7 @@ from krepes.machines.gaussian_process.evidence_score import Climb, EvidenceScore
 from krepes.machines.gaussian_process.posterior import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence, scaled_kernel
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 from refusals import refuses
 
 _draws = np.random.default_rng(0)

@@ -23,8 +23,7 @@ from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
 from krepes.machines.kernel_ridge.sample_fit import SHORTEST, Sample
 from krepes.machines.kernel_search import compared
 from krepes.regression import TransductiveRidge
-from krepes.regression.held_out_errors import PENALTIES
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import PENALTIES, NormalSums
 from refusals import refuses
 
 FLOWERS, CODES = load_iris(return_X_y=True)

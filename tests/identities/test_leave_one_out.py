@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ridge_oracles as oracles
-from krepes.regression.held_out_errors import LeaveOneOut
+from krepes.regression.ridge_algebra import LeaveOneOut
 
 PENALTIES = (1e-3, 0.4, 30.0)
 

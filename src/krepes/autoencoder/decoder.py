@@ -24,7 +24,7 @@ from krepes.features.stored_kernels import missing_functions
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses.directions import directions
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 
 @dataclass(frozen=True, eq=False)

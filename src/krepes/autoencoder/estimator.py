@@ -37,7 +37,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
 from krepes.one_pass import Kernels, OnePassEstimator
 from krepes.preprocessing.preparing import Preprocess
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 from krepes.tally import Fit, total
 from krepes.tally.fit import check_checkpoint
 

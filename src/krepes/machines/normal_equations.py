@@ -17,7 +17,7 @@ from krepes.base.rows import Rows
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 from krepes.moments.moments import OUTER_BYTES, OuterSum
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 
 def unit_features(space: FeatureSpace, X: Rows) -> Tensor:

@@ -32,7 +32,7 @@ from krepes.base.blocks import row_blocks
 from krepes.base.codec import Bounds, Shape
 from krepes.kernels import Gaussian, Kernel, Linear
 from krepes.landmarks.nystrom import NystromMap
-from krepes.regression.held_out_errors import LeaveOneOut
+from krepes.regression.ridge_algebra import LeaveOneOut
 
 MEDIANS = (0.5, 1.0, 2.0, 4.0)  # lengthscales, in median distances
 PENALTIES = np.logspace(-11, -2, 10)  # for each row

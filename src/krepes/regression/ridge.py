@@ -4,7 +4,7 @@
 
 of centred columns, s the features' mean variance times their number / rank: alpha is dimensionless, so that one grid
 serves every kernel scale (differs from [tang, Eq. 3.3], whose grid has no stated scale). One eigendecomposition gives
-the exact leave-one-out errors of every alpha, centring included (`held_out_errors`).
+the exact leave-one-out errors of every alpha, centring included (`ridge_algebra`).
 
 Cost O(n r min(n, r)) once, then O(n r) per alpha.
 """
@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.validation import as_numbers, check_same_rows, check_squares, estimator_rows
-from krepes.regression.held_out_errors import LeaveOneOut
+from krepes.regression.ridge_algebra import LeaveOneOut
 
 ALPHAS = tuple(float(f"{10 ** (k / 2):.2g}") for k in range(-16, 5))  # 1e-08, 3.2e-08, 1e-07 ... 1e+02
 

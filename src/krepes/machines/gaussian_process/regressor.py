@@ -24,7 +24,7 @@ from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import QuantityMachine
 from krepes.machines.normal_equations import NormalEquations
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from krepes.base.linalg import descending_eigh
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 LEAST_NOISE = 1e-12  # in units of the variance of y: below it is rounding
 LEAST_RATIO, LARGEST_RATIO = 1e-10, 1e4  # of the noise to the prior variance of all rows together

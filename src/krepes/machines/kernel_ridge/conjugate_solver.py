@@ -49,8 +49,7 @@ from krepes.machines.kernel_ridge.solution import (
 )
 from krepes.machines.labelled_machine import AUTO_LANDMARKS
 from krepes.machines.targets import Targets
-from krepes.regression.held_out_errors import PenaltyErrors
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums, PenaltyErrors
 
 SOLVERS = ("auto", "direct", "conjugate_gradients")
 DIRECT_LANDMARKS = 6000  # up to which "auto" is direct

@@ -36,7 +36,6 @@ from krepes.machines.kernel_ridge.sample_fit import (
     Walk,
     clearly_lower,
     fit_in_metric,
-    in_metric,
 )
 from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials
 from krepes.preprocessing.input_space import InputSpace
@@ -109,7 +108,7 @@ class LeaveOneOutTrials(Trials[Walk]):
         M: np.ndarray | None,
         first: float = 1.0,
     ) -> Walk:
-        walk = Walk(self.sample, in_metric(self.sample, kernel, M), search_lengthscale, metric, first)
+        walk = Walk(self.sample, kernel, M, search_lengthscale, metric, first)
         self.tried += walk.steps
         return walk
 

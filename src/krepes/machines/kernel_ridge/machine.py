@@ -48,7 +48,7 @@ from krepes.machines.kernel_ridge.solution import (
 )
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import LabelledMachine
-from krepes.regression.held_out_errors import PenaltyErrors
+from krepes.regression.ridge_algebra import PenaltyErrors
 from krepes.tally import Fit
 from krepes.tally.fit import check_checkpoint, unsummed
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from krepes.regression.held_out_errors import PenaltyErrors
 from krepes.regression.logistic import logistic_path
+from krepes.regression.ridge_algebra import PenaltyErrors
 from krepes.regression.squared_hinge import svm_path
 
 LOSSES = ("squared", "logistic", "squared_hinge")

@@ -27,7 +27,7 @@ from krepes.base.linalg import symmetric
 from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
 from krepes.machines.kernel_search import InMetric, Tried, has_rule, short_name
-from krepes.regression.held_out_errors import PENALTIES, LeaveOneOut
+from krepes.regression.ridge_algebra import PENALTIES, LeaveOneOut
 
 MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
 JITTER = 1e-11  # of the diagonal, added where points coincide
@@ -165,8 +165,7 @@ def clearly_lower(
 
 
 def _root(K: Tensor) -> Tensor:
-    """L with L L^T = K, up to a little jitter."""
-    K = symmetric(K)
+    """L with L L^T = K, up to a little jitter; K is overwritten."""
     K.diagonal().add_(JITTER * K.diagonal().mean())
     L, failed = torch.linalg.cholesky_ex(K)
     if failed.item():
@@ -257,20 +256,20 @@ def fit_in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None, medians:
 class Walk:
     """Lengthscales in one metric, from a first one downhill."""
 
+    error: float
     best: TriedByLeaveOneOut
     best_fit: SampleFit
 
-    def __init__(self, sample: Sample, where: InMetric, search: bool, metric: str, first: float):
-        self.sample, self.where, self.search, self.metric = sample, where, search, metric
+    def __init__(
+        self, sample: Sample, kernel: Kernel, M: np.ndarray | None, search: bool, metric: str, first: float
+    ):
+        self.sample, self.where = sample, in_metric(sample, kernel, M)
+        self.search, self.metric = search, metric
         self.steps: list[TriedByLeaveOneOut] = []
-        if search and has_rule(where.kernel):
+        if search and has_rule(kernel):
             self._downhill(first)
         else:
             self._try(self.where.given_medians)
-
-    @property
-    def error(self) -> float:
-        return self.best.error
 
     def _downhill(self, first: float) -> None:
         self._try(first)
@@ -299,7 +298,7 @@ class Walk:
         fit = self.sample.fitted(self.where.at(medians))
         numbers = fit.error, medians, fit.penalty, fit.row_errors
         self.steps.append(TriedByLeaveOneOut(fit.kernel, self.metric, *numbers))
-        better = len(self.steps) == 1 or fit.error < self.best.error
+        better = len(self.steps) == 1 or fit.error < self.error
         if better:
-            self.best, self.best_fit = self.steps[-1], fit
+            self.best, self.best_fit, self.error = self.steps[-1], fit, fit.error
         return better

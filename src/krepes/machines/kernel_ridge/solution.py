@@ -38,8 +38,7 @@ from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRo
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
-from krepes.regression.held_out_errors import LeaveOneOut, PenaltyErrors
-from krepes.regression.normal_sums import FoldErrors, NormalSums, penalty_grid
+from krepes.regression.ridge_algebra import FoldErrors, LeaveOneOut, NormalSums, PenaltyErrors, penalty_grid
 
 FEW_ROWS = 2000  # up to which single rows are left out instead of folds
 

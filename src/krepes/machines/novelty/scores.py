@@ -30,7 +30,7 @@ from torch import Tensor
 
 from krepes.base.codec import Shape
 from krepes.base.linalg import descending_eigh
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 
 class NoveltyScore(ABC):

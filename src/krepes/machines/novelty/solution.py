@@ -18,7 +18,7 @@ from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRo
 from krepes.machines.normal_equations import NormalEquations, unit_features
 from krepes.machines.novelty.calibration import TIES, Calibration, calibrates
 from krepes.machines.novelty.scores import NoveltyScore
-from krepes.regression.normal_sums import NormalSums
+from krepes.regression.ridge_algebra import NormalSums
 
 BLOCK_BYTES = 64 * 2**20
 
